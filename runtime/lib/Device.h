@@ -1,0 +1,166 @@
+//===- Device.h - what a device does for the runtime ------------*- C++ -*-===//
+//
+// The one interface between the launch logic and where kernels run. It is
+// implemented by Cuda/CudaDevice.cpp, SimDevice.cpp, and a fake in the tests.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2RT_LIB_DEVICE_H
+#define FA2RT_LIB_DEVICE_H
+
+#include "fa2rt/fa2rt.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fa2rt {
+
+struct DeviceProperties {
+  std::string name;
+  bool simulated = false;
+  int computeCapability = 0; // 90 for 9.0
+  int multiprocessors = 0;
+  int driverVersion = 0; // 13000 for CUDA 13.0; 0: no driver involved
+  int64_t l2Bytes = 0;
+  int64_t sharedBytesPerBlock = 0;
+  int64_t memoryBytes = 0;
+};
+
+/// A tensor that a launch was given, after all checks.
+struct BoundTensor {
+  std::string_view name;
+  fa2rtDType dtype = FA2RT_F32;
+  fa2rtDirection direction = FA2RT_IN;
+  bool present = false; // false: an optional tensor left out
+  void *data = nullptr;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides; // elements
+};
+
+struct WorkspaceRegion {
+  void *data = nullptr;
+  size_t bytes = 0;
+};
+
+/// What a tensor map describes: out-of-range elements read as zero.
+struct TensorMapRequest {
+  std::string_view tensor; // for error texts
+  void *data = nullptr;
+  fa2rtDType dtype = FA2RT_BF16;
+  std::vector<uint64_t> dims;    // elements, innermost first, all >= 1
+  std::vector<uint64_t> strides; // bytes, of dimensions 1 and up
+  std::vector<uint32_t> box;     // elements
+  int swizzle = 0;               // bytes: 0, 32, 64, 128
+
+  bool operator==(const TensorMapRequest &) const = default;
+};
+
+constexpr size_t kTensorMapBytes = 128;
+using TensorMapImage = std::array<std::byte, kTensorMapBytes>;
+
+/// One kernel launch, ready to go.
+struct KernelLaunch {
+  size_t kernel = 0; // index into LoadRequest::kernels
+  std::array<uint32_t, 3> grid{};
+  std::array<uint32_t, 3> block{};
+  std::array<uint32_t, 3> cluster{1, 1, 1};
+  uint32_t sharedBytes = 0;
+  /// The parameters' bytes, laid out as the entry's .param space lays them
+  /// out, and where each begins.
+  std::span<const std::byte> parameters;
+  std::span<const size_t> parameterOffsets;
+  void *stream = nullptr;
+  /// What the kernel may touch; the simulator checks every access against it.
+  std::span<const BoundTensor> tensors;
+  WorkspaceRegion workspace;
+};
+
+struct KernelRequest {
+  std::string name;
+  uint32_t threads = 0;
+  uint32_t sharedBytes = 0;
+};
+
+struct LoadRequest {
+  std::string_view ptx;
+  std::span<const std::byte> image; // a cubin, or empty
+  std::span<const KernelRequest> kernels;
+};
+
+struct KernelAttributes {
+  int registers = -1;
+  int64_t localBytes = -1;
+  int64_t staticSharedBytes = -1;
+};
+
+/// A program loaded in one context.
+class Module {
+public:
+  virtual ~Module() = default;
+  virtual KernelAttributes attributes(size_t kernel) const = 0;
+  /// Asynchronous, allocates no device memory, never synchronises.
+  virtual void launch(const KernelLaunch &launch) const = 0;
+  /// JSON, or "" where nothing was profiled.
+  virtual std::string profile() const { return {}; }
+};
+
+class Event {
+public:
+  virtual ~Event() = default;
+  virtual void record(void *stream) = 0;
+  /// Waits for this event; milliseconds since `start`.
+  virtual float since(const Event &start) = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  virtual const DeviceProperties &properties() const = 0;
+
+  /// Makes a context of this device current on the calling thread (keeping
+  /// the caller's own when it is of this device) and returns a key that tells
+  /// contexts apart. Every enter is paired with a leave on the same thread.
+  virtual uint64_t enter() = 0;
+  virtual void leave() noexcept = 0;
+
+  // The rest is called between enter and leave.
+  virtual std::unique_ptr<Module> load(const LoadRequest &request) = 0;
+  virtual TensorMapImage encodeTensorMap(const TensorMapRequest &request) = 0;
+
+  virtual void *allocate(size_t bytes) = 0;
+  virtual void release(void *memory) = 0;
+  virtual void copyIn(void *to, const void *from, size_t bytes) = 0;
+  virtual void copyOut(void *to, const void *from, size_t bytes) = 0;
+  virtual void set(void *memory, int value, size_t bytes) = 0;
+  virtual void synchronize() = 0;
+  virtual std::unique_ptr<Event> createEvent() = 0;
+  /// Holds the stream's later work until the returned object dies.
+  virtual std::shared_ptr<void> hold(void *stream) = 0;
+};
+
+/// Pairs enter and leave.
+class ContextScope {
+public:
+  explicit ContextScope(Device &device)
+      : device(device), contextKey(device.enter()) {}
+  ~ContextScope() { device.leave(); }
+  ContextScope(const ContextScope &) = delete;
+  ContextScope &operator=(const ContextScope &) = delete;
+  uint64_t key() const { return contextKey; }
+
+private:
+  Device &device;
+  uint64_t contextKey;
+};
+
+/// Opens a device by the name that fa2rtDeviceOpen documents.
+std::unique_ptr<Device> openDevice(std::string_view name);
+
+} // namespace fa2rt
+
+#endif // FA2RT_LIB_DEVICE_H
