@@ -1,0 +1,58 @@
+# Finds LLVM and MLIR 22 and defines how the compiler's libraries are built on them.
+if(NOT MLIR_DIR AND NOT CMAKE_PREFIX_PATH)
+  find_program(FA2_LLVM_CONFIG NAMES llvm-config-22 llvm-config)
+  if(FA2_LLVM_CONFIG)
+    execute_process(COMMAND ${FA2_LLVM_CONFIG} --prefix OUTPUT_VARIABLE fa2_llvm_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
+    list(APPEND CMAKE_PREFIX_PATH ${fa2_llvm_prefix})
+  endif()
+endif()
+find_package(MLIR REQUIRED CONFIG)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "expected LLVM 22, found ${LLVM_VERSION} in ${LLVM_DIR}")
+endif()
+message(STATUS "MLIR ${MLIR_VERSION} in ${MLIR_DIR}")
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+# What a compiler library sees: headers as system headers, so that only our own warnings count.
+add_library(fa2_compiler_options INTERFACE)
+target_include_directories(fa2_compiler_options SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
+target_include_directories(fa2_compiler_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_definitions(fa2_compiler_options INTERFACE FA2_VERSION="${PROJECT_VERSION}")
+target_compile_options(fa2_compiler_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-redundant-move -Wno-comment)
+if(FA2_STATIC)
+  set(fa2_llvm_components NVPTXCodeGen NVPTXDesc NVPTXInfo Core Support Target TargetParser CodeGen Analysis)
+  llvm_map_components_to_libnames(fa2_llvm_libs ${fa2_llvm_components})
+  get_property(fa2_mlir_dialects GLOBAL PROPERTY MLIR_DIALECT_LIBS)
+  target_link_libraries(fa2_compiler_options INTERFACE
+    MLIROptLib MLIRTranslateLib MLIRNVVMDialect MLIRLLVMDialect MLIRGPUDialect MLIRSCFTransforms
+    MLIRSCFTransformUtils MLIRSCFToControlFlow MLIRGPUToNVVMTransforms MLIRNVVMToLLVM MLIRReconcileUnrealizedCasts
+    MLIRArithDialect MLIRMathDialect MLIRMemRefDialect MLIRFuncDialect MLIRTransforms MLIRTargetLLVMIRExport
+    MLIRLLVMToLLVMIRTranslation MLIRNVVMToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRBuiltinToLLVMIRTranslation
+    MLIRFuncInlinerExtension MLIRNVVMTarget ${fa2_llvm_libs})
+else()
+  target_link_libraries(fa2_compiler_options INTERFACE MLIR LLVM)
+endif()
+
+# fa2_add_library(NAME source... [LINK lib...] [DEPENDS target...])
+function(fa2_add_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} fa2_compiler_options)
+  add_dependencies(${name} fa2-headers ${ARG_DEPENDS})
+endfunction()
+
+function(fa2_add_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# mlir_tablegen takes its include path from the directory.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${PROJECT_SOURCE_DIR}/include)

@@ -1,0 +1,33 @@
+//===- FA2.h - the fa2 dialect ----------------------------------*- C++ -*-===//
+//
+// Attention on tensors and one thread block's program over tiles. The .td files
+// say what each op means.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_DIALECT_FA2_FA2_H
+#define FA2_DIALECT_FA2_FA2_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "fa2/Dialect/FA2/FA2Dialect.h.inc"
+#include "fa2/Dialect/FA2/FA2Enums.h.inc"
+#include "fa2/Dialect/FA2/FA2Interfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "fa2/Dialect/FA2/FA2Attrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "fa2/Dialect/FA2/FA2Types.h.inc"
+#define GET_OP_CLASSES
+#include "fa2/Dialect/FA2/FA2Ops.h.inc"
+
+#endif

@@ -1,0 +1,112 @@
+//===- FA2Attrs.td - masks, schedules, specifications ------*- tablegen -*-===//
+#ifndef FA2_DIALECT_FA2_FA2ATTRS_TD
+#define FA2_DIALECT_FA2_FA2ATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "fa2/Dialect/FA2/FA2Dialect.td"
+include "fa2/Dialect/FA2/FA2Interfaces.td"
+
+class FA2_Attr<string cppName, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<FA2_Dialect, cppName, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def FA2_MaskKind : I32EnumAttr<"MaskKind", "which keys a row sees", [
+    I32EnumAttrCase<"Causal", 0, "causal">,
+    I32EnumAttrCase<"CausalTopLeft", 1, "causal_top_left">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
+def FA2_MaskAttr : FA2_Attr<"Mask", "mask", [DeclareAttrInterfaceMethods<FA2_IntervalMask>]> {
+  let summary = "a causal mask";
+  let description = [{
+    `causal` is aligned to the bottom right, as FlashAttention 2.1 and later do:
+    row i sees the keys j <= i + seqlen_k - seqlen_q. `causal_top_left` is
+    aligned to the top left: j <= i. Without a mask, every row sees every key.
+
+    Example: `#fa2.mask<causal>`.
+  }];
+  let parameters = (ins "::fa2::MaskKind":$kind);
+  let assemblyFormat = "`<` $kind `>`";
+}
+
+def FA2_Partition : I32EnumAttr<"Partition", "how the warps of a block share its work", [
+    I32EnumAttrCase<"SplitQ", 0, "split_q">,
+    I32EnumAttrCase<"SplitK", 1, "split_k">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
+def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
+    I32EnumAttrCase<"Ascending", 0, "ascending">,
+    I32EnumAttrCase<"LongestFirst", 1, "longest_first">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
+def FA2_TileOrderAttr : EnumAttr<FA2_Dialect, FA2_TileOrder, "tile_order">;
+
+def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
+  let summary = "how a kernel is tiled, staged and shared among warps";
+  let description = [{
+    Chosen by `fa2-select-schedule`, or written by hand.
+
+    - `target`: the architecture, such as "sm_80".
+    - `block_q`, `block_kv`: rows of a query tile, and of a key and value tile.
+    - `warps`: warps a block.
+    - `stages`: slots of the key ring and of the value ring (1 to 4).
+    - `partition`: `split_q` gives each warp its own query rows, `split_k` its own
+      keys of every tile (section 3.3 of the FlashAttention-2 paper).
+    - `q_in_registers`: the query fragments are kept in registers.
+    - `overlap`: the scores of the next tile are started before the
+      exponentials of this one.
+    - `lazy_rescale`: the accumulator is rescaled only once a row's maximum has
+      grown by more than this many powers of two; 0 rescales always.
+    - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
+    - `order`: which query blocks start first.
+
+    Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
+    warps = 4, stages = 2>`.
+  }];
+  let parameters = (ins
+    StringRefParameter<>:$target,
+    "int64_t":$block_q, "int64_t":$block_kv, "int64_t":$warps, "int64_t":$stages,
+    DefaultValuedParameter<"::fa2::Partition", "::fa2::Partition::SplitQ">:$partition,
+    DefaultValuedParameter<"bool", "false">:$q_in_registers,
+    DefaultValuedParameter<"bool", "false">:$overlap,
+    DefaultValuedParameter<"int64_t", "0">:$lazy_rescale,
+    DefaultValuedParameter<"int64_t", "1">:$min_blocks,
+    DefaultValuedParameter<"::fa2::TileOrder", "::fa2::TileOrder::Ascending">:$order);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
+  let summary = "what a kernel computes, for the manifest";
+  let description = [{
+    Example: `#fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
+    head_dim_v = 128, mask = #fa2.mask<causal>>`.
+  }];
+  let parameters = (ins
+    StringRefParameter<>:$pass, "::mlir::Type":$dtype,
+    "int64_t":$head_dim, "int64_t":$head_dim_v,
+    OptionalParameter<"::mlir::Attribute">:$mask);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def FA2_ArgumentAttr : FA2_Attr<"Argument", "arg"> {
+  let summary = "a kernel argument: its name, direction and named dimensions";
+  let description = [{
+    `dims` names each extent (a string) or fixes it (an integer); it is empty for
+    a scalar. `default_value` belongs to a scalar.
+
+    Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128]>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$name, StringRefParameter<>:$direction,
+    "::mlir::ArrayAttr":$dims, OptionalParameter<"::mlir::FloatAttr">:$default_value);
+  let assemblyFormat = "`<` $name `,` $direction `,` $dims (`,` $default_value^)? `>`";
+}
+
+#endif

@@ -1,0 +1,32 @@
+//===- FA2Interfaces.td - the interface of masks -----------*- tablegen -*-===//
+#ifndef FA2_DIALECT_FA2_FA2INTERFACES_TD
+#define FA2_DIALECT_FA2_FA2INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def FA2_IntervalMask : AttrInterface<"IntervalMaskAttr"> {
+  let cppNamespace = "::fa2";
+  let description = [{
+    A mask under which query row i sees exactly the keys j with
+    `lower(i) <= j < upper(i)`. Both bounds are non-decreasing in i, so the keys
+    that a tile of rows sees, and those that all of its rows see, follow from
+    the bounds of its first and last row. Passes use nothing else of a mask.
+
+    The caller intersects the interval with [0, seqlen_k); a bound may lie
+    outside of it. A null value stands for that trivial bound.
+  }];
+  let methods = [
+    InterfaceMethod<"The first key that `row` sees (index); null for 0.",
+      "::mlir::Value", "lower",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$row,
+           "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
+    InterfaceMethod<"One past the last key that `row` sees (index); null for seqlen_k.",
+      "::mlir::Value", "upper",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$row,
+           "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
+    InterfaceMethod<"The mask's name in specifications and manifests.",
+      "::llvm::StringRef", "getSpecName">,
+  ];
+}
+
+#endif

@@ -1,0 +1,82 @@
+//===- FA2Ops.td - attention on tensors --------------------*- tablegen -*-===//
+#ifndef FA2_DIALECT_FA2_FA2OPS_TD
+#define FA2_DIALECT_FA2_FA2OPS_TD
+
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+include "fa2/Dialect/FA2/FA2Attrs.td"
+include "fa2/Dialect/FA2/FA2Types.td"
+
+class FA2_Op<string mnemonic, list<Trait> traits = []> : Op<FA2_Dialect, mnemonic, traits>;
+
+def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
+    SingleBlock, NoTerminator]> {
+  let summary = "scaled dot-product attention on tensors";
+  let description = [{
+    For each batch entry b and head h, with g = heads / heads_kv,
+
+    ```
+    S   = scale * q[b, :, h, :] k[b, :, h / g, :]^T      (f32)
+    S   = score(S)                                       (where a region is given)
+    P   = exp(S - lse),  lse = log(sum over visible keys of exp(S))
+    out = P v[b, :, h / g, :]
+    ```
+
+    q is [batch, seqlen_q, heads, d], k is [batch, seqlen_k, heads_kv, d], v is
+    [batch, seqlen_k, heads_kv, d_v], out is [batch, seqlen_q, heads, d_v], all of one
+    16-bit float type; lse is f32 [batch, heads, seqlen_q], natural log. A row that
+    sees no key gives out = 0 and lse = -inf. Accumulation and softmax are in f32;
+    P is rounded to the input type before the second product.
+
+    `scale` is f32, positive and finite; without it, it is 1 / sqrt(d). `extras` are
+    what the score region reads besides its score and coordinates: its block
+    takes (score: f32, batch, head, row, column: index, extras...) and ends in
+    `fa2.yield` of the new score.
+
+    1. q, k, v and out have one element type, bf16 or f16.
+    2. They have rank 4; d and d_v are static, d is that of k.
+    3. lse is f32 of rank 3.
+    4. d and d_v are multiples of 8 from 8 to 256.
+    5. The score region, where present, has the block arguments above.
+
+    Example:
+
+    ```mlir
+    func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
+                         %v: tensor<?x?x?x128xbf16>, %c: f32)
+        -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
+      %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c) {mask = #fa2.mask<causal>}
+          : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+          -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+      return %o, %lse : tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+    }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
+    Optional<F32>:$scale, Variadic<AnyType>:$extras,
+    OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule);
+  let results = (outs AnyRankedTensor:$out, AnyRankedTensor:$lse);
+  let regions = (region AnyRegion:$score);
+  let assemblyFormat = [{
+    `ins` `(` $q `,` $k `,` $v `)` (`scale` `(` $scale^ `)`)?
+    (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
+    `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
+    (`score` $score^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,
+    ParentOneOf<["AttentionOp", "ForEachTileOp"]>]> {
+  let summary = "ends a score region or the body of `fa2.for_each_tile`";
+  let description = "Example: see `fa2.for_each_tile`.";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif

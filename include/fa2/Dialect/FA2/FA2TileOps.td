@@ -1,0 +1,279 @@
+//===- FA2TileOps.td - one thread block's program over tiles -*- tablegen -*-===//
+#ifndef FA2_DIALECT_FA2_FA2TILEOPS_TD
+#define FA2_DIALECT_FA2_FA2TILEOPS_TD
+
+include "fa2/Dialect/FA2/FA2Ops.td"
+
+//===----------------------------------------------------------------------===//
+// The kernel and where its work comes from
+//===----------------------------------------------------------------------===//
+
+def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol,
+    AutomaticAllocationScope]> {
+  let summary = "the program of one thread block";
+  let description = [{
+    Arguments are memrefs in global memory and scalars, described one by one by
+    `arguments` (names, directions, dimensions). `shared_bytes` is set once
+    shared memory has been allocated.
+
+    Example:
+
+    ```mlir
+    fa2.kernel @copy(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
+        attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                    schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+                    arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>]} {
+      fa2.return
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+    FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
+    TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
+    OptionalAttr<I64Attr>:$shared_bytes,
+    OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region AnyRegion:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def FA2_ReturnOp : FA2_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "ends a kernel";
+  let description = "Example: see `fa2.kernel`.";
+  let assemblyFormat = "attr-dict";
+}
+
+def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"YieldOp">,
+    RecursiveMemoryEffects]> {
+  let summary = "runs its body for each tile of queries that this block is given";
+  let description = [{
+    The body's arguments are the tile's index along the sequence, its head and its
+    batch entry. The tiles cover `rows` x `heads` x `batch` (the caller's extents)
+    once over the whole grid; which block gets which tile, and when, is the
+    lowering's choice: one block a tile, or persistent blocks with a scheduler.
+
+    `order = longest_first` starts the tiles at the end of each sequence first;
+    under a causal mask they have the most keys.
+
+    Example:
+
+    ```mlir
+    fa2.for_each_tile %qb, %head, %batch in (%seqlen by 128, %heads, %batches) order longest_first {
+      ...
+    }
+    ```
+  }];
+  let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block,
+    DefaultValuedAttr<FA2_TileOrderAttr, "::fa2::TileOrder::Ascending">:$order);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$heads,
+    "::mlir::Value":$batches, "int64_t":$block, "TileOrder":$order)>];
+}
+
+def FA2_SequenceOp : FA2_Op<"sequence", [Pure]> {
+  let summary = "where a batch entry's rows lie in a tensor, and how many they are";
+  let description = [{
+    The only source of sequence lengths. In a padded batch the offset is 0 and the
+    length is the extent of dimension 1.
+
+    Example: `%offset, %length = fa2.sequence %q[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>`
+  }];
+  let arguments = (ins AnyMemRef:$source, Index:$batch);
+  let results = (outs Index:$offset, Index:$length);
+  let assemblyFormat = "$source `[` $batch `]` attr-dict `:` type($source)";
+}
+
+def FA2_ViewOp : FA2_Op<"view", [Pure]> {
+  let summary = "the rows of one batch entry and head";
+  let description = [{
+    `view[r] = source[batch, offset + r, head]` for 0 <= r < length; for a rank-3 source
+    (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`.
+
+    Example:
+
+    ```mlir
+    %v = fa2.view %q[%batch, %head] rows(%offset, %length)
+        : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length);
+  let results = (outs FA2_ViewType:$view);
+  let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
+    `:` type($source) `->` type($view) }];
+  let hasVerifier = 1;
+}
+
+def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
+  let summary = "the key tiles that a query tile sees, by interval arithmetic on the mask";
+  let description = [{
+    For the rows [r0, r1) with r0 = q_block * block_q, r1 = min(r0 + block_q, seqlen_q), and a
+    mask with bounds lower and upper,
+
+    ```
+    begin      = floor(max(0, lower(r0)) / block_kv)
+    end        = ceil(min(seqlen_k, upper(r1 - 1)) / block_kv)
+    full_begin = ceil(max(0, lower(r1 - 1)) / block_kv)
+    full_end   = floor(min(seqlen_k, upper(r0)) / block_kv)
+    ```
+
+    Tiles outside [begin, end) have no visible key; in those within
+    [full_begin, full_end) every row sees every key. The range may be empty; end >= begin, and
+    begin <= full_end <= end.
+
+    Example:
+
+    ```mlir
+    %begin, %end, %full_begin, %full_end = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+    ```
+  }];
+  let arguments = (ins Index:$q_block, Index:$seqlen_q, Index:$seqlen_k,
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask);
+  let results = (outs Index:$begin, Index:$end, Index:$full_begin, Index:$full_end);
+  let assemblyFormat = [{ $q_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+    `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
+  let summary = "a tile of rows from global memory; rows past the end are zero";
+  let description = [{
+    `tile[i] = view[row + i]` where row + i < length, else 0.
+
+    Example: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`
+  }];
+  let arguments = (ins FA2_ViewType:$view, Index:$row);
+  let results = (outs AnyRankedTensor:$tile);
+  let assemblyFormat = "$view `[` $row `]` attr-dict `:` type($view) `->` type($tile)";
+  let hasVerifier = 1;
+}
+
+def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "a tile of rows to global memory; rows past the end are left alone";
+  let description = [{
+    `view[row + i] = tile[i]` where row + i < length.
+
+    Example: `fa2.store %o, %ov[%row] : tensor<128x64xbf16>, !fa2.view<? x 64 x bf16>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
+  let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
+  let hasVerifier = 1;
+}
+
+def FA2_DotOp : FA2_Op<"dot", [Pure]> {
+  let summary = "a product of two tiles, accumulated in f32";
+  let description = [{
+    `d = a b + acc`, or `a b^T + acc` with `transpose_b`; without acc, acc is 0.
+
+    Example:
+
+    ```mlir
+    %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
+    UnitAttr:$transpose_b);
+  let results = (outs AnyRankedTensor:$d);
+  let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
+    `:` type($a) `,` type($b) `->` type($d) }];
+  let hasVerifier = 1;
+}
+
+def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {
+  let summary = "scores of keys that a row does not see become -inf";
+  let description = [{
+    With i = q_block * rows + the tile's row and j = kv_block * columns + its column,
+    `result = scores` where max(0, lower(i)) <= j < min(seqlen_k, upper(i)), else -inf.
+
+    Only tiles outside [full_begin, full_end) need it: for a kv_block inside, the
+    operation is the identity.
+
+    Example:
+
+    ```mlir
+    %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
+        : tensor<128x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$scores, Index:$q_block, Index:$kv_block,
+    Index:$seqlen_q, Index:$seqlen_k, Index:$full_begin, Index:$full_end,
+    OptionalAttr<FA2_IntervalMask>:$mask);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+    `full` `(` $full_begin `,` $full_end `)` attr-dict `:` type($scores) }];
+}
+
+def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
+    AllTypesMatch<["m", "new_m"]>, AllTypesMatch<["l", "new_l"]>, AllTypesMatch<["m", "alpha"]>]> {
+  let summary = "one step of the online softmax";
+  let description = [{
+    With c the scale, row by row,
+
+    ```
+    new_m = max(m, rowmax s), or m itself while log2(e) c (rowmax s - m) <= slack
+    p     = exp(c (s - new_m))
+    alpha = exp(c (m - new_m))
+    new_l = alpha l + rowsum p
+    ```
+
+    new_m is a reference, not necessarily the maximum: the final division makes
+    either exact. A row whose scores are all -inf so far has p = 0 (never NaN);
+    `may_be_empty` says that there may be such a row.
+
+    Example:
+
+    ```mlir
+    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}
+        : tensor<128x64xf32>, tensor<128xf32>, tensor<128xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack, UnitAttr:$may_be_empty);
+  let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
+    AnyRankedTensor:$alpha);
+  let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";
+  let hasVerifier = 1;
+}
+
+def FA2_ScaleRowsOp : FA2_Op<"scale_rows", [Pure, AllTypesMatch<["tile", "result"]>]> {
+  let summary = "each row of a tile times a factor";
+  let description = [{
+    `result[i, j] = factors[i] tile[i, j]`. With `skip_unit`, warps whose factors are
+    all 1 skip the multiplication (the lazy rescale).
+
+    Example: `%os = fa2.scale_rows %o, %a : tensor<128x64xf32>, tensor<128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile, AnyRankedTensor:$factors, UnitAttr:$skip_unit);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tile `,` $factors attr-dict `:` type($tile) `,` type($factors)";
+}
+
+def FA2_SoftmaxFinishOp : FA2_Op<"softmax_finish", [Pure, AllTypesMatch<["o", "out"]>]> {
+  let summary = "the last step of the online softmax";
+  let description = [{
+    ```
+    out = o / l,  lse = c m + log l;  where l = 0:  out = 0, lse = -inf
+    ```
+
+    Example:
+
+    ```mlir
+    %out, %lse = fa2.softmax_finish %o, %m, %l scale %c : tensor<128x64xf32>, tensor<128xf32>, tensor<128xf32> -> tensor<128xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$o, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale);
+  let results = (outs AnyRankedTensor:$out, AnyRankedTensor:$lse);
+  let assemblyFormat = [{ $o `,` $m `,` $l `scale` $scale attr-dict
+    `:` type($o) `,` type($m) `,` type($l) `->` type($lse) }];
+}
+
+#endif

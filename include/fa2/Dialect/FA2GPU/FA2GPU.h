@@ -1,0 +1,28 @@
+//===- FA2GPU.h - the fa2gpu dialect ----------------------------*- C++ -*-===//
+//
+// Tiles laid out over the warps of a block, rings of shared memory, matmuls that
+// are started and waited for. The .td files say what each op means.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_DIALECT_FA2GPU_FA2GPU_H
+#define FA2_DIALECT_FA2GPU_FA2GPU_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+#include "fa2/Dialect/FA2GPU/Layout.h"
+
+#include "fa2/Dialect/FA2GPU/FA2GPUDialect.h.inc"
+#include "fa2/Dialect/FA2GPU/FA2GPUEnums.h.inc"
+#include "fa2/Dialect/FA2GPU/FA2GPUInterfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUTypes.h.inc"
+#define GET_OP_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUOps.h.inc"
+
+namespace fa2::gpu {
+/// The shared-memory layout of a tile type with encoding #fa2gpu.shared.
+SharedLayout sharedLayout(mlir::RankedTensorType tile);
+} // namespace fa2::gpu
+
+#endif

@@ -1,0 +1,102 @@
+//===- FA2GPUAttrs.td - layouts and instruction families ---*- tablegen -*-===//
+#ifndef FA2_DIALECT_FA2GPU_FA2GPUATTRS_TD
+#define FA2_DIALECT_FA2GPU_FA2GPUATTRS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "fa2/Dialect/FA2GPU/FA2GPUDialect.td"
+include "fa2/Dialect/FA2GPU/FA2GPUInterfaces.td"
+
+class FA2GPU_Attr<string cppName, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<FA2GPU_Dialect, cppName, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def FA2GPU_MmaSyncAttr : FA2GPU_Attr<"MmaSync", "mma_sync",
+    [DeclareAttrInterfaceMethods<FA2GPU_MatmulFamily>]> {
+  let summary = "mma.sync m16n8k16 with f32 accumulation (sm_80 and later)";
+  let description = [{
+    PTX ISA, "Matrix Fragments for mma.m16n8k16". A block of 16 x 8 accumulators,
+    16 x 16 elements of A and 16 x 8 of B lie in the 32 lanes of one warp.
+
+    Example: `#fa2gpu.mma_sync`.
+  }];
+}
+
+def FA2GPU_Partial : I32EnumAttr<"Partial", "over what a row vector is still to be reduced", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Lanes", 1, "lanes">]> {
+  let cppNamespace = "::fa2::gpu";
+  let genSpecializedAttr = 0;
+}
+
+def FA2GPU_AccAttr : FA2GPU_Attr<"Acc", "acc",
+    [DeclareAttrInterfaceMethods<FA2GPU_DistributedLayout>]> {
+  let summary = "the layout of a matmul's accumulator";
+  let description = [{
+    The tile is cut into `warps[0]` x `warps[1]` equal parts, one a warp (warp w has
+    part (w / warps[1], w % warps[1])), and each part into the family's accumulator
+    fragments, rows first. With `split_k = n`, n groups of warps hold a private tile
+    each: sums over different keys, to be combined at the end.
+
+    Example: `#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>`.
+  }];
+  let parameters = (ins "::fa2::gpu::MatmulFamilyAttr":$family,
+    ArrayRefParameter<"int64_t">:$warps, DefaultValuedParameter<"int64_t", "1">:$split_k);
+  let assemblyFormat = "`<` $family `,` `warps` `=` `[` $warps `]` (`,` `split_k` `=` $split_k^)? `>`";
+}
+
+def FA2GPU_OperandAttr : FA2GPU_Attr<"Operand", "operand",
+    [DeclareAttrInterfaceMethods<FA2GPU_DistributedLayout>]> {
+  let summary = "the layout of a matmul's left operand in registers";
+  let description = [{
+    The same distribution over warps as that of the accumulator `acc`, in the
+    fragments of operand A, packed by pairs into 32-bit registers.
+
+    Example: `#fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>`.
+  }];
+  let parameters = (ins "::fa2::gpu::AccAttr":$acc);
+  let assemblyFormat = "`<` $acc `>`";
+}
+
+def FA2GPU_RowAttr : FA2GPU_Attr<"Row", "row"> {
+  let summary = "the layout of a value a row of an accumulator tile";
+  let description = [{
+    Each thread holds the values of the rows it holds elements of. `partial = lanes`:
+    the value is the sum over the lanes that share the row, not yet taken.
+
+    Example: `#fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>, partial = lanes>`.
+  }];
+  let parameters = (ins "::fa2::gpu::AccAttr":$acc,
+    DefaultValuedParameter<"::fa2::gpu::Partial", "::fa2::gpu::Partial::None">:$partial);
+  let assemblyFormat = "`<` $acc (`,` `partial` `=` $partial^)? `>`";
+}
+
+def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
+  let summary = "the swizzled layout of a tile in shared memory";
+  let description = [{
+    The columns are cut into panels of 128, 64 or 32 bytes (64, 32 or 16 columns of
+    16 bits; as many wide ones as fit, then narrower ones), rounded up to 32 bytes in
+    all. A panel stores row after row; within it, the 16-byte chunk c of row r lies at
+    place c ^ (r mod 8), c ^ (r/2 mod 4) or c ^ (r/4 mod 2), as the tensor-map swizzles of
+    128, 64 and 32 bytes do. Eight consecutive rows of one chunk then fall into
+    eight different bank groups.
+
+    Example: `#fa2gpu.shared`.
+  }];
+}
+
+def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
+  let summary = "what a launcher puts into one kernel parameter";
+  let description = [{
+    `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" (the
+    expression `of`) or "scalar", as in docs/manifest.md.
+
+    Example: `#fa2gpu.param<"stride", "q", 1>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$kind, StringRefParameter<>:$of,
+    DefaultValuedParameter<"int64_t", "0">:$dim);
+  let assemblyFormat = "`<` $kind `,` $of (`,` $dim^)? `>`";
+}
+
+#endif

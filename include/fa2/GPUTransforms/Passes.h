@@ -1,0 +1,39 @@
+//===- Passes.h - see Passes.td ---------------------------------*- C++ -*-===//
+#ifndef FA2_GPUTRANSFORMS_PASSES_H
+#define FA2_GPUTRANSFORMS_PASSES_H
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir {
+namespace arith {
+class ArithDialect;
+}
+namespace scf {
+class SCFDialect;
+}
+namespace memref {
+class MemRefDialect;
+}
+namespace math {
+class MathDialect;
+}
+namespace gpu {
+class GPUDialect;
+}
+namespace NVVM {
+class NVVMDialect;
+}
+namespace LLVM {
+class LLVMDialect;
+}
+} // namespace mlir
+
+namespace fa2 {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+#endif

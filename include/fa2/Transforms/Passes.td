@@ -1,0 +1,41 @@
+//===- Passes.td - passes on attention and tiles -----------*- tablegen -*-===//
+#ifndef FA2_TRANSFORMS_PASSES_TD
+#define FA2_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
+  let summary = "gives every fa2.attention a schedule";
+  let description = [{
+    A schedule that stands on the op already is kept but checked against the
+    target. Otherwise options win; what they leave open comes from a table by head
+    dim and target, and outside of the table from a rule: the largest tiles whose
+    shared memory and registers fit. Each choice is explained by a remark.
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"sm_80\"", "architecture to compile for">,
+    Option<"blockQ", "block-q", "int64_t", "0", "rows of a query tile (0: choose)">,
+    Option<"blockKV", "block-kv", "int64_t", "0", "rows of a key tile (0: choose)">,
+    Option<"warps", "warps", "int64_t", "0", "warps a block (0: choose)">,
+    Option<"stages", "stages", "int64_t", "0", "slots of the key and value rings (0: choose)">,
+    Option<"partition", "partition", "std::string", "\"\"", "split_q or split_k (empty: choose)">,
+    Option<"qInRegisters", "q-in-registers", "int64_t", "-1", "keep query fragments in registers (0, 1; -1: choose)">,
+    Option<"overlap", "overlap", "int64_t", "-1", "start the next scores before the exponentials (0, 1; -1: choose)">,
+    Option<"lazyRescale", "lazy-rescale", "int64_t", "-1", "powers of two before the accumulator is rescaled (-1: choose)">,
+    Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
+    Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
+    Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
+  ];
+}
+
+def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
+  let summary = "turns functions that are one fa2.attention into one block's program over tiles";
+  let description = [{
+    Algorithm 1 of FlashAttention-2 (arXiv:2307.08691): a loop over the key tiles that
+    the query tile sees, from the last to the first, with the online softmax. The
+    mask bounds the loop; it is applied where a tile is not seen whole.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect"];
+}
+
+#endif

@@ -1,0 +1,123 @@
+//===- FA2Dialect.cpp - the fa2 dialect, its attributes and types ---------===//
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fa2;
+
+#include "fa2/Dialect/FA2/FA2Dialect.cpp.inc"
+#include "fa2/Dialect/FA2/FA2Enums.cpp.inc"
+#include "fa2/Dialect/FA2/FA2Interfaces.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "fa2/Dialect/FA2/FA2Attrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "fa2/Dialect/FA2/FA2Types.cpp.inc"
+
+void FA2Dialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fa2/Dialect/FA2/FA2Attrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "fa2/Dialect/FA2/FA2Types.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "fa2/Dialect/FA2/FA2Ops.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+Value MaskAttr::lower(OpBuilder &, Location, Value, Value, Value) const {
+  return nullptr;
+}
+
+Value MaskAttr::upper(OpBuilder &b, Location loc, Value row, Value seqlenQ,
+                      Value seqlenK) const {
+  // causal: j <= i + seqlen_k - seqlen_q; causal_top_left: j <= i.
+  Value one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value end = arith::AddIOp::create(b, loc, row, one);
+  if (getKind() == MaskKind::CausalTopLeft)
+    return end;
+  Value shift = arith::SubIOp::create(b, loc, seqlenK, seqlenQ);
+  return arith::AddIOp::create(b, loc, end, shift);
+}
+
+StringRef MaskAttr::getSpecName() const {
+  return stringifyMaskKind(getKind());
+}
+
+//===----------------------------------------------------------------------===//
+// Schedules
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringRef target, int64_t blockQ,
+                                   int64_t blockKv, int64_t warps,
+                                   int64_t stages, Partition partition,
+                                   bool qInRegisters, bool overlap,
+                                   int64_t lazyRescale, int64_t minBlocks,
+                                   TileOrder order) {
+  auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
+    if (value >= 16 && value <= 256 && value % 16 == 0)
+      return success();
+    return emitError() << "expected " << field
+                       << " to be a multiple of 16 from 16 to 256, got "
+                       << value;
+  };
+  if (failed(multipleOf16("block_q", blockQ)) ||
+      failed(multipleOf16("block_kv", blockKv)))
+    return failure();
+  if (warps < 1 || warps > 16)
+    return emitError() << "expected warps to be 1 to 16, got " << warps;
+  if (stages < 1 || stages > 4)
+    return emitError() << "expected stages to be 1 to 4, got " << stages;
+  if (lazyRescale < 0 || lazyRescale > 16)
+    return emitError() << "expected lazy_rescale to be 0 to 16, got "
+                       << lazyRescale;
+  if (minBlocks < 1 || minBlocks > 8)
+    return emitError() << "expected min_blocks to be 1 to 8, got " << minBlocks;
+  int64_t split = partition == Partition::SplitQ ? blockQ : blockKv;
+  if (split % (16 * warps) != 0)
+    return emitError() << "expected "
+                       << (partition == Partition::SplitQ ? "block_q"
+                                                          : "block_kv")
+                       << " to be a multiple of 16 * warps = " << 16 * warps
+                       << " because " << stringifyPartition(partition)
+                       << " gives each warp whole rows of 16, got " << split;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+Type ViewType::parse(AsmParser &p) {
+  int64_t cols = 0;
+  Type element;
+  if (p.parseLess() || p.parseQuestion() || p.parseKeyword("x"))
+    return {};
+  auto hasCols = p.parseOptionalInteger(cols);
+  if (hasCols.has_value() && (failed(*hasCols) || p.parseKeyword("x")))
+    return {};
+  if (p.parseType(element) || p.parseGreater())
+    return {};
+  return ViewType::get(p.getContext(), cols, element);
+}
+
+void ViewType::print(AsmPrinter &p) const {
+  p << "<? x ";
+  if (getCols() != 0)
+    p << getCols() << " x ";
+  p << getElementType() << ">";
+}

@@ -1,0 +1,262 @@
+//===- FA2Ops.cpp - verifiers and assembly of the fa2 ops -----------------===//
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace fa2;
+
+#define GET_OP_CLASSES
+#include "fa2/Dialect/FA2/FA2Ops.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// attention
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyHeadDim(Operation *op, StringRef name, int64_t dim) {
+  if (dim >= 8 && dim <= 256 && dim % 8 == 0)
+    return success();
+  auto diag = op->emitOpError()
+              << "expected " << name
+              << " to be a multiple of 8 from 8 to 256, got " << dim;
+  int64_t below = std::min<int64_t>(dim / 8 * 8, 256);
+  if (dim <= 8)
+    diag << "; the nearest supported is 8";
+  else if (dim >= 256)
+    diag << "; the nearest supported is 256";
+  else
+    diag << "; the nearest supported are " << below << " and " << below + 8;
+  return diag;
+}
+
+LogicalResult AttentionOp::verify() {
+  auto type = [](Value v) { return cast<RankedTensorType>(v.getType()); };
+  RankedTensorType q = type(getQ()), k = type(getK()), v = type(getV()),
+                   out = type(getOut()), lse = type(getLse());
+  // 1. one 16-bit float type
+  Type dtype = q.getElementType();
+  if (!dtype.isBF16() && !dtype.isF16())
+    return emitOpError() << "expected q of bf16 or f16, got " << dtype;
+  for (auto [name, t] : {std::pair{"k", k}, {"v", v}, {"out", out}})
+    if (t.getElementType() != dtype)
+      return emitOpError() << "expected " << name << " to have q's element type "
+                           << dtype << ", got " << t.getElementType();
+  // 2. ranks and head dims
+  for (auto [name, t] : {std::pair{"q", q}, {"k", k}, {"v", v}, {"out", out}}) {
+    if (t.getRank() != 4)
+      return emitOpError() << "expected " << name << " to have rank 4, got rank "
+                           << t.getRank();
+    if (t.isDynamicDim(3))
+      return emitOpError() << "expected the head dim of " << name
+                           << " to be static because it is compiled in";
+  }
+  if (k.getDimSize(3) != q.getDimSize(3))
+    return emitOpError() << "expected k's head dim to be q's, "
+                         << q.getDimSize(3) << ", got " << k.getDimSize(3);
+  if (out.getDimSize(3) != v.getDimSize(3))
+    return emitOpError() << "expected out's head dim to be v's, "
+                         << v.getDimSize(3) << ", got " << out.getDimSize(3);
+  // 3. lse
+  if (lse.getRank() != 3 || !lse.getElementType().isF32())
+    return emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
+  // 4. head dims
+  if (failed(verifyHeadDim(*this, "d", q.getDimSize(3))) ||
+      failed(verifyHeadDim(*this, "d_v", v.getDimSize(3))))
+    return failure();
+  // 5. the score region
+  if (getScore().empty()) {
+    if (!getExtras().empty())
+      return emitOpError() << "expected a score region to read the "
+                           << getExtras().size() << " extras";
+    return success();
+  }
+  SmallVector<Type> expected{Float32Type::get(getContext())};
+  expected.append(4, IndexType::get(getContext()));
+  llvm::append_range(expected, getExtras().getTypes());
+  if (!llvm::equal(getScore().front().getArgumentTypes(), expected))
+    return emitOpError() << "expected the score region's arguments to be "
+                            "(score, batch, head, row, column, extras...)";
+  auto yield = dyn_cast<YieldOp>(getScore().front().back());
+  if (!yield || yield.getValues().size() != 1 ||
+      !yield.getValues()[0].getType().isF32())
+    return emitOpError() << "expected the score region to yield one f32";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// kernel
+//===----------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildFuncType = [](Builder &b, ArrayRef<Type> args, ArrayRef<Type> res,
+                          function_interface_impl::VariadicFlag,
+                          std::string &) {
+    return b.getFunctionType(args, res);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false,
+      getFunctionTypeAttrName(result.name), buildFuncType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &p) {
+  function_interface_impl::printFunctionOp(
+      p, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+      getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+LogicalResult KernelOp::verify() {
+  if (getArguments().size() != getFunctionType().getNumInputs())
+    return emitOpError() << "expected one description an argument, "
+                         << getFunctionType().getNumInputs() << ", got "
+                         << getArguments().size();
+  for (auto [attr, type] :
+       llvm::zip(getArguments().getAsRange<ArgumentAttr>(),
+                 getFunctionType().getInputs()))
+    if (auto memref = dyn_cast<MemRefType>(type))
+      if (memref.getRank() != int64_t(attr.getDims().size()))
+        return emitOpError() << "expected " << attr.getName() << " to have "
+                             << memref.getRank() << " named dims, got "
+                             << attr.getDims().size();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// for_each_tile
+//===----------------------------------------------------------------------===//
+
+void ForEachTileOp::build(OpBuilder &b, OperationState &state, Value rows,
+                          Value heads, Value batches, int64_t block,
+                          TileOrder order) {
+  state.addOperands({rows, heads, batches});
+  state.addAttribute(getBlockAttrName(state.name), b.getI64IntegerAttr(block));
+  state.addAttribute(getOrderAttrName(state.name),
+                     TileOrderAttr::get(b.getContext(), order));
+  OpBuilder::InsertionGuard guard(b);
+  Region *region = state.addRegion();
+  Type index = b.getIndexType();
+  b.createBlock(region, {}, {index, index, index},
+                {state.location, state.location, state.location});
+  ensureTerminator(*region, b, state.location);
+}
+
+ParseResult ForEachTileOp::parse(OpAsmParser &p, OperationState &result) {
+  SmallVector<OpAsmParser::Argument, 3> args(3);
+  SmallVector<OpAsmParser::UnresolvedOperand, 3> operands(3);
+  Type index = p.getBuilder().getIndexType();
+  int64_t block;
+  for (int i = 0; i < 3; ++i) {
+    if ((i > 0 && p.parseComma()) || p.parseArgument(args[i]))
+      return failure();
+    args[i].type = index;
+  }
+  if (p.parseKeyword("in") || p.parseLParen() || p.parseOperand(operands[0]) ||
+      p.parseKeyword("by") || p.parseInteger(block) || p.parseComma() ||
+      p.parseOperand(operands[1]) || p.parseComma() ||
+      p.parseOperand(operands[2]) || p.parseRParen())
+    return failure();
+  if (succeeded(p.parseOptionalKeyword("order"))) {
+    StringRef keyword;
+    if (p.parseKeyword(&keyword))
+      return failure();
+    auto order = symbolizeTileOrder(keyword);
+    if (!order)
+      return p.emitError(p.getCurrentLocation())
+             << "expected order ascending or longest_first, got " << keyword;
+    result.addAttribute("order",
+                        TileOrderAttr::get(p.getContext(), *order));
+  }
+  result.addAttribute("block", p.getBuilder().getI64IntegerAttr(block));
+  Region *body = result.addRegion();
+  if (p.resolveOperands(operands, index, result.operands) ||
+      p.parseRegion(*body, args) ||
+      p.parseOptionalAttrDict(result.attributes))
+    return failure();
+  ensureTerminator(*body, p.getBuilder(), result.location);
+  return success();
+}
+
+void ForEachTileOp::print(OpAsmPrinter &p) {
+  Block &block = getBody().front();
+  p << ' ' << block.getArgument(0) << ", " << block.getArgument(1) << ", "
+    << block.getArgument(2) << " in (" << getRows() << " by "
+    << getBlock() << ", " << getHeads() << ", " << getBatches() << ")";
+  if (getOrder() != TileOrder::Ascending)
+    p << " order " << stringifyTileOrder(getOrder());
+  p << ' ';
+  p.printRegion(getBody(), /*printEntryBlockArgs=*/false,
+                /*printBlockTerminators=*/false);
+  p.printOptionalAttrDict((*this)->getAttrs(), {"order", "block"});
+}
+
+//===----------------------------------------------------------------------===//
+// views and tiles
+//===----------------------------------------------------------------------===//
+
+LogicalResult ViewOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  ViewType view = getView().getType();
+  int64_t cols = source.getRank() == 4 ? source.getDimSize(3) : 0;
+  if (source.getRank() != 4 && source.getRank() != 3)
+    return emitOpError() << "expected a source of rank 4 or 3, got rank "
+                         << source.getRank();
+  if (view.getCols() != cols || view.getElementType() != source.getElementType())
+    return emitOpError() << "expected a view of " << cols << " columns of "
+                         << source.getElementType() << " because its source is "
+                         << source << ", got " << view;
+  return success();
+}
+
+static LogicalResult verifyTileOfView(Operation *op, Type tileType,
+                                      ViewType view) {
+  auto tile = cast<RankedTensorType>(tileType);
+  if (!tile.hasStaticShape() || tile.getElementType() != view.getElementType())
+    return op->emitOpError() << "expected a static tile of "
+                             << view.getElementType() << ", got " << tile;
+  int64_t cols = tile.getRank() == 2 ? tile.getDimSize(1) : 0;
+  if (tile.getRank() > 2 || cols != view.getCols())
+    return op->emitOpError() << "expected a tile of the view's "
+                             << view.getCols() << " columns, got " << tile;
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  return verifyTileOfView(*this, getTile().getType(), getView().getType());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyTileOfView(*this, getTile().getType(), getView().getType());
+}
+
+LogicalResult DotOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType());
+  auto b = cast<RankedTensorType>(getB().getType());
+  auto d = cast<RankedTensorType>(getD().getType());
+  if (a.getRank() != 2 || b.getRank() != 2 || d.getRank() != 2)
+    return emitOpError() << "expected tiles of rank 2";
+  int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
+  int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
+  if (a.getDimSize(1) != k)
+    return emitOpError() << "expected a to have b's " << k
+                         << " inner columns, got " << a.getDimSize(1);
+  if (d.getDimSize(0) != a.getDimSize(0) || d.getDimSize(1) != n)
+    return emitOpError() << "expected a result of " << a.getDimSize(0) << "x"
+                         << n << ", got " << d;
+  if (getAcc() && getAcc().getType() != d)
+    return emitOpError() << "expected acc to have the result's type " << d
+                         << ", got " << getAcc().getType();
+  return success();
+}
+
+LogicalResult SoftmaxStepOp::verify() {
+  auto s = cast<RankedTensorType>(getS().getType());
+  for (Value v : {getM(), getL()}) {
+    auto t = cast<RankedTensorType>(v.getType());
+    if (t.getRank() != 1 || t.getDimSize(0) != s.getDimSize(0))
+      return emitOpError() << "expected a value for each of the "
+                           << s.getDimSize(0) << " rows, got " << t;
+  }
+  return success();
+}

@@ -1,0 +1,82 @@
+//===- FA2GPUDialect.cpp - the fa2gpu dialect, its attributes and types ---===//
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+#include "fa2/Dialect/FA2GPU/FA2GPUDialect.cpp.inc"
+#include "fa2/Dialect/FA2GPU/FA2GPUEnums.cpp.inc"
+#include "fa2/Dialect/FA2GPU/FA2GPUInterfaces.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUTypes.cpp.inc"
+
+void FA2GPUDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fa2/Dialect/FA2GPU/FA2GPUAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "fa2/Dialect/FA2GPU/FA2GPUTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "fa2/Dialect/FA2GPU/FA2GPUOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// mma.sync m16n8k16: PTX ISA, "Matrix Fragments for mma.m16n8k16"
+//===----------------------------------------------------------------------===//
+
+// c[i], i = 0..3: row = lane / 4 + 8 (i / 2), col = 2 (lane % 4) + i % 2
+Fragment MmaSyncAttr::accumulator() const {
+  return {16, 8,
+          {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}},
+          {{0, 1}, {8, 0}}};
+}
+
+// a[i], i = 0..7: row = lane / 4 + 8 (i / 2 % 2),
+//                 col = 2 (lane % 4) + i % 2 + 8 (i / 4)
+Fragment MmaSyncAttr::operandA() const {
+  return {16, 16,
+          {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}},
+          {{0, 1}, {8, 0}, {0, 8}}};
+}
+
+// b[i], i = 0..3: row (k) = 2 (lane % 4) + i % 2 + 8 (i / 2), col (n) = lane / 4
+Fragment MmaSyncAttr::operandB() const {
+  return {16, 8,
+          {{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}},
+          {{1, 0}, {8, 0}}};
+}
+
+bool MmaSyncAttr::takesSharedA() const { return true; }
+int64_t MmaSyncAttr::warpsPerInstruction() const { return 1; }
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
+
+TileLayout AccAttr::tileLayout(ArrayRef<int64_t> shape) const {
+  return TileLayout(getFamily().accumulator(), shape[0], shape[1],
+                    getWarps()[0], getWarps()[1]);
+}
+
+TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
+  AccAttr acc = getAcc();
+  return TileLayout(acc.getFamily().operandA(), shape[0], shape[1],
+                    acc.getWarps()[0], acc.getWarps()[1]);
+}
+
+SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
+  return SharedLayout(tile.getDimSize(0), tile.getDimSize(1),
+                      tile.getElementTypeBitWidth() / 8);
+}

@@ -1,0 +1,71 @@
+//===- FA2GPUOps.cpp - verifiers of the fa2gpu ops ------------------------===//
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+#define GET_OP_CLASSES
+#include "fa2/Dialect/FA2GPU/FA2GPUOps.cpp.inc"
+
+LogicalResult ConvertLayoutOp::verify() {
+  auto from = cast<RankedTensorType>(getSource().getType());
+  auto to = cast<RankedTensorType>(getResult().getType());
+  if (from.getShape() != to.getShape() ||
+      from.getElementType() != to.getElementType())
+    return emitOpError() << "expected the same shape and element type, got "
+                         << from << " and " << to;
+  auto source = dyn_cast_or_null<DistributedLayoutAttr>(from.getEncoding());
+  auto target = dyn_cast_or_null<DistributedLayoutAttr>(to.getEncoding());
+  if (!source || !target)
+    return emitOpError() << "expected two layouts in registers";
+  // Every element must stay in its warp and lane. Fragments are linear in the
+  // bits of the lane, so lane 0 and the basis lanes speak for all.
+  TileLayout src = source.tileLayout(from.getShape());
+  TileLayout dst = target.tileLayout(to.getShape());
+  if (src.warps() != dst.warps())
+    return emitOpError() << "expected layouts over the same warps";
+  for (int64_t warp : {int64_t(0), src.warps() - 1})
+    for (int64_t lane : {0, 1, 2, 4, 8, 16})
+      for (int64_t reg = 0; reg < dst.numRegs(); ++reg) {
+        Coord c = dst.at(warp, lane, reg);
+        if (c.col < to.getDimSize(1) && !src.find(warp, lane, c))
+          return emitOpError()
+                 << "expected element (" << c.row << ", " << c.col
+                 << ") to stay in warp " << warp << ", lane " << lane
+                 << " because the conversion only renames registers";
+      }
+  return success();
+}
+
+LogicalResult DotStartOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType());
+  auto b = cast<RankedTensorType>(getB().getType());
+  RankedTensorType d = getD().getType().getTile();
+  int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
+  int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
+  if (a.getDimSize(1) != k || d.getDimSize(0) != a.getDimSize(0) ||
+      d.getDimSize(1) != n)
+    return emitOpError() << "expected " << a.getDimSize(0) << "x" << k << " by "
+                         << k << "x" << n << ", got " << a << " by " << b
+                         << " into " << d;
+  auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
+  if (!acc)
+    return emitOpError() << "expected a result in an accumulator layout, got "
+                         << d;
+  if (!isa_and_nonnull<SharedAttr>(b.getEncoding()))
+    return emitOpError() << "expected b in shared memory, got " << b;
+  if (isa_and_nonnull<SharedAttr>(a.getEncoding())) {
+    if (!acc.getFamily().takesSharedA())
+      return emitOpError() << "expected a in registers because "
+                           << acc.getFamily() << " does not read it from "
+                           << "shared memory";
+  } else if (!isa_and_nonnull<OperandAttr>(a.getEncoding())) {
+    return emitOpError() << "expected a in shared memory or operand registers, "
+                         << "got " << a;
+  }
+  if (getAcc() && getAcc().getType() != d)
+    return emitOpError() << "expected acc to have the result's type " << d;
+  return success();
+}

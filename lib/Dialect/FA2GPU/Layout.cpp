@@ -1,0 +1,144 @@
+//===- Layout.cpp - where the elements of a tile are ----------------------===//
+
+#include "fa2/Dialect/FA2GPU/Layout.h"
+
+#include <cassert>
+#include <sstream>
+
+namespace fa2::gpu {
+
+static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+Coord Fragment::at(int64_t lane, int64_t reg) const {
+  Coord c;
+  for (size_t i = 0; i < laneBits.size(); ++i)
+    if (lane >> i & 1)
+      c = c + laneBits[i];
+  for (size_t i = 0; i < regBits.size(); ++i)
+    if (reg >> i & 1)
+      c = c + regBits[i];
+  return c;
+}
+
+Fragment Fragment::transposed() const {
+  Fragment t{cols, rows, {}, {}};
+  for (Coord c : laneBits)
+    t.laneBits.push_back({c.col, c.row});
+  for (Coord c : regBits)
+    t.regBits.push_back({c.col, c.row});
+  return t;
+}
+
+TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
+                       int64_t warpRows, int64_t warpCols)
+    : frag(std::move(fragment)), tileRows(rows), tileCols(cols),
+      warpRows(warpRows), warpCols(warpCols),
+      gridRows(ceilDiv(ceilDiv(rows, warpRows), frag.rows)),
+      gridCols(ceilDiv(ceilDiv(cols, warpCols), frag.cols)) {}
+
+Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {
+  int64_t f = reg / frag.numRegs();
+  Coord c = frag.at(lane, reg % frag.numRegs());
+  c = c + Coord{f / gridCols * frag.rows, f % gridCols * frag.cols};
+  return c + Coord{warp / warpCols * rowsPerWarp(),
+                   warp % warpCols * colsPerWarp()};
+}
+
+std::optional<int64_t> TileLayout::find(int64_t warp, int64_t lane,
+                                        Coord c) const {
+  for (int64_t r = 0; r < numRegs(); ++r)
+    if (at(warp, lane, r) == c)
+      return r;
+  return std::nullopt;
+}
+
+int64_t TileLayout::numRowSlots() const {
+  int64_t n = gridRows;
+  for (Coord c : frag.regBits)
+    n *= c.row != 0 ? 2 : 1;
+  return n;
+}
+
+int64_t TileLayout::rowSlot(int64_t reg) const {
+  int64_t slot = reg / frag.numRegs() / gridCols;
+  for (size_t i = 0; i < frag.regBits.size(); ++i)
+    if (frag.regBits[i].row != 0)
+      slot = slot * 2 + (reg >> i & 1);
+  return slot;
+}
+
+std::vector<int64_t> TileLayout::rowReductionLanes() const {
+  std::vector<int64_t> masks;
+  for (size_t i = 0; i < frag.laneBits.size(); ++i)
+    if (frag.laneBits[i].row == 0)
+      masks.push_back(int64_t(1) << i);
+  return masks;
+}
+
+std::string TileLayout::print() const {
+  std::ostringstream os;
+  os << tileRows << " x " << tileCols << " over " << warpRows << " x "
+     << warpCols << " warps, " << numRegs() << " elements a lane\n";
+  for (int64_t r = 0; r < numRegs(); ++r) {
+    os << "  register " << r << ":";
+    for (int64_t lane : {0, 1, 2, 4, 8, 16}) {
+      Coord c = at(0, lane, r);
+      os << "  lane " << lane << " (" << c.row << "," << c.col << ")";
+    }
+    os << "\n";
+  }
+  return os.str();
+}
+
+SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes)
+    : tileRows(rows), elemBytes(elementBytes),
+      padCols(ceilDiv(cols * elementBytes, 32) * 32 / elementBytes) {
+  int64_t col = 0, offset = 0;
+  for (int64_t bytes : {128, 64, 32})
+    while ((padCols - col) * elemBytes >= bytes) {
+      panelList.push_back({col, bytes, offset});
+      col += bytes / elemBytes;
+      offset += rows * bytes;
+    }
+  assert(col == padCols && "32 bytes divide every padded row");
+}
+
+int64_t SharedLayout::bytes() const {
+  return panelList.back().offset + tileRows * panelList.back().bytes;
+}
+
+const SharedLayout::Panel &SharedLayout::panelOf(int64_t col) const {
+  size_t i = 0;
+  while (i + 1 < panelList.size() && panelList[i + 1].col <= col)
+    ++i;
+  return panelList[i];
+}
+
+int64_t SharedLayout::xorOf(int64_t row, int64_t panelBytes) {
+  switch (panelBytes) {
+  case 128:
+    return row & 7;
+  case 64:
+    return row >> 1 & 3;
+  default:
+    return row >> 2 & 1;
+  }
+}
+
+int64_t SharedLayout::offset(int64_t row, int64_t col) const {
+  const Panel &p = panelOf(col);
+  int64_t byte = (col - p.col) * elemBytes;
+  int64_t chunk = (byte / kChunkBytes) ^ xorOf(row, p.bytes);
+  return p.offset + row * p.bytes + chunk * kChunkBytes + byte % kChunkBytes;
+}
+
+std::string SharedLayout::print() const {
+  std::ostringstream os;
+  os << tileRows << " x " << padCols << ", " << bytes() << " bytes\n";
+  for (const Panel &p : panelList)
+    os << "  columns " << p.col << " to " << p.col + p.bytes / elemBytes - 1
+       << ": " << p.bytes << "-byte rows at byte " << p.offset << "\n";
+  return os.str();
+}
+
+} // namespace fa2::gpu
