@@ -76,7 +76,7 @@ def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,
   let description = "Example: see `fa2.for_each_tile`.";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }
 
 #endif

@@ -1,0 +1,98 @@
+//===- Schedule.h - schedules as plain values -------------------*- C++ -*-===//
+//
+// What #fa2.schedule holds, as a struct, and the choice of one: explicit values
+// win, then the target's table, then a rule from the target's limits.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_TARGET_SCHEDULE_H
+#define FA2_TARGET_SCHEDULE_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fa2 {
+
+class Target;
+
+/// The fields of #fa2.schedule (FA2Attrs.td says what they mean).
+struct Schedule {
+  int64_t blockQ = 64, blockKV = 64, warps = 4, stages = 2;
+  Partition partition = Partition::SplitQ;
+  bool qInRegisters = false, overlap = false;
+  int64_t lazyRescale = 0; // powers of two; 0 rescales always
+  int64_t minBlocks = 1;
+  TileOrder order = TileOrder::Ascending;
+
+  static Schedule fromAttr(ScheduleAttr attr);
+  /// Fails with the verifier's message in `error`.
+  mlir::FailureOr<ScheduleAttr> toAttr(mlir::MLIRContext *context,
+                                       llvm::StringRef target,
+                                       std::string &error) const;
+};
+
+/// The fields somebody asked for.
+struct ScheduleOverrides {
+  std::optional<int64_t> blockQ, blockKV, warps, stages, lazyRescale, minBlocks;
+  std::optional<Partition> partition;
+  std::optional<bool> qInRegisters, overlap;
+  std::optional<TileOrder> order;
+
+  Schedule applyTo(Schedule schedule) const;
+};
+
+/// What of a kernel its schedule depends on. Elements have 16 bits.
+struct Problem {
+  int64_t headDim, headDimV;
+  bool masked = false;
+};
+
+/// What one block takes. Bytes are those of the layouts in shared memory;
+/// registers are an estimate for one thread.
+struct Footprint {
+  int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
+  int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
+  int64_t otherRegisters = 0;
+  int64_t threads = 0;
+
+  /// The output, and split-K's scratch, reuse the bytes of queries and rings.
+  int64_t sharedBytes() const;
+  int64_t registers() const {
+    return accumulatorRegisters + scoreRegisters + queryRegisters +
+           otherRegisters;
+  }
+};
+
+Footprint footprint(const Problem &problem, const Schedule &schedule);
+
+struct Selection {
+  ScheduleAttr schedule;
+  Footprint footprint;
+  /// Blocks a multiprocessor holds, by shared memory, threads and the estimate
+  /// of registers.
+  int64_t blocksPerMultiprocessor = 1;
+  /// One sentence a decision.
+  std::vector<std::string> reasons;
+  /// What may make the kernel slow (not wrong).
+  std::vector<std::string> warnings;
+};
+
+/// Chooses a schedule. On failure `error` names the field, its value and the
+/// limit.
+mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,
+                                          const Target &target,
+                                          const Problem &problem,
+                                          const ScheduleOverrides &asked,
+                                          std::string &error);
+
+/// Checks a schedule that stands already: shared memory, threads.
+mlir::FailureOr<Selection> checkSchedule(const Target &target,
+                                         const Problem &problem,
+                                         ScheduleAttr schedule,
+                                         std::string &error);
+
+} // namespace fa2
+
+#endif

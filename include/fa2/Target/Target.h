@@ -1,0 +1,71 @@
+//===- Target.h - the one interface to hardware -----------------*- C++ -*-===//
+//
+// A target is an architecture as the compiler sees it: its limits, the matmul
+// instructions it has, the schedules that were tuned for it, and what its PTX
+// asks of a driver. Nothing outside lib/Target compares architecture numbers.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_TARGET_TARGET_H
+#define FA2_TARGET_TARGET_H
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "fa2/Target/Schedule.h"
+
+namespace fa2 {
+
+/// Limits of the hardware, in bytes, registers of 32 bits and threads.
+struct TargetLimits {
+  int64_t sharedBytesPerBlock;
+  int64_t sharedBytesPerMultiprocessor;
+  /// What the driver takes of a multiprocessor's shared memory for each block.
+  int64_t sharedBytesReserved = 1024;
+  int64_t registersPerMultiprocessor = 65536;
+  int64_t registersPerThread = 255;
+  int64_t threadsPerBlock = 1024;
+  int64_t threadsPerMultiprocessor;
+};
+
+/// The PTX that a target's code is written in.
+struct PtxRequirement {
+  /// ISA version times ten: 70 is `.version 7.0`.
+  int isaVersion;
+  /// CUDA version of the oldest driver that takes it, as cuDriverGetVersion
+  /// says it.
+  int minDriver;
+};
+
+class Target {
+public:
+  virtual ~Target() = default;
+
+  /// "sm_80".
+  virtual llvm::StringRef name() const = 0;
+  /// 80 for compute capability 8.0.
+  virtual int computeCapability() const = 0;
+  /// True where only this very architecture runs the code (sm_90a).
+  virtual bool isFamilySpecific() const = 0;
+  virtual const TargetLimits &limits() const = 0;
+  virtual PtxRequirement ptx() const = 0;
+  virtual gpu::MatmulFamilyAttr
+  matmulFamily(mlir::MLIRContext *context) const = 0;
+  /// The tuned schedule, if the table has one for this problem.
+  virtual std::optional<Schedule>
+  tunedSchedule(const Problem &problem) const = 0;
+  /// Warps a block and stages that the rule may try, best first.
+  virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
+
+  /// Blocks of this footprint that a multiprocessor holds at once.
+  int64_t blocksPerMultiprocessor(const Footprint &footprint) const;
+  /// Registers a thread may have with `minBlocks` blocks a multiprocessor.
+  int64_t registerBudget(int64_t threads, int64_t minBlocks) const;
+};
+
+/// The targets, oldest first.
+llvm::ArrayRef<const Target *> allTargets();
+
+/// Null for an unknown name; `error` then offers what there is.
+const Target *lookupTarget(llvm::StringRef name, std::string &error);
+
+} // namespace fa2
+
+#endif

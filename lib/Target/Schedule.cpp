@@ -1,0 +1,307 @@
+//===- Schedule.cpp - footprint, check and choice of schedules ------------===//
+
+#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Target.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace mlir;
+using namespace fa2;
+using llvm::formatv;
+
+//===----------------------------------------------------------------------===//
+// Schedule
+//===----------------------------------------------------------------------===//
+
+Schedule Schedule::fromAttr(ScheduleAttr a) {
+  Schedule s;
+  s.blockQ = a.getBlockQ();
+  s.blockKV = a.getBlockKv();
+  s.warps = a.getWarps();
+  s.stages = a.getStages();
+  s.partition = a.getPartition();
+  s.qInRegisters = a.getQInRegisters();
+  s.overlap = a.getOverlap();
+  s.lazyRescale = a.getLazyRescale();
+  s.minBlocks = a.getMinBlocks();
+  s.order = a.getOrder();
+  return s;
+}
+
+FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
+                                         std::string &error) const {
+  ScopedDiagnosticHandler capture(context, [&](Diagnostic &d) {
+    error = d.str();
+    return success();
+  });
+  ScheduleAttr attr = ScheduleAttr::getChecked(
+      [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
+      target, blockQ, blockKV, warps, stages, partition, qInRegisters, overlap,
+      lazyRescale, minBlocks, order);
+  if (!attr)
+    return failure();
+  return attr;
+}
+
+Schedule ScheduleOverrides::applyTo(Schedule s) const {
+  s.blockQ = blockQ.value_or(s.blockQ);
+  s.blockKV = blockKV.value_or(s.blockKV);
+  s.warps = warps.value_or(s.warps);
+  s.stages = stages.value_or(s.stages);
+  s.partition = partition.value_or(s.partition);
+  s.qInRegisters = qInRegisters.value_or(s.qInRegisters);
+  s.overlap = overlap.value_or(s.overlap);
+  s.lazyRescale = lazyRescale.value_or(s.lazyRescale);
+  s.minBlocks = minBlocks.value_or(s.minBlocks);
+  s.order = order.value_or(s.order);
+  return s;
+}
+
+//===----------------------------------------------------------------------===//
+// Footprint
+//===----------------------------------------------------------------------===//
+
+int64_t Footprint::sharedBytes() const {
+  return std::max({queryBytes + ringBytes, outputBytes, scratchBytes});
+}
+
+Footprint fa2::footprint(const Problem &p, const Schedule &s) {
+  constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
+  constexpr int64_t kLanes = gpu::kWarpLanes;
+  auto up = [](int64_t n, int64_t m) { return (n + m - 1) / m * m; };
+  auto tileBytes = [&](int64_t rows, int64_t cols) {
+    return up(gpu::SharedLayout(rows, cols, kElementBytes).bytes(),
+              gpu::SharedLayout::kAlignment);
+  };
+  bool splitK = s.partition == Partition::SplitK;
+  // What one warp holds: rows of queries, and keys of each tile.
+  int64_t rows = splitK ? s.blockQ : s.blockQ / s.warps;
+  int64_t keys = splitK ? s.blockKV / s.warps : s.blockKV;
+
+  Footprint f;
+  f.threads = s.warps * kLanes;
+  f.queryBytes = tileBytes(s.blockQ, p.headDim);
+  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim) +
+                            tileBytes(s.blockKV, p.headDimV));
+  f.outputBytes = tileBytes(s.blockQ, p.headDimV);
+  if (splitK) // o, m and l of every warp
+    f.scratchBytes = s.warps * s.blockQ * (up(p.headDimV, 8) + 2) * kFloatBytes;
+  f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
+  // P takes half of the registers of S; only with overlap do both live at once.
+  f.scoreRegisters = rows * keys / kLanes;
+  if (s.overlap)
+    f.scoreRegisters += f.scoreRegisters / 2;
+  if (s.qInRegisters)
+    f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
+  // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
+  // of the copies, fragments of keys and values in flight.
+  f.otherRegisters = 3 * (rows / 8) + 32;
+  return f;
+}
+
+//===----------------------------------------------------------------------===//
+// Check
+//===----------------------------------------------------------------------===//
+
+static std::string fitError(const Target &t, const Schedule &s,
+                            const Footprint &f) {
+  if (f.threads > t.limits().threadsPerBlock)
+    return formatv("the schedule has {0} threads a block of {1} that {2} "
+                   "allows; lower warps",
+                   f.threads, t.limits().threadsPerBlock, t.name());
+  if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
+    return formatv("the schedule needs {0} bytes of shared memory of {1} that "
+                   "{2} allows a block (queries {3}, {4} stages of keys and "
+                   "values {5}, output {6}, split-K scratch {7}); lower "
+                   "block_q = {8}, block_kv = {9} or stages = {4}",
+                   f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
+                   f.queryBytes, s.stages, f.ringBytes, f.outputBytes,
+                   f.scratchBytes, s.blockQ, s.blockKV);
+  return "";
+}
+
+static void explainFootprint(const Target &t, const Schedule &s,
+                             Selection &sel) {
+  const Footprint &f = sel.footprint;
+  int64_t budget = t.registerBudget(f.threads, s.minBlocks);
+  sel.blocksPerMultiprocessor =
+      std::max<int64_t>(1, t.blocksPerMultiprocessor(f));
+  sel.reasons.push_back(formatv(
+      "shared memory: {0} of {1} bytes a block (queries {2}, {3} "
+      "stage{4} of keys and values {5}, output {6}{7})",
+      f.sharedBytes(), t.limits().sharedBytesPerBlock, f.queryBytes, s.stages,
+      s.stages == 1 ? "" : "s", f.ringBytes, f.outputBytes,
+      f.scratchBytes ? formatv(", split-K scratch {0}", f.scratchBytes).str()
+                     : ""));
+  sel.reasons.push_back(
+      formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
+              "{3}, queries {4}, other {5})",
+              f.registers(), budget, f.accumulatorRegisters, f.scoreRegisters,
+              f.queryRegisters, f.otherRegisters));
+  sel.reasons.push_back(
+      formatv("{0} threads a block, about {1} block{2} a multiprocessor",
+              f.threads, sel.blocksPerMultiprocessor,
+              sel.blocksPerMultiprocessor == 1 ? "" : "s"));
+  if (f.registers() > budget)
+    sel.warnings.push_back(
+        formatv("about {0} registers a thread are wanted of {1}: the kernel "
+                "will probably spill",
+                f.registers(), budget));
+}
+
+FailureOr<Selection> fa2::checkSchedule(const Target &target,
+                                        const Problem &problem,
+                                        ScheduleAttr attr, std::string &error) {
+  Schedule s = Schedule::fromAttr(attr);
+  Selection sel;
+  sel.schedule = attr;
+  sel.footprint = footprint(problem, s);
+  error = fitError(target, s, sel.footprint);
+  if (!error.empty())
+    return failure();
+  explainFootprint(target, s, sel);
+  return sel;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+static bool isWhole(const Schedule &s) {
+  int64_t split = s.partition == Partition::SplitQ ? s.blockQ : s.blockKV;
+  return split % (16 * s.warps) == 0;
+}
+
+/// The rule: of all schedules that fit shared memory and registers, the one
+/// with the largest tile; then the one with most stages; then by the target's
+/// choice of warps; then queries in registers.
+static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
+                                            const ScheduleOverrides &asked,
+                                            bool boundRegisters) {
+  auto choices = [](std::optional<int64_t> value,
+                    llvm::ArrayRef<int64_t> otherwise) {
+    return value ? llvm::SmallVector<int64_t>{*value}
+                 : llvm::to_vector(otherwise);
+  };
+  static constexpr int64_t rows[] = {128, 112, 96, 80, 64, 48, 32, 16};
+  static constexpr int64_t stages[] = {2, 1};
+  auto warps = choices(asked.warps, t.warpChoices());
+  std::optional<Schedule> best;
+  auto rank = [](const Schedule &s) {
+    // Square tiles move the fewest bytes a product.
+    return std::tuple(s.blockQ * s.blockKV, std::min(s.blockQ, s.blockKV),
+                      s.blockQ, s.stages);
+  };
+  for (int64_t w : warps)
+    for (int64_t q : choices(asked.blockQ, rows))
+      for (int64_t kv : choices(asked.blockKV, rows))
+        for (int64_t st : choices(asked.stages, stages))
+          for (bool inRegisters : {true, false}) {
+            Schedule s;
+            s.blockQ = q;
+            s.blockKV = kv;
+            s.warps = w;
+            s.stages = st;
+            s.qInRegisters = inRegisters;
+            s.lazyRescale = 8;
+            s = asked.applyTo(s);
+            if (w < 1 || !isWhole(s))
+              continue;
+            Footprint f = footprint(p, s);
+            if (!fitError(t, s, f).empty() ||
+                (boundRegisters &&
+                 f.registers() > t.registerBudget(f.threads, s.minBlocks)))
+              continue;
+            if (!best || rank(s) > rank(*best))
+              best = s;
+          }
+  return best;
+}
+
+static void explainAsked(const ScheduleOverrides &a,
+                         std::vector<std::string> &reasons) {
+  auto add = [&](const char *name, auto value, auto print) {
+    if (value)
+      reasons.push_back(formatv("{0} = {1} as asked", name, print(*value)));
+  };
+  auto number = [](int64_t n) { return std::to_string(n); };
+  auto flag = [](bool b) { return std::string(b ? "true" : "false"); };
+  add("block_q", a.blockQ, number);
+  add("block_kv", a.blockKV, number);
+  add("warps", a.warps, number);
+  add("stages", a.stages, number);
+  add("partition", a.partition,
+      [](Partition p) { return stringifyPartition(p).str(); });
+  add("q_in_registers", a.qInRegisters, flag);
+  add("overlap", a.overlap, flag);
+  add("lazy_rescale", a.lazyRescale, number);
+  add("min_blocks", a.minBlocks, number);
+  add("order", a.order,
+      [](TileOrder o) { return stringifyTileOrder(o).str(); });
+}
+
+FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
+                                         const Target &target,
+                                         const Problem &problem,
+                                         const ScheduleOverrides &askedFields,
+                                         std::string &error) {
+  ScheduleOverrides asked = askedFields;
+  std::vector<std::string> reasons;
+  explainAsked(asked, reasons);
+  // Values out of range are refused by name before any arithmetic on them.
+  if (failed(asked.applyTo(Schedule{}).toAttr(context, target.name(), error)) &&
+      isWhole(asked.warps.value_or(1) < 1 ? Schedule{}
+                                          : asked.applyTo(Schedule{})))
+    return failure();
+  if (!asked.order && problem.masked) {
+    asked.order = TileOrder::LongestFirst;
+    reasons.push_back(
+        "order = longest_first: the mask gives later queries more "
+        "keys, so they start first");
+  }
+
+  auto trySchedule = [&](const Schedule &s) -> FailureOr<Selection> {
+    auto attr = s.toAttr(context, target.name(), error);
+    if (failed(attr))
+      return failure();
+    return checkSchedule(target, problem, *attr, error);
+  };
+  FailureOr<Selection> chosen = failure();
+  std::string firstError;
+  if (auto tuned = target.tunedSchedule(problem)) {
+    chosen = trySchedule(asked.applyTo(*tuned));
+    if (succeeded(chosen))
+      reasons.insert(reasons.begin(),
+                     formatv("schedule from {0}'s table for head dims {1} and "
+                             "{2}",
+                             target.name(), problem.headDim, problem.headDimV));
+    else
+      firstError = error;
+  }
+  if (failed(chosen)) {
+    auto ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/true);
+    if (!ruled)
+      ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/false);
+    if (ruled)
+      chosen = trySchedule(*ruled);
+    if (succeeded(chosen))
+      reasons.insert(reasons.begin(),
+                     "schedule by rule, the largest tile that fits: " +
+                         (firstError.empty() ? "the table has no entry"
+                                             : "the table's does not fit (" +
+                                                   firstError + ")"));
+  }
+  if (failed(chosen)) {
+    if (!firstError.empty())
+      error = firstError;
+    if (error.empty())
+      error = formatv("no schedule fits {0}", target.name());
+    return failure();
+  }
+  reasons.insert(reasons.end(), chosen->reasons.begin(), chosen->reasons.end());
+  chosen->reasons = std::move(reasons);
+  return chosen;
+}

@@ -1,0 +1,15 @@
+//===- Schedules.h - tuned schedules of the sm_80 family --------*- C++ -*-===//
+#ifndef FA2_LIB_TARGET_SM80_SCHEDULES_H
+#define FA2_LIB_TARGET_SM80_SCHEDULES_H
+
+#include "fa2/Target/Schedule.h"
+
+namespace fa2::sm80 {
+
+/// The entry for the larger of the two head dims, rounded up to the table's
+/// next.
+std::optional<Schedule> tunedSchedule(const Problem &problem);
+
+} // namespace fa2::sm80
+
+#endif

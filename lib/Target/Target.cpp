@@ -1,0 +1,62 @@
+//===- Target.cpp - the registry of targets, occupancy --------------------===//
+
+#include "fa2/Target/Target.h"
+#include "Sm80/Sm80.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace fa2;
+
+int64_t Target::registerBudget(int64_t threads, int64_t minBlocks) const {
+  // Registers are handed out to a warp by 256, so to a thread by 8.
+  int64_t share = limits().registersPerMultiprocessor / (threads * minBlocks);
+  return std::min(limits().registersPerThread, share / 8 * 8);
+}
+
+int64_t Target::blocksPerMultiprocessor(const Footprint &f) const {
+  const TargetLimits &l = limits();
+  int64_t registers =
+      std::min((f.registers() + 7) / 8 * 8, l.registersPerThread + 1);
+  return std::min({l.sharedBytesPerMultiprocessor /
+                       (f.sharedBytes() + l.sharedBytesReserved),
+                   l.threadsPerMultiprocessor / f.threads,
+                   l.registersPerMultiprocessor / (registers * f.threads),
+                   int64_t(32)});
+}
+
+llvm::ArrayRef<const Target *> fa2::allTargets() { return sm80::targets(); }
+
+/// The number in "sm_90a", or -1.
+static int archNumber(llvm::StringRef name) {
+  int number = -1;
+  if (!name.consume_front_insensitive("sm_") &&
+      !name.consume_front_insensitive("sm"))
+    return -1;
+  name = name.take_while(llvm::isDigit);
+  return name.getAsInteger(10, number) ? -1 : number;
+}
+
+const Target *fa2::lookupTarget(llvm::StringRef name, std::string &error) {
+  llvm::SmallVector<llvm::StringRef> names;
+  for (const Target *target : allTargets()) {
+    if (target->name() == name)
+      return target;
+    names.push_back(target->name());
+  }
+  error = "unknown arch '" + name.str() + "'";
+  if (int number = archNumber(name); number >= 0) {
+    const Target *nearest =
+        *std::min_element(allTargets().begin(), allTargets().end(),
+                          [&](const Target *a, const Target *b) {
+                            return std::abs(a->computeCapability() - number) <
+                                   std::abs(b->computeCapability() - number);
+                          });
+    error += "; the nearest supported is " + nearest->name().str();
+  }
+  error += " (supported: " + llvm::join(names, ", ") + ")";
+  return nullptr;
+}

@@ -1,0 +1,99 @@
+//===- SelectSchedule.cpp - fa2-select-schedule ---------------------------===//
+
+#include "fa2/Target/Target.h"
+#include "fa2/Transforms/Passes.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_SELECTSCHEDULE
+#include "fa2/Transforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
+  using SelectScheduleBase::SelectScheduleBase;
+
+  void runOnOperation() override {
+    WalkResult result = getOperation().walk([&](AttentionOp op) {
+      return failed(select(op)) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+
+  LogicalResult select(AttentionOp op) {
+    std::string error;
+    ScheduleAttr standing = op.getScheduleAttr();
+    const Target *t = lookupTarget(
+        standing ? standing.getTarget() : StringRef(target), error);
+    if (!t)
+      return op.emitOpError(error);
+    Problem problem;
+    problem.headDim = cast<RankedTensorType>(op.getQ().getType()).getDimSize(3);
+    problem.headDimV =
+        cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
+    problem.masked = bool(op.getMaskAttr());
+
+    auto asked = overrides(error);
+    if (failed(asked))
+      return op.emitOpError(error);
+    auto selection =
+        standing ? checkSchedule(*t, problem, standing, error)
+                 : selectSchedule(&getContext(), *t, problem, *asked, error);
+    if (failed(selection))
+      return op.emitOpError(error);
+    op.setScheduleAttr(selection->schedule);
+    if (remarks) {
+      if (standing)
+        emitRemark(op.getLoc(), "schedule written on the operation");
+      for (const std::string &reason : selection->reasons)
+        emitRemark(op.getLoc(), reason);
+      for (const std::string &warning : selection->warnings)
+        emitWarning(op.getLoc(), warning);
+    }
+    return success();
+  }
+
+  FailureOr<ScheduleOverrides> overrides(std::string &error) {
+    ScheduleOverrides asked;
+    auto number = [](int64_t value, int64_t choose) -> std::optional<int64_t> {
+      if (value == choose)
+        return std::nullopt;
+      return value;
+    };
+    auto flag = [&](StringRef name, int64_t value, std::optional<bool> &field) {
+      if (value >= -1 && value <= 1) {
+        if (value != -1)
+          field = value == 1;
+        return success();
+      }
+      error = "expected " + name.str() + " to be 0, 1 or -1 to choose, got " +
+              std::to_string(value);
+      return failure();
+    };
+    asked.blockQ = number(blockQ, 0);
+    asked.blockKV = number(blockKV, 0);
+    asked.warps = number(warps, 0);
+    asked.stages = number(stages, 0);
+    asked.lazyRescale = number(lazyRescale, -1);
+    asked.minBlocks = number(minBlocks, 0);
+    if (failed(flag("q-in-registers", qInRegisters, asked.qInRegisters)) ||
+        failed(flag("overlap", overlap, asked.overlap)))
+      return failure();
+    if (!partition.empty() &&
+        !(asked.partition = symbolizePartition(StringRef(partition)))) {
+      error = "expected partition split_q or split_k, got " + partition;
+      return failure();
+    }
+    if (!order.empty() &&
+        !(asked.order = symbolizeTileOrder(StringRef(order)))) {
+      error = "expected order ascending or longest_first, got " + order;
+      return failure();
+    }
+    return asked;
+  }
+};
+} // namespace
