@@ -71,11 +71,16 @@ struct KernelLaunch {
   std::array<uint32_t, 3> cluster{1, 1, 1};
   uint32_t sharedBytes = 0;
   /// The parameters' bytes, laid out as the entry's .param space lays them
-  /// out, and where each begins.
+  /// out, and where each begins. Tensor maps need 64-byte alignment.
   std::span<const std::byte> parameters;
   std::span<const size_t> parameterOffsets;
+};
+
+/// A program's launches, in order on one stream.
+struct LaunchList {
+  std::span<const KernelLaunch> kernels;
   void *stream = nullptr;
-  /// What the kernel may touch; the simulator checks every access against it.
+  /// What the kernels may touch; the simulator checks every access against it.
   std::span<const BoundTensor> tensors;
   WorkspaceRegion workspace;
 };
@@ -104,8 +109,8 @@ public:
   virtual ~Module() = default;
   virtual KernelAttributes attributes(size_t kernel) const = 0;
   /// Asynchronous, allocates no device memory, never synchronises.
-  virtual void launch(const KernelLaunch &launch) const = 0;
-  /// JSON, or "" where nothing was profiled.
+  virtual void launch(const LaunchList &list) const = 0;
+  /// JSON of the last launch, or "" where nothing was profiled.
   virtual std::string profile() const { return {}; }
 };
 

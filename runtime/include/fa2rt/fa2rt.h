@@ -83,7 +83,8 @@ typedef struct fa2rtDevice fa2rtDevice;
                        resident=N (blocks in flight; 0: as many as fit),
                        completion=random|early|late (of async copies), strict
                        (warnings are errors), nochecks, budget=N (warp
-                       instructions), sms=N (multiprocessors it claims). */
+                       instructions), sms=N (multiprocessors it claims),
+                       profile (for fa2rtProgramProfile). */
 FA2RT_API fa2rtStatus fa2rtDeviceOpen(const char *name, fa2rtDevice **device);
 
 /* Closes a device. Its programs must have been unloaded. NULL is allowed. */
@@ -100,14 +101,14 @@ FA2RT_API fa2rtStatus fa2rtCudaDriverVersion(int32_t *version);
 FA2RT_API fa2rtStatus fa2rtCudaDeviceCount(int32_t *count);
 
 typedef struct fa2rtDeviceProperties {
-  char name[128];               /* "NVIDIA H200", "simulated sm_80" */
-  int32_t is_simulated;         /* 1 or 0 */
-  int32_t compute_capability;   /* 90 for 9.0 */
-  int32_t multiprocessors;      /* count */
-  int32_t driver_version;       /* 13000 for CUDA 13.0; 0 when simulated */
-  int64_t l2_bytes;             /* size of the L2 cache */
+  char name[128];                 /* "NVIDIA H200", "simulated sm_80" */
+  int32_t is_simulated;           /* 1 or 0 */
+  int32_t compute_capability;     /* 90 for 9.0 */
+  int32_t multiprocessors;        /* count */
+  int32_t driver_version;         /* 13000 for CUDA 13.0; 0 when simulated */
+  int64_t l2_bytes;               /* size of the L2 cache */
   int64_t shared_bytes_per_block; /* most a block can opt in to */
-  int64_t memory_bytes;         /* device memory; 0 when simulated */
+  int64_t memory_bytes;           /* device memory; 0 when simulated */
 } fa2rtDeviceProperties;
 
 FA2RT_API fa2rtStatus fa2rtDeviceGetProperties(
@@ -154,17 +155,17 @@ typedef enum fa2rtDirection {
 enum { FA2RT_MAX_RANK = 8 };
 
 typedef struct fa2rtArgumentInfo {
-  const char *name;            /* owned by the program */
-  int32_t is_tensor;           /* 1: tensor, 0: scalar */
+  const char *name;  /* owned by the program */
+  int32_t is_tensor; /* 1: tensor, 0: scalar */
   fa2rtDType dtype;
-  fa2rtDirection direction;    /* scalars: FA2RT_IN */
-  int32_t is_optional;         /* may be left out of a launch */
-  int32_t rank;                /* tensors */
-  int64_t extents[FA2RT_MAX_RANK];     /* a required extent, or -1 */
-  const char *dims[FA2RT_MAX_RANK];    /* the dimension's name, or NULL */
-  int64_t alignment;           /* of the base address, bytes */
-  int64_t stride_multiple;     /* elements */
-  double default_value;        /* scalars that are optional */
+  fa2rtDirection direction;         /* scalars: FA2RT_IN */
+  int32_t is_optional;              /* may be left out of a launch */
+  int32_t rank;                     /* tensors */
+  int64_t extents[FA2RT_MAX_RANK];  /* a required extent, or -1 */
+  const char *dims[FA2RT_MAX_RANK]; /* the dimension's name, or NULL */
+  int64_t alignment;                /* of the base address, bytes */
+  int64_t stride_multiple;          /* elements */
+  double default_value;             /* scalars that are optional */
 } fa2rtArgumentInfo;
 
 FA2RT_API int32_t fa2rtProgramArgumentCount(const fa2rtProgram *program);
@@ -173,8 +174,8 @@ FA2RT_API fa2rtStatus fa2rtProgramGetArgument(const fa2rtProgram *program,
                                               fa2rtArgumentInfo *info);
 
 typedef struct fa2rtKernelInfo {
-  const char *name;            /* owned by the program */
-  int32_t threads;             /* a block */
+  const char *name;             /* owned by the program */
+  int32_t threads;              /* a block */
   int64_t dynamic_shared_bytes; /* a block, from the manifest */
   /* After loading, from the driver; -1 where the device does not know. */
   int32_t registers;           /* a thread */
@@ -193,13 +194,13 @@ FA2RT_API fa2rtStatus fa2rtProgramGetKernel(const fa2rtProgram *program,
 typedef struct fa2rtArgument {
   const char *name;
   int32_t is_tensor;
-  fa2rtDType dtype;        /* tensors */
-  int32_t rank;            /* tensors */
-  int32_t is_integer;      /* scalars: `integer` holds the value, else `real` */
-  void *data;              /* tensors: the address of element [0, ..., 0] */
-  const int64_t *shape;    /* tensors: `rank` extents */
-  const int64_t *strides;  /* tensors: `rank` strides in elements; NULL: packed,
-                              last dimension innermost */
+  fa2rtDType dtype;       /* tensors */
+  int32_t rank;           /* tensors */
+  int32_t is_integer;     /* scalars: `integer` holds the value, else `real` */
+  void *data;             /* tensors: the address of element [0, ..., 0] */
+  const int64_t *shape;   /* tensors: `rank` extents */
+  const int64_t *strides; /* tensors: `rank` strides in elements; NULL: packed,
+                             last dimension innermost */
   double real;
   int64_t integer;
 } fa2rtArgument;
@@ -272,8 +273,8 @@ FA2RT_API fa2rtStatus fa2rtEventRecord(fa2rtEvent *event, void *stream);
 FA2RT_API fa2rtStatus fa2rtEventElapsed(fa2rtEvent *start, fa2rtEvent *stop,
                                         float *milliseconds);
 
-/* Launches `repeats` times back to back and writes each launch's time on the
-   device to milliseconds[0 .. repeats). The stream is held until the host has
+/* Launches once untimed, then `repeats` times back to back, and writes each
+   launch's time on the device to milliseconds[0 .. repeats). The stream is held until the host has
    queued everything, so that no host time is in the figures. Synchronous. */
 FA2RT_API fa2rtStatus fa2rtMeasure(const fa2rtProgram *program,
                                    const fa2rtArgument *arguments, size_t count,

@@ -1,0 +1,36 @@
+//===- Arguments.h - a launch's arguments against the manifest --*- C++ -*-===//
+#ifndef FA2RT_LIB_ARGUMENTS_H
+#define FA2RT_LIB_ARGUMENTS_H
+
+#include "Device.h"
+#include "Manifest.h"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace fa2rt {
+
+/// A launch's arguments after every check of docs/manifest.md, "What a
+/// launcher does", step 3, save for the workspace.
+struct Bindings {
+  std::vector<BoundTensor> tensors; // one an argument; empty for scalars
+  std::vector<std::array<std::byte, 8>> scalars; // bytes as the kernel reads
+  std::vector<std::optional<int64_t>> slots;     // for expressions
+  int64_t workspaceBytes = 0;
+};
+
+/// Binds and checks. `pointers` false: base addresses are not looked at (for
+/// the workspace query). Throws Error(FA2RT_ERROR_ARGUMENT).
+Bindings bindArguments(const Manifest &manifest, const DeviceProperties &device,
+                       std::span<const fa2rtArgument> arguments, bool pointers);
+
+/// "[2, 64, 8, 128]"
+std::string listText(std::span<const int64_t> values);
+
+} // namespace fa2rt
+
+#endif // FA2RT_LIB_ARGUMENTS_H

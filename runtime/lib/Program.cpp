@@ -1,0 +1,176 @@
+//===- Program.cpp - a manifest, its kernels, and launching them ----------===//
+
+#include "Program.h"
+
+#include "Error.h"
+
+#include <algorithm>
+
+namespace fa2rt {
+
+namespace {
+
+constexpr size_t kCachedMaps = 32;
+
+/// "9.0" for 90.
+std::string capabilityText(int capability) {
+  return fmt::format("{}.{}", capability / 10, capability % 10);
+}
+
+std::string driverText(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void checkSharedBytes(const Manifest &manifest,
+                      const DeviceProperties &device) {
+  for (const LaunchInfo &launch : manifest.launches)
+    if (launch.sharedBytes > device.sharedBytesPerBlock)
+      fail(FA2RT_ERROR_DEVICE,
+           "kernel {}: shared_bytes is {}; a block of {} gets at most {}",
+           launch.kernel, launch.sharedBytes, device.name,
+           device.sharedBytesPerBlock);
+}
+
+} // namespace
+
+void checkTarget(const Manifest &manifest, const DeviceProperties &device,
+                 bool hasImage) {
+  const Target &target = manifest.target;
+  int least = target.minComputeCapability;
+  if (target.family && device.computeCapability != least)
+    fail(FA2RT_ERROR_DEVICE,
+         "the kernels are for {}, which runs on compute capability {} only; "
+         "{} has {} (compile for another --arch, such as sm_80)",
+         target.arch, capabilityText(least), device.name,
+         capabilityText(device.computeCapability));
+  if (device.computeCapability < least)
+    fail(FA2RT_ERROR_DEVICE,
+         "the kernels are for {} and need compute capability {} or later; {} "
+         "has {}",
+         target.arch, capabilityText(least), device.name,
+         capabilityText(device.computeCapability));
+  if (!device.simulated && !hasImage && device.driverVersion < target.minDriver)
+    fail(FA2RT_ERROR_DEVICE,
+         "PTX {} needs a driver for CUDA {} or later; this one is for CUDA {} "
+         "(update the driver, or load a cubin from ptxas)",
+         target.ptx, driverText(target.minDriver),
+         driverText(device.driverVersion));
+  checkSharedBytes(manifest, device);
+}
+
+Program::Program(Device &device, std::string_view text,
+                 std::span<const std::byte> cubin)
+    : target(device), ptx(text), image(cubin.begin(), cubin.end()),
+      info(Manifest::parse(text)) {
+  checkTarget(info, device.properties(), !image.empty());
+  for (const LaunchInfo &launch : info.launches)
+    kernels.push_back({launch.kernel,
+                       launch.block[0] * launch.block[1] * launch.block[2],
+                       launch.sharedBytes});
+  ContextScope scope(device);
+  firstModule = &moduleFor(scope.key());
+}
+
+KernelAttributes Program::attributes(size_t kernel) const {
+  return firstModule->attributes(kernel);
+}
+
+const Module &Program::moduleFor(uint64_t key) const {
+  {
+    std::shared_lock lock(modulesMutex);
+    if (auto found = modules.find(key); found != modules.end())
+      return *found->second;
+  }
+  std::unique_lock lock(modulesMutex);
+  std::unique_ptr<Module> &module = modules[key];
+  if (!module) {
+    try {
+      module = target.load({ptx, image, kernels});
+    } catch (...) {
+      modules.erase(key);
+      throw;
+    }
+  }
+  return *module;
+}
+
+TensorMapImage Program::encode(const TensorMapRequest &request) const {
+  {
+    std::lock_guard lock(mapsMutex);
+    for (const CachedMap &cached : maps)
+      if (cached.request == request)
+        return cached.image;
+  }
+  TensorMapImage encoded = target.encodeTensorMap(request);
+  std::lock_guard lock(mapsMutex);
+  if (maps.size() < kCachedMaps) {
+    maps.push_back({request, encoded});
+  } else {
+    maps[nextMap] = {request, encoded};
+    nextMap = (nextMap + 1) % kCachedMaps;
+  }
+  return encoded;
+}
+
+int64_t
+Program::workspaceBytes(std::span<const fa2rtArgument> arguments) const {
+  return bindArguments(info, target.properties(), arguments,
+                       /*pointers=*/false)
+      .workspaceBytes;
+}
+
+void Program::launch(std::span<const fa2rtArgument> arguments,
+                     WorkspaceRegion workspace, void *stream) const {
+  Bindings bindings = bindArguments(info, target.properties(), arguments,
+                                    /*pointers=*/true);
+  checkWorkspace(info, bindings, workspace);
+  ContextScope scope(target);
+  LaunchPlan plan(
+      info, bindings, workspace,
+      [&](const TensorMapRequest &request) { return encode(request); });
+  if (plan.kernels().empty())
+    return;
+  workspace.bytes = size_t(bindings.workspaceBytes);
+  moduleFor(scope.key())
+      .launch({plan.kernels(), stream, bindings.tensors, workspace});
+}
+
+void Program::measure(std::span<const fa2rtArgument> arguments,
+                      WorkspaceRegion workspace, void *stream,
+                      std::span<float> times) const {
+  ContextScope scope(target);
+  // One launch first: whatever a device does once must not wait for the hold.
+  launch(arguments, workspace, stream);
+  target.synchronize();
+  // Few enough at a time for a driver's queue of pending work.
+  size_t most = std::max<size_t>(1, 400 / (2 + info.launches.size()));
+  for (size_t done = 0; done < times.size();) {
+    size_t count = std::min(most, times.size() - done);
+    measureHeld(arguments, workspace, stream, times.subspan(done, count));
+    done += count;
+  }
+}
+
+void Program::measureHeld(std::span<const fa2rtArgument> arguments,
+                          WorkspaceRegion workspace, void *stream,
+                          std::span<float> times) const {
+  std::vector<std::unique_ptr<Event>> events;
+  for (size_t i = 0; i < 2 * times.size(); ++i)
+    events.push_back(target.createEvent());
+  {
+    std::shared_ptr<void> held = target.hold(stream);
+    for (size_t i = 0; i < times.size(); ++i) {
+      events[2 * i]->record(stream);
+      launch(arguments, workspace, stream);
+      events[2 * i + 1]->record(stream);
+    }
+  }
+  for (size_t i = 0; i < times.size(); ++i)
+    times[i] = events[2 * i + 1]->since(*events[2 * i]);
+}
+
+std::string Program::profile() const {
+  return firstModule ? firstModule->profile() : std::string();
+}
+
+} // namespace fa2rt

@@ -1,0 +1,75 @@
+//===- Program.h - a manifest, its kernels, and launching them --*- C++ -*-===//
+#ifndef FA2RT_LIB_PROGRAM_H
+#define FA2RT_LIB_PROGRAM_H
+
+#include "Device.h"
+#include "LaunchPlan.h"
+#include "Manifest.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fa2rt {
+
+/// Refuses a device or driver that the target does not run on. With a cubin
+/// the driver compiles nothing, and its age is the cubin's affair.
+void checkTarget(const Manifest &manifest, const DeviceProperties &device,
+                 bool hasImage);
+
+class Program {
+public:
+  /// Parses, checks the device, and loads in the current context.
+  Program(Device &device, std::string_view ptx,
+          std::span<const std::byte> image);
+
+  const Manifest &manifest() const { return info; }
+  Device &device() const { return target; }
+  KernelAttributes attributes(size_t kernel) const;
+
+  int64_t workspaceBytes(std::span<const fa2rtArgument> arguments) const;
+  void launch(std::span<const fa2rtArgument> arguments,
+              WorkspaceRegion workspace, void *stream) const;
+  /// Milliseconds of each of `times.size()` launches, after one untimed.
+  void measure(std::span<const fa2rtArgument> arguments,
+               WorkspaceRegion workspace, void *stream,
+               std::span<float> times) const;
+  std::string profile() const;
+
+private:
+  void measureHeld(std::span<const fa2rtArgument> arguments,
+                   WorkspaceRegion workspace, void *stream,
+                   std::span<float> times) const;
+  /// The kernels in the context of that key; loads them on first use there.
+  const Module &moduleFor(uint64_t key) const;
+  /// A tensor map, from the cache when the same one was encoded lately.
+  TensorMapImage encode(const TensorMapRequest &request) const;
+
+  Device &target;
+  std::string ptx;
+  std::vector<std::byte> image;
+  Manifest info;
+  std::vector<KernelRequest> kernels;
+
+  mutable std::shared_mutex modulesMutex;
+  mutable std::map<uint64_t, std::unique_ptr<Module>> modules;
+  const Module *firstModule = nullptr;
+
+  struct CachedMap {
+    TensorMapRequest request;
+    TensorMapImage image;
+  };
+  mutable std::mutex mapsMutex;
+  mutable std::vector<CachedMap> maps; // a ring of the latest
+  mutable size_t nextMap = 0;
+};
+
+} // namespace fa2rt
+
+#endif // FA2RT_LIB_PROGRAM_H
