@@ -79,5 +79,7 @@ void fa2::registerPasses() {
     registerConvertNVVMToLLVMPass();
     registerReconcileUnrealizedCastsPass();
     registerFA2TransformsPasses();
+    registerFA2ConversionPasses();
+    registerFA2GPUTransformsPasses();
   });
 }

@@ -1,0 +1,147 @@
+//===- FA2GPUToNVVM.cpp - convert-fa2gpu-to-nvvm --------------------------===//
+
+#include "Lowering.h"
+#include "fa2/Conversion/Passes.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_CONVERTFA2GPUTONVVM
+#include "fa2/Conversion/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+class RegisterTypeConverter : public TypeConverter {
+public:
+  explicit RegisterTypeConverter(MLIRContext *ctx) {
+    addConversion([](Type t) { return t; });
+    addConversion([ctx](RankedTensorType t, SmallVectorImpl<Type> &out)
+                      -> std::optional<LogicalResult> {
+      Attribute encoding = t.getEncoding();
+      if (isa_and_nonnull<SharedAttr>(encoding)) {
+        out.push_back(IntegerType::get(ctx, 32)); // address
+        return success();
+      }
+      if (auto row = dyn_cast_or_null<RowAttr>(encoding)) {
+        int64_t n = row.getAcc().tileLayout({t.getDimSize(0), 8}).numRowSlots();
+        out.append(n, t.getElementType());
+        return success();
+      }
+      auto layout = dyn_cast_or_null<DistributedLayoutAttr>(encoding);
+      if (!layout)
+        return failure();
+      int64_t n = layout.tileLayout(t.getShape()).numRegs();
+      if (isPacked(t))
+        out.append(n / 2, IntegerType::get(ctx, 32));
+      else
+        out.append(n, t.getElementType());
+      return success();
+    });
+    addConversion([this](InFlightType t, SmallVectorImpl<Type> &out)
+                      -> std::optional<LogicalResult> {
+      return convertType(t.getTile(), out);
+    });
+    addConversion([ctx](RingType, SmallVectorImpl<Type> &out)
+                      -> std::optional<LogicalResult> {
+      out.push_back(IntegerType::get(ctx, 32)); // address of slot 0
+      return success();
+    });
+    addConversion([ctx](ViewType, SmallVectorImpl<Type> &out)
+                      -> std::optional<LogicalResult> {
+      out.append({LLVM::LLVMPointerType::get(ctx, kGlobal),
+                  IntegerType::get(ctx, 64), IndexType::get(ctx)});
+      return success();
+    });
+    addConversion([ctx](MemRefType t, SmallVectorImpl<Type> &out)
+                      -> std::optional<LogicalResult> {
+      if (isa_and_nonnull<mlir::gpu::AddressSpaceAttr>(t.getMemorySpace())) {
+        out.push_back(t); // the block's shared memory
+        return success();
+      }
+      out.push_back(LLVM::LLVMPointerType::get(ctx, kGlobal));
+      out.append(t.getNumDynamicDims(), IndexType::get(ctx));
+      out.append(t.getRank() - 1, IntegerType::get(ctx, 64));
+      return success();
+    });
+    // Within one conversion, values of several parts are rebuilt at their uses.
+    auto materialize = [](OpBuilder &b, Type type, ValueRange inputs,
+                          Location loc) -> Value {
+      return UnrealizedConversionCastOp::create(b, loc, type, inputs)
+          .getResult(0);
+    };
+    addSourceMaterialization(materialize);
+  }
+};
+
+/// Parameters that nothing reads are dropped; of those with the same meaning the
+/// first one serves all uses.
+void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
+  SmallVector<Attribute> kept;
+  llvm::MapVector<Attribute, Value> byMeaning;
+  llvm::BitVector erased(func.getNumArguments());
+  for (auto [i, attr] : llvm::enumerate(launch.getParameters())) {
+    Value arg = func.getArgument(i);
+    auto [it, isNew] = byMeaning.insert({attr, arg});
+    if (!isNew)
+      arg.replaceAllUsesWith(it->second);
+  }
+  for (auto [i, attr] : llvm::enumerate(launch.getParameters())) {
+    if (func.getArgument(i).use_empty())
+      erased.set(i);
+    else
+      kept.push_back(attr);
+  }
+  (void)func.eraseArguments(erased);
+  launch.setParametersAttr(ArrayAttr::get(launch.getContext(), kept));
+}
+
+struct ConvertFA2GPUToNVVMPass
+    : public fa2::impl::ConvertFA2GPUToNVVMBase<ConvertFA2GPUToNVVMPass> {
+  void runOnOperation() override {
+    MLIRContext *ctx = &getContext();
+    RegisterTypeConverter converter(ctx);
+    ConversionTarget target(*ctx);
+    target.addIllegalDialect<FA2Dialect, FA2GPUDialect>();
+    target.addLegalOp<LaunchOp>();
+    target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
+                           mlir::gpu::GPUDialect>();
+    target.addLegalOp<ModuleOp, memref::ExtractAlignedPointerAsIndexOp>();
+    target.addIllegalOp<memref::DimOp>();
+    auto onScalars = [](Operation *op) {
+      auto scalar = [](Type t) { return !isa<RankedTensorType>(t); };
+      return llvm::all_of(op->getOperandTypes(), scalar) &&
+             llvm::all_of(op->getResultTypes(), scalar);
+    };
+    target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
+        onScalars);
+    RewritePatternSet patterns(ctx);
+    populateKernelPatterns(converter, patterns);
+    populateMemoryPatterns(converter, patterns);
+    populateCopyPatterns(converter, patterns);
+    populateDotPatterns(converter, patterns);
+    populateSoftmaxPatterns(converter, patterns);
+    populateElementwisePatterns(converter, patterns);
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
+                                                         target);
+    if (failed(applyPartialConversion(getOperation(), target,
+                                      std::move(patterns))))
+      return signalPassFailure();
+
+    SymbolTableCollection symbols;
+    getOperation().walk([&](LaunchOp launch) {
+      auto func = symbols.lookupSymbolIn<mlir::gpu::GPUFuncOp>(
+          getOperation(), launch.getKernel());
+      pruneParameters(launch, func);
+    });
+  }
+};
+
+} // namespace

@@ -1,0 +1,170 @@
+//===- LowerCopy.cpp - copies between global and shared memory ------------===//
+//
+// Threads take the 16-byte chunks of a panel in order, row by row, so that the
+// lanes of a warp read whole row segments. A copy whose source size is 0 reads
+// nothing and fills its chunk with zeros.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// One chunk of a tile in one thread's hands.
+struct Chunk {
+  Value shared;  // i32 address
+  Value global;  // pointer
+  Value row;     // index, from the sequence's start
+  Value inTile;  // i1 or null: this thread has such a chunk
+  Value inCols;  // i1 or null: the chunk is not padding
+};
+
+/// Calls `body` for each chunk of the tile that falls to this thread.
+template <typename Fn>
+void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
+                  Value firstRow, int64_t threads, Fn body) {
+  SharedLayout layout = sharedLayout(tile);
+  int64_t cols = tile.getDimSize(1), rows = tile.getDimSize(0);
+  int64_t elementBytes = layout.elementBytes();
+  Value thread = e.thread();
+  for (const SharedLayout::Panel &panel : layout.panels()) {
+    int64_t chunks = panel.bytes / SharedLayout::kChunkBytes;
+    int64_t perStep = std::max<int64_t>(threads / chunks, 1);
+    Value chunk = e.bitAnd(thread, chunks - 1);
+    Value row = e.shr(thread, llvm::Log2_64(chunks));
+    // The last chunk of a padded row is beyond the columns.
+    int64_t panelCols = panel.bytes / elementBytes;
+    Value inCols;
+    if (panel.col + panelCols > cols)
+      inCols = e.less(chunk, e.i32((cols - panel.col) * elementBytes /
+                                   SharedLayout::kChunkBytes));
+    int64_t shift = panel.bytes == 128 ? 0 : panel.bytes == 64 ? 1 : 2;
+    auto sharedOffset = [&](Value r) {
+      Value x = e.bitAnd(e.shr(r, shift), chunks - 1);
+      return e.add(e.mul(r, panel.bytes), e.shl(e.bitXor(chunk, x), 4));
+    };
+    Value shared0 = e.add(slot, e.add(sharedOffset(row), panel.offset));
+    Value row0 = e.add(firstRow, e.toIndex(row));
+    Value rowBytes = e.mul(view.rowStride, elementBytes);
+    Value bytes = e.add(e.mul(e.toI64(row0), rowBytes),
+                        e.mul(e.toI64(e.toIndex(chunk)), 16));
+    Value global = e.gep(e.gep(view.base, bytes), panel.col * elementBytes);
+    Value step = e.mul(rowBytes, perStep);
+    for (int64_t r = 0; r < rows; r += perStep) {
+      Chunk c;
+      // Swizzles repeat every eight rows.
+      c.shared = perStep % 8 == 0
+                     ? e.add(shared0, r * panel.bytes)
+                     : e.add(slot, e.add(sharedOffset(e.add(row, r)),
+                                         panel.offset));
+      c.global = global;
+      c.row = e.add(row0, r);
+      c.inCols = inCols;
+      if (r + perStep > rows)
+        c.inTile = e.less(e.add(row, r), e.i32(rows));
+      body(c);
+      if (r + perStep < rows)
+        global = e.gep(global, step);
+    }
+  }
+}
+
+/// Runs `body` under `condition`, or always when it is null.
+template <typename Fn> void when(Emit &e, Value condition, Fn body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(e.b, e.loc, condition);
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+int64_t threadsOf(Operation *op) {
+  auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+  return (*func.getKnownBlockSize())[0];
+}
+
+struct CopyLowering : public OpConversionPattern<CopyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto tile = cast<RankedTensorType>(op.getSlot().getType());
+    ViewParts view = ViewParts::from(adaptor.getView());
+    forEachChunk(
+        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
+        threadsOf(op), [&](const Chunk &c) {
+          Value read = c.inCols;
+          if (!op.getInBounds())
+            read = e.both(read, e.less(c.row, view.length));
+          if (op.getPredicate())
+            read = e.both(read, adaptor.getPredicate()[0]);
+          Value bytes = read ? e.select(read, e.i32(16), e.i32(0)) : Value();
+          when(e, c.inTile, [&] {
+            NVVM::CpAsyncOp::create(rewriter, op.getLoc(),
+                                    e.sharedPointer(c.shared), c.global, 16,
+                                    NVVM::LoadCacheModifierKind::CG, bytes);
+          });
+        });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyOutLowering : public OpConversionPattern<CopyOutOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CopyOutOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto tile = cast<RankedTensorType>(op.getSlot().getType());
+    ViewParts view = ViewParts::from(adaptor.getView());
+    auto quad = VectorType::get({4}, rewriter.getI32Type());
+    forEachChunk(
+        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
+        threadsOf(op), [&](const Chunk &c) {
+          Value write = e.both(e.both(c.inTile, c.inCols),
+                               e.less(c.row, view.length));
+          when(e, write, [&] {
+            Value v = LLVM::LoadOp::create(rewriter, op.getLoc(), quad,
+                                           e.sharedPointer(c.shared), 16);
+            LLVM::StoreOp::create(rewriter, op.getLoc(), v, c.global, 16);
+          });
+        });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyCommitLowering : public OpConversionPattern<CopyCommitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CopyCommitOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncCommitGroupOp>(op);
+    return success();
+  }
+};
+
+struct CopyWaitLowering : public OpConversionPattern<CopyWaitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CopyWaitOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::CpAsyncWaitGroupOp>(op, op.getPending());
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateCopyPatterns(TypeConverter &converter,
+                                    RewritePatternSet &patterns) {
+  patterns.add<CopyLowering, CopyOutLowering, CopyCommitLowering,
+               CopyWaitLowering>(converter, patterns.getContext());
+}

@@ -1,0 +1,259 @@
+//===- LowerDot.cpp - matmuls and operand loads ---------------------------===//
+//
+// Fragments come from shared memory by ldmatrix. Which 8 x 8 blocks one ldmatrix
+// brings, whether it transposes, and each lane's address all follow from the
+// family's fragment and the tile's layout in shared memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// Reads 16 x 16 blocks of a shared tile with ldmatrix.x4. `block0` and `block1`
+/// say where the 8 x 8 matrices 1 and 2 lie relative to matrix 0 (3 at their
+/// sum), in the tile's own coordinates.
+class BlockReader {
+public:
+  BlockReader(Emit &e, Value base, SharedLayout layout, Coord block0,
+              Coord block1, Value firstRow, bool transpose)
+      : e(e), base(base), layout(std::move(layout)), transpose(transpose) {
+    // Lane 8 m + r addresses row r of matrix m.
+    Value lane = e.lane();
+    Value bit0 = e.bitAnd(e.shr(lane, 3), 1), bit1 = e.shr(lane, 4);
+    auto combine = [&](int64_t c0, int64_t c1) {
+      return e.add(e.mul(bit0, c0), e.mul(bit1, c1));
+    };
+    rowInBlock = e.add(e.bitAnd(lane, 7), combine(block0.row, block1.row));
+    chunk = combine(block0.col / 8, block1.col / 8);
+    row = e.add(rowInBlock, firstRow);
+  }
+
+  /// The four registers of the block whose matrix 0 starts at (row0, col0).
+  SmallVector<Value, 4> load(int64_t row0, int64_t col0) {
+    const SharedLayout::Panel &panel = layout.panelOf(col0);
+    int64_t chunk0 = (col0 - panel.col) * 2 / SharedLayout::kChunkBytes;
+    Value pointer = e.gep(address(panel.bytes, chunk0),
+                          panel.offset + row0 * panel.bytes);
+    Type i32 = e.b.getI32Type();
+    auto quad = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
+                                                 {i32, i32, i32, i32});
+    auto shape = NVVM::LdStMatrixShapeAttr::get(e.b.getContext(), 8, 8);
+    Value loaded = NVVM::LdMatrixOp::create(
+        e.b, e.loc, quad, pointer, 4,
+        transpose ? NVVM::MMALayout::col : NVVM::MMALayout::row, shape,
+        NVVM::LdStMatrixEltType::B16);
+    SmallVector<Value, 4> regs;
+    for (int64_t i = 0; i < 4; ++i)
+      regs.push_back(LLVM::ExtractValueOp::create(e.b, e.loc, loaded, i));
+    return regs;
+  }
+
+private:
+  /// base + row * bytes + 16 ((chunk0 + chunk) ^ xor(row)); chunk0 is even and
+  /// chunk 0 or 1, so the whole swizzle is one xor of constant and lane parts.
+  Value address(int64_t bytes, int64_t chunk0) {
+    Value &known = addresses[{bytes, chunk0}];
+    if (known)
+      return known;
+    Value &origin = origins[bytes];
+    if (!origin) {
+      int64_t shift = bytes == 128 ? 0 : bytes == 64 ? 1 : 2;
+      Value x = e.bitAnd(e.shr(rowInBlock, shift), bytes / 16 - 1);
+      Value inRow = e.shl(e.bitXor(chunk, x), 4);
+      origin = e.add(base, e.add(e.mul(row, bytes), inRow));
+    }
+    return known = e.sharedPointer(
+               e.bitXor(origin, chunk0 * SharedLayout::kChunkBytes));
+  }
+
+  Emit &e;
+  Value base;
+  SharedLayout layout;
+  bool transpose;
+  Value rowInBlock, row, chunk;
+  llvm::DenseMap<int64_t, Value> origins;
+  llvm::DenseMap<std::pair<int64_t, int64_t>, Value> addresses;
+};
+
+RankedTensorType tensorType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
+
+/// Left operands: (fragment row, k step) -> registers.
+class OperandA {
+public:
+  OperandA(Emit &e, RankedTensorType type, ValueRange parts, AccAttr acc) {
+    Fragment fragment = acc.getFamily().operandA();
+    // Every warp reads all columns of a shared tile.
+    bool shared = isa<SharedAttr>(type.getEncoding());
+    TileLayout layout(fragment, type.getDimSize(0), type.getDimSize(1),
+                      acc.getWarps()[0], shared ? 1 : acc.getWarps()[1]);
+    steps = layout.fragCols();
+    if (shared)
+      reader.emplace(e, parts[0], sharedLayout(type), fragment.regBits[1],
+                     fragment.regBits[2], warpRow(e, layout),
+                     /*transpose=*/false);
+    else
+      registers.assign(parts.begin(), parts.end());
+  }
+
+  int64_t kSteps() const { return steps; }
+  SmallVector<Value, 4> load(int64_t fragRow, int64_t step) {
+    if (reader)
+      return reader->load(fragRow * 16, step * 16);
+    ArrayRef<Value> all(registers);
+    return SmallVector<Value, 4>(all.slice((fragRow * steps + step) * 4, 4));
+  }
+
+private:
+  int64_t steps;
+  std::optional<BlockReader> reader;
+  SmallVector<Value> registers;
+};
+
+/// Right operands in shared memory: (k step, pair of fragments) -> registers of
+/// two fragments. The tile holds [n][k] when the product transposes it, else
+/// [k][n]; ldmatrix transposes in the second case.
+class OperandB {
+public:
+  OperandB(Emit &e, RankedTensorType type, Value base, bool transposed,
+           Fragment fragment, Value firstRow)
+      : transposed(transposed),
+        reader(e, base, sharedLayout(type), at(fragment.regBits[1]),
+               at({0, fragment.cols}), firstRow, /*transpose=*/!transposed) {}
+
+  SmallVector<Value, 4> load(int64_t step, int64_t pair) {
+    Coord c = at({step * 16, pair * 16});
+    return reader.load(c.row, c.col);
+  }
+
+private:
+  Coord at(Coord kn) const {
+    return transposed ? Coord{kn.col, kn.row} : kn;
+  }
+  bool transposed;
+  BlockReader reader;
+};
+
+/// mma.sync.m16n8k16 on one fragment.
+SmallVector<Value, 4> multiply(Emit &e, ArrayRef<Value> a, ArrayRef<Value> b,
+                               ArrayRef<Value> c, Type dtype) {
+  Type f32 = e.b.getF32Type();
+  auto result = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
+                                                 {f32, f32, f32, f32});
+  auto operand = [&](ArrayRef<Value> regs) {
+    SmallVector<Value> out(regs);
+    if (dtype.isF16())
+      for (Value &v : out)
+        v = LLVM::BitcastOp::create(e.b, e.loc,
+                                    VectorType::get({2}, e.b.getF16Type()), v);
+    return out;
+  };
+  auto ptx = dtype.isBF16() ? NVVM::MMATypes::bf16 : NVVM::MMATypes::f16;
+  Value d = NVVM::MmaOp::create(
+      e.b, e.loc, result, operand(a), operand(b), SmallVector<Value>(c),
+      ArrayRef<int64_t>{16, 8, 16}, std::nullopt, std::nullopt,
+      std::array<NVVM::MMATypes, 2>{ptx, ptx},
+      std::array<NVVM::MMALayout, 2>{NVVM::MMALayout::row,
+                                     NVVM::MMALayout::col});
+  SmallVector<Value, 4> regs;
+  for (int64_t i = 0; i < 4; ++i)
+    regs.push_back(LLVM::ExtractValueOp::create(e.b, e.loc, d, i));
+  return regs;
+}
+
+struct DotStartLowering : public OpConversionPattern<DotStartOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DotStartOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RankedTensorType aType = tensorType(op.getA()), bType = tensorType(op.getB());
+    RankedTensorType dType = op.getD().getType().getTile();
+    auto acc = cast<AccAttr>(dType.getEncoding());
+    if (!isa<MmaSyncAttr>(acc.getFamily()))
+      return rewriter.notifyMatchFailure(op, "not of the mma.sync family");
+    TileLayout layout = acc.tileLayout(dType.getShape());
+
+    // The left side in registers brings its own share of k (split_k).
+    AccAttr aAcc = acc;
+    if (auto operand = dyn_cast<OperandAttr>(aType.getEncoding()))
+      aAcc = operand.getAcc();
+    OperandA a(e, aType, adaptor.getA(), aAcc);
+    // The first row of b that this warp reads: its keys, in either product.
+    Value firstRow = e.i32(0);
+    if (op.getTransposeB())
+      firstRow = warpCol(e, layout);
+    else if (auto operand = dyn_cast<OperandAttr>(aType.getEncoding()))
+      firstRow = warpCol(e, operand.tileLayout(aType.getShape()));
+    OperandB b(e, bType, adaptor.getB()[0], op.getTransposeB(),
+               acc.getFamily().operandB(), firstRow);
+
+    SmallVector<Value> d(adaptor.getAcc());
+    if (!op.getAcc())
+      d.assign(layout.numRegs(), e.f32(0.0f));
+    int64_t rows = layout.fragRows(), cols = layout.fragCols();
+    for (int64_t step = 0; step < a.kSteps(); ++step) {
+      SmallVector<SmallVector<Value, 4>> as;
+      for (int64_t i = 0; i < rows; ++i)
+        as.push_back(a.load(i, step));
+      for (int64_t pair = 0; pair < (cols + 1) / 2; ++pair) {
+        SmallVector<Value, 4> bs = b.load(step, pair);
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = pair * 2; j < std::min(pair * 2 + 2, cols); ++j) {
+            MutableArrayRef<Value> c =
+                MutableArrayRef<Value>(d).slice(layout.reg(i, j, 0), 4);
+            llvm::copy(multiply(e, as[i],
+                                ArrayRef<Value>(bs).slice(j % 2 * 2, 2), c,
+                                aType.getElementType()),
+                       c.begin());
+          }
+      }
+    }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(d)});
+    return success();
+  }
+};
+
+/// mma.sync is complete when its results are used.
+struct DotWaitLowering : public OpConversionPattern<DotWaitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DotWaitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithMultiple(op, {adaptor.getSource()});
+    return success();
+  }
+};
+
+struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto to = tensorType(op.getResult());
+    auto layout = cast<OperandAttr>(to.getEncoding()).tileLayout(to.getShape());
+    OperandA a(e, tensorType(op.getSource()), adaptor.getSource(),
+               cast<OperandAttr>(to.getEncoding()).getAcc());
+    SmallVector<Value> regs;
+    for (int64_t i = 0; i < layout.fragRows(); ++i)
+      for (int64_t step = 0; step < layout.fragCols(); ++step)
+        llvm::append_range(regs, a.load(i, step));
+    rewriter.replaceOpWithMultiple(op, {ValueRange(regs)});
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateDotPatterns(TypeConverter &converter,
+                                   RewritePatternSet &patterns) {
+  patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering>(
+      converter, patterns.getContext());
+}

@@ -1,0 +1,163 @@
+//===- LowerKernel.cpp - kernels, their parameters and their grid ---------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+std::string dimName(ArgumentAttr arg, unsigned dim) {
+  Attribute attr = arg.getDims()[dim];
+  if (auto name = dyn_cast<StringAttr>(attr))
+    return name.str();
+  return std::to_string(cast<IntegerAttr>(attr).getInt());
+}
+
+/// What a launcher passes for each part of an argument, in the order of the
+/// type conversion.
+void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
+                        SmallVectorImpl<Attribute> &params) {
+  auto push = [&](StringRef kind, StringRef of, int64_t dim = 0) {
+    params.push_back(ParamAttr::get(ctx, kind, of, dim));
+  };
+  auto memref = dyn_cast<MemRefType>(type);
+  if (!memref)
+    return push("scalar", arg.getName());
+  push("pointer", arg.getName());
+  for (int64_t d = 0; d < memref.getRank(); ++d)
+    if (memref.isDynamicDim(d))
+      push("i32", dimName(arg, d));
+  for (int64_t d = 0; d + 1 < memref.getRank(); ++d)
+    push("stride", arg.getName(), d);
+}
+
+/// Heads that start together under `longest_first`: as many as have their keys
+/// and values in 32 MB of the level-2 cache at once.
+std::string sectionExpression(SpecAttr spec) {
+  int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2;
+  return "min(batch * heads, pow2floor(max(1, 33554432 / max(1, seqlen_k * " +
+         std::to_string(rowBytes) + "))))";
+}
+
+struct KernelLowering : public OpConversionPattern<KernelOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(KernelOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getSharedBytes())
+      return rewriter.notifyMatchFailure(
+          op, "expected fa2gpu-allocate to have set shared_bytes");
+    Location loc = op.getLoc();
+    MLIRContext *ctx = getContext();
+    ScheduleAttr schedule = op.getSchedule();
+    TypeConverter::SignatureConversion signature(op.getNumArguments());
+    SmallVector<Attribute> params;
+    for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
+      SmallVector<Type> types;
+      if (failed(getTypeConverter()->convertType(type, types)))
+        return rewriter.notifyMatchFailure(op, "an argument type");
+      signature.addInputs(i, types);
+      describeParameters(ctx, cast<ArgumentAttr>(op.getArguments()[i]), type,
+                         params);
+    }
+    auto tiles = *op.getOps<ForEachTileOp>().begin();
+    if (tiles.getOrder() == TileOrder::LongestFirst) {
+      signature.addInputs(rewriter.getIndexType());
+      params.push_back(
+          ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0));
+    }
+
+    std::string moduleName = (op.getSymName() + "_module").str();
+    auto module = mlir::gpu::GPUModuleOp::create(rewriter, loc, moduleName);
+    rewriter.setInsertionPointToStart(module.getBody());
+    auto func = mlir::gpu::GPUFuncOp::create(
+        rewriter, loc, op.getSymName(),
+        rewriter.getFunctionType(signature.getConvertedTypes(), {}));
+    int32_t threads = schedule.getWarps() * kWarpLanes;
+    func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
+                  rewriter.getUnitAttr());
+    func.setKnownBlockSizeAttr(rewriter.getDenseI32ArrayAttr({threads, 1, 1}));
+    func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                  rewriter.getI32IntegerAttr(schedule.getMinBlocks()));
+    rewriter.eraseBlock(&func.getBody().front());
+    rewriter.inlineRegionBefore(op.getBody(), func.getBody(),
+                                func.getBody().end());
+    if (failed(rewriter.convertRegionTypes(&func.getBody(), *getTypeConverter(),
+                                           &signature)))
+      return rewriter.notifyMatchFailure(op, "the signature");
+
+    rewriter.setInsertionPointAfter(module);
+    std::string grid = "ceildiv(seqlen_q, " +
+                       std::to_string(schedule.getBlockQ()) +
+                       ") * heads * batch";
+    LaunchOp::create(
+        rewriter, loc,
+        SymbolRefAttr::get(ctx, moduleName,
+                           {FlatSymbolRefAttr::get(ctx, op.getSymName())}),
+        rewriter.getStrArrayAttr({grid, "1", "1"}),
+        rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
+        op.getSpec(), schedule, op.getArguments(),
+        rewriter.getArrayAttr(params));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct ReturnLowering : public OpConversionPattern<ReturnOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ReturnOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<mlir::gpu::ReturnOp>(op);
+    return success();
+  }
+};
+
+/// One block a tile. Ascending: the tiles of a head are neighbours.
+/// Longest first: sections of heads one after the other; in a section the last
+/// tiles of all heads, then the last but one, and so on.
+struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ForEachTileOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    Value rows = adaptor.getRows()[0], heads = adaptor.getHeads()[0];
+    Value tiles = e.divU(e.add(rows, op.getBlock() - 1), e.index(op.getBlock()));
+    Value id = mlir::gpu::BlockIdOp::create(rewriter, op.getLoc(),
+                                            mlir::gpu::Dimension::x);
+    Value tile, headAndBatch;
+    if (op.getOrder() == TileOrder::LongestFirst) {
+      auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+      Value section = func.getArguments().back();
+      Value perSection = e.mul(section, tiles);
+      Value number = e.divU(id, perSection), rest = e.remU(id, perSection);
+      Value first = e.mul(number, section);
+      Value all = e.mul(heads, adaptor.getBatches()[0]);
+      Value width = rewriter.createOrFold<arith::MinUIOp>(
+          op.getLoc(), section, e.sub(all, first));
+      tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
+      headAndBatch = e.add(first, e.remU(rest, width));
+    } else {
+      tile = e.remU(id, tiles);
+      headAndBatch = e.divU(id, tiles);
+    }
+    Value head = e.remU(headAndBatch, heads);
+    Value batch = e.divU(headAndBatch, heads);
+    Block &body = op.getBody().front();
+    rewriter.eraseOp(body.getTerminator());
+    rewriter.inlineBlockBefore(&body, op, {tile, head, batch});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateKernelPatterns(TypeConverter &converter,
+                                      RewritePatternSet &patterns) {
+  patterns.add<KernelLowering, ReturnLowering, ForEachTileLowering>(
+      converter, patterns.getContext());
+}

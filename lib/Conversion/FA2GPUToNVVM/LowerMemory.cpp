@@ -1,0 +1,243 @@
+//===- LowerMemory.cpp - views, slots, stores, barriers -------------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// A memref argument as it is lowered: base, dynamic extents, strides of all
+/// dimensions but the last.
+struct MemRefParts {
+  MemRefParts(MemRefType type, ValueRange parts) : base(parts[0]) {
+    size_t next = 1;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      extents.push_back(type.isDynamicDim(d) ? parts[next++] : Value());
+    for (int64_t d = 0; d + 1 < type.getRank(); ++d)
+      strides.push_back(parts[next++]);
+  }
+  Value base;
+  SmallVector<Value, 4> extents, strides;
+};
+
+struct DimLowering : public OpConversionPattern<memref::DimOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(memref::DimOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto dim = op.getConstantIndex();
+    auto type = dyn_cast<MemRefType>(op.getSource().getType());
+    if (!dim || !type || !type.isDynamicDim(*dim))
+      return rewriter.notifyMatchFailure(op, "not a known dynamic dimension");
+    rewriter.replaceOp(op, MemRefParts(type, adaptor.getSource()).extents[*dim]);
+    return success();
+  }
+};
+
+struct SequenceLowering : public OpConversionPattern<SequenceOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SequenceOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    MemRefParts source(cast<MemRefType>(op.getSource().getType()),
+                       adaptor.getSource());
+    rewriter.replaceOp(op, {e.index(0), source.extents[1]});
+    return success();
+  }
+};
+
+struct ViewLowering : public OpConversionPattern<ViewOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ViewOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<MemRefType>(op.getSource().getType());
+    MemRefParts source(type, adaptor.getSource());
+    // [batch, row, head, column], or [batch, head, row]
+    bool matrix = type.getRank() == 4;
+    Value headStride = source.strides[matrix ? 2 : 1];
+    Value rowStride = matrix ? source.strides[1] : e.i64(1);
+    Value elements = e.mul(e.toI64(op.getBatch()), source.strides[0]);
+    elements = e.add(elements, e.mul(e.toI64(op.getHead()), headStride));
+    elements = e.add(elements, e.mul(e.toI64(op.getOffset()), rowStride));
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value base = e.gep(source.base, e.mul(elements, bytes));
+    SmallVector<Value> parts{base, rowStride, op.getLength()};
+    rewriter.replaceOpWithMultiple(op, {ValueRange(parts)});
+    return success();
+  }
+};
+
+struct RingCreateLowering : public OpConversionPattern<RingCreateOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingCreateOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getOffset())
+      return rewriter.notifyMatchFailure(op, "expected fa2gpu-allocate to have "
+                                             "set an offset");
+    Emit e(rewriter, op.getLoc());
+    auto memory = mlir::gpu::DynamicSharedMemoryOp::create(
+        rewriter, op.getLoc(),
+        MemRefType::get({ShapedType::kDynamic}, rewriter.getI8Type(),
+                        MemRefLayoutAttrInterface{},
+                        mlir::gpu::AddressSpaceAttr::get(
+                            getContext(), mlir::gpu::AddressSpace::Workgroup)));
+    Value base = memref::ExtractAlignedPointerAsIndexOp::create(
+        rewriter, op.getLoc(), memory);
+    rewriter.replaceOp(op, e.add(e.toI32(base), int64_t(*op.getOffset())));
+    return success();
+  }
+};
+
+struct RingSlotLowering : public OpConversionPattern<RingSlotOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingSlotOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingType ring = op.getRing().getType();
+    Value address = adaptor.getRing()[0];
+    if (ring.getSlots() > 1) {
+      Value use = e.toI32(adaptor.getUse()[0]);
+      Value slot = llvm::isPowerOf2_64(ring.getSlots())
+                       ? e.bitAnd(use, ring.getSlots() - 1)
+                       : e.remU(use, e.i32(ring.getSlots()));
+      int64_t bytes = llvm::alignTo(sharedLayout(ring.getTile()).bytes(),
+                                    SharedLayout::kAlignment);
+      address = e.add(address, e.mul(slot, bytes));
+    }
+    rewriter.replaceOp(op, address);
+    return success();
+  }
+};
+
+/// Runs `body` in the warps that are to store a tile: all of them, or the first
+/// one when every warp holds the whole result (split_k).
+template <typename Fn>
+void inStoringWarps(Emit &e, AccAttr acc, Fn body) {
+  if (acc.getSplitK() == 1)
+    return body();
+  Value first = e.b.createOrFold<arith::CmpIOp>(
+      e.loc, arith::CmpIPredicate::eq, e.warp(), e.i32(0));
+  auto branch = scf::IfOp::create(e.b, e.loc, first);
+  OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+/// Pairs of an accumulator tile to a swizzled tile: eight columns of a fragment
+/// are one chunk.
+struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalStoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    auto acc = dyn_cast<AccAttr>(type.getEncoding());
+    if (!acc || !isPacked(type))
+      return rewriter.notifyMatchFailure(op, "not a packed accumulator tile");
+    Emit e(rewriter, op.getLoc());
+    inStoringWarps(e, acc, [&] {
+      store(e, acc.tileLayout(type.getShape()),
+            sharedLayout(cast<RankedTensorType>(op.getSlot().getType())),
+            adaptor.getSlot()[0], adaptor.getValue());
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+  static void store(Emit &e, const TileLayout &tile, const SharedLayout &shared,
+                    Value base, ValueRange pairs) {
+    Value row = laneRow(e, tile), col = laneCol(e, tile);
+    llvm::DenseMap<int64_t, Value> rowStart, swizzle; // by panel width
+    for (int64_t r = 0; r < tile.numRegs(); r += 2) {
+      Coord c = tile.at(0, 0, r);
+      const SharedLayout::Panel &panel = shared.panelOf(c.col);
+      int64_t shift = panel.bytes == 128 ? 0 : panel.bytes == 64 ? 1 : 2;
+      Value &start = rowStart[panel.bytes];
+      Value &x = swizzle[panel.bytes];
+      if (!start) {
+        // Rows of a fragment are 8 apart, so they swizzle alike.
+        start = e.add(base, e.add(e.mul(row, panel.bytes), e.mul(col, 2)));
+        x = e.shl(e.bitAnd(e.shr(row, shift), panel.bytes / 16 - 1), 4);
+      }
+      int64_t chunk = (c.col - panel.col) * 2 / SharedLayout::kChunkBytes;
+      Value inRow = e.bitXor(x, chunk * SharedLayout::kChunkBytes);
+      Value pointer = e.gep(e.sharedPointer(e.add(start, inRow)),
+                            panel.offset + c.row * panel.bytes);
+      LLVM::StoreOp::create(e.b, e.loc, pairs[r / 2], pointer);
+    }
+  }
+};
+
+/// A value a row (lse): the first of the lanes that share the row stores it.
+struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto encoding = dyn_cast<RowAttr>(type.getEncoding());
+    if (!encoding)
+      return rewriter.notifyMatchFailure(op, "not a row vector");
+    Emit e(rewriter, op.getLoc());
+    AccAttr acc = encoding.getAcc();
+    TileLayout layout = acc.tileLayout({type.getDimSize(0), 8});
+    ViewParts view = ViewParts::from(adaptor.getView());
+    int64_t others = 0;
+    for (int64_t mask : layout.rowReductionLanes())
+      others |= mask;
+    inStoringWarps(e, acc, [&] {
+      Value leads = rewriter.createOrFold<arith::CmpIOp>(
+          op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
+          e.i32(0));
+      Value row0 = e.add(adaptor.getRow()[0], e.toIndex(laneRow(e, layout)));
+      Value bytes = e.mul(view.rowStride, 4);
+      Value start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
+      for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
+        int64_t row = rowOfSlot(layout, slot);
+        Value inside = e.less(e.add(row0, row), view.length);
+        auto branch =
+            scf::IfOp::create(rewriter, op.getLoc(), e.both(leads, inside));
+        OpBuilder::InsertionGuard guard(rewriter);
+        rewriter.setInsertionPointToStart(branch.thenBlock());
+        LLVM::StoreOp::create(rewriter, op.getLoc(), value,
+                              e.gep(start, e.mul(bytes, row)));
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+  static int64_t rowOfSlot(const TileLayout &layout, int64_t slot) {
+    for (int64_t r = 0;; ++r)
+      if (layout.rowSlot(r) == slot)
+        return layout.at(0, 0, r).row;
+  }
+};
+
+struct BarrierLowering : public OpConversionPattern<BarrierOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(BarrierOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<NVVM::Barrier0Op>(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateMemoryPatterns(TypeConverter &converter,
+                                      RewritePatternSet &patterns) {
+  patterns.add<DimLowering, SequenceLowering, ViewLowering, RingCreateLowering,
+               RingSlotLowering, LocalStoreLowering, StoreRowsLowering,
+               BarrierLowering>(converter, patterns.getContext());
+}

@@ -1,0 +1,333 @@
+//===- LowerSoftmax.cpp - masks and the online softmax --------------------===//
+//
+// exp(x) = 2^(x log2 e): with k = scale * log2 e, one fma and one ex2 an element,
+//   p = 2^(k s - k m).
+// Row values are held by every lane that holds elements of the row; sums stay
+// partial over those lanes until the end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kLog2E = std::numbers::log2e_v<float>;
+constexpr float kLn2 = std::numbers::ln2_v<float>;
+
+TileLayout layoutOf(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  return cast<DistributedLayoutAttr>(type.getEncoding())
+      .tileLayout(type.getShape());
+}
+
+AccAttr accOf(Value rowVector) {
+  return cast<RowAttr>(
+             cast<RankedTensorType>(rowVector.getType()).getEncoding())
+      .getAcc();
+}
+
+/// Registers of a tile by row slot.
+SmallVector<SmallVector<int64_t>> registersByRow(const TileLayout &layout) {
+  SmallVector<SmallVector<int64_t>> rows(layout.numRowSlots());
+  for (int64_t r = 0; r < layout.numRegs(); ++r)
+    rows[layout.rowSlot(r)].push_back(r);
+  return rows;
+}
+
+/// Folds `values` with two chains, so that half as many steps depend on each
+/// other.
+template <typename Fn> Value reduceInTwoChains(ArrayRef<Value> values, Fn fn) {
+  Value chains[2] = {};
+  for (auto [i, v] : llvm::enumerate(values)) {
+    Value &chain = chains[i % 2];
+    chain = chain ? fn(chain, v) : v;
+  }
+  return chains[1] ? fn(chains[0], chains[1]) : chains[0];
+}
+
+template <typename Fn>
+Value reduceOverLanes(Emit &e, const TileLayout &layout, Value v, Fn fn) {
+  for (int64_t mask : layout.rowReductionLanes())
+    v = fn(v, e.shuffleXor(v, mask));
+  return v;
+}
+
+struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ApplyMaskOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getScores().getType());
+    TileLayout layout = layoutOf(op.getScores());
+    Value sq = op.getSeqlenQ(), sk = op.getSeqlenK();
+    auto mask = op.getMaskAttr();
+    Value row0 = e.add(e.mul(op.getQBlock(), type.getDimSize(0)),
+                       e.toIndex(laneRow(e, layout)));
+    Value col0 = e.add(e.mul(op.getKvBlock(), type.getDimSize(1)),
+                       e.toIndex(laneCol(e, layout)));
+    SmallVector<Value> out(adaptor.getScores());
+    Value ninf = e.f32(-kInf);
+    Value allKeys = e.sub(sk, col0);
+    for (ArrayRef<int64_t> regs : registersByRow(layout)) {
+      // lower <= col0 + c < upper, with c the register's own column
+      Value row = e.add(row0, layout.at(0, 0, regs.front()).row);
+      Value upper = mask ? mask.upper(rewriter, op.getLoc(), row, sq, sk)
+                         : Value();
+      Value lower = mask ? mask.lower(rewriter, op.getLoc(), row, sq, sk)
+                         : Value();
+      Value end = allKeys;
+      if (upper)
+        end = rewriter.createOrFold<arith::MinSIOp>(op.getLoc(), end,
+                                                    e.sub(upper, col0));
+      for (int64_t r : regs) {
+        Value c = e.index(layout.at(0, 0, r).col);
+        Value seen = e.less(c, end);
+        if (lower)
+          seen = e.both(seen, rewriter.createOrFold<arith::CmpIOp>(
+                                  op.getLoc(), arith::CmpIPredicate::sle,
+                                  e.sub(lower, col0), c));
+        out[r] = e.select(seen, out[r], ninf);
+      }
+    }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
+    return success();
+  }
+};
+
+struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SoftmaxStepOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getS());
+    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
+    float slack = op.getSlack().convertToFloat();
+    auto max = [&](Value x, Value y) { return e.fmax(x, y); };
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+
+    SmallVector<Value> p(adaptor.getS()), newM, newL, alpha;
+    for (auto [slot, regs] : llvm::enumerate(registersByRow(layout))) {
+      Value m = adaptor.getM()[slot], l = adaptor.getL()[slot];
+      SmallVector<Value> s;
+      for (int64_t r : regs)
+        s.push_back(p[r]);
+      Value rowMax =
+          reduceOverLanes(e, layout, reduceInTwoChains(s, max), max);
+      Value m1, grows;
+      if (slack > 0.0f) {
+        // k (rowmax - m) > slack; false where both are -inf
+        Value growth = e.fmul(e.fsub(rowMax, m), k);
+        grows = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                      arith::CmpFPredicate::OGT, growth,
+                                      e.f32(slack));
+        m1 = e.select(grows, rowMax, m);
+      } else {
+        m1 = e.fmax(m, rowMax);
+      }
+      // -inf - -inf has no value: a row without keys so far refers to 0.
+      Value reference = m1;
+      if (op.getMayBeEmpty()) {
+        Value none = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                           arith::CmpFPredicate::OEQ, m1,
+                                           e.f32(-kInf));
+        reference = e.select(none, e.f32(0.0f), m1);
+      }
+      Value shift = e.fneg(e.fmul(reference, k));
+      for (int64_t r : regs)
+        p[r] = e.ex2(e.fma(p[r], k, shift));
+      SmallVector<Value> row;
+      for (int64_t r : regs)
+        row.push_back(p[r]);
+      Value a = e.ex2(e.fmul(e.fsub(m, reference), k));
+      newM.push_back(m1);
+      newL.push_back(e.fma(l, a, reduceInTwoChains(row, sum)));
+      alpha.push_back(a);
+    }
+    rewriter.replaceOpWithMultiple(op, {p, newM, newL, alpha});
+    return success();
+  }
+};
+
+struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ScaleRowsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getTile());
+    ValueRange tile = adaptor.getTile(), factors = adaptor.getFactors();
+    auto scaled = [&] {
+      SmallVector<Value> out;
+      for (int64_t r = 0; r < layout.numRegs(); ++r)
+        out.push_back(e.fmul(tile[r], factors[layout.rowSlot(r)]));
+      return out;
+    };
+    if (!op.getSkipUnit()) {
+      rewriter.replaceOpWithMultiple(op, {scaled()});
+      return success();
+    }
+    Value any;
+    for (Value f : factors) {
+      Value differs = arith::CmpFOp::create(
+          rewriter, op.getLoc(), arith::CmpFPredicate::UNE, f, e.f32(1.0f));
+      any = any ? arith::OrIOp::create(rewriter, op.getLoc(), any, differs)
+                      .getResult()
+                : differs;
+    }
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(), tile.getTypes(),
+                                    e.voteAny(any), /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(rewriter, op.getLoc(), scaled());
+    rewriter.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(rewriter, op.getLoc(), tile);
+    rewriter.replaceOpWithMultiple(op, {branch.getResults()});
+    return success();
+  }
+};
+
+struct SoftmaxFinishLowering : public OpConversionPattern<SoftmaxFinishOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SoftmaxFinishOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getO());
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+    auto row = cast<RowAttr>(
+        cast<RankedTensorType>(op.getL().getType()).getEncoding());
+    SmallVector<Value> inverse, lse;
+    for (auto [m, l] : llvm::zip(adaptor.getM(), adaptor.getL())) {
+      Value total = row.getPartial() == Partial::Lanes
+                        ? reduceOverLanes(e, layout, l, sum)
+                        : l;
+      Value empty = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                          arith::CmpFPredicate::OEQ, total,
+                                          e.f32(0.0f));
+      inverse.push_back(e.select(empty, e.f32(0.0f), e.rcp(total)));
+      Value log = e.fma(m, op.getScale(), e.fmul(e.lg2(total), e.f32(kLn2)));
+      lse.push_back(e.select(empty, e.f32(-kInf), log));
+    }
+    SmallVector<Value> out;
+    for (int64_t r = 0; r < layout.numRegs(); ++r)
+      out.push_back(e.fmul(adaptor.getO()[r], inverse[layout.rowSlot(r)]));
+    rewriter.replaceOpWithMultiple(op, {out, lse});
+    return success();
+  }
+};
+
+/// Each warp puts its tile, maxima and sums side by side into the scratch, row
+/// after row of d + 2 values; then every warp merges all of them.
+struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CombineSplitsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getO().getType());
+    TileLayout layout = layoutOf(op.getO());
+    int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
+    int64_t splits = accOf(op.getM()).getSplitK(), pitch = (cols + 2) * 4;
+    Value scratch = adaptor.getScratch()[0];
+    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+
+    Value lane0 = e.add(e.mul(laneRow(e, layout), pitch),
+                        e.mul(laneCol(e, layout), 4));
+    Value rowBase = e.mul(laneRow(e, layout), pitch);
+    auto at = [&](Value base, int64_t row, int64_t col) {
+      return e.gep(e.sharedPointer(base), row * pitch + col * 4);
+    };
+    Value mine = e.mul(e.warp(), rows * pitch);
+    Value own = e.add(e.add(scratch, lane0), mine);
+    Value ownRow = e.add(e.add(scratch, rowBase), mine);
+    for (int64_t r = 0; r < layout.numRegs(); ++r) {
+      Coord c = layout.at(0, 0, r);
+      LLVM::StoreOp::create(rewriter, op.getLoc(), adaptor.getO()[r],
+                            at(own, c.row, c.col));
+    }
+    auto byRow = registersByRow(layout);
+    // The lanes of a row hold the same values: one of them stores.
+    int64_t others = 0;
+    for (int64_t mask : layout.rowReductionLanes())
+      others |= mask;
+    Value leader = rewriter.createOrFold<arith::CmpIOp>(
+        op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
+        e.i32(0));
+    SmallVector<Value> sums;
+    for (Value l : adaptor.getL())
+      sums.push_back(reduceOverLanes(e, layout, l, sum));
+    {
+      auto guarded = scf::IfOp::create(rewriter, op.getLoc(), leader);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(guarded.thenBlock());
+      for (auto [slot, regs] : llvm::enumerate(byRow)) {
+        int64_t row = layout.at(0, 0, regs.front()).row;
+        LLVM::StoreOp::create(rewriter, op.getLoc(), adaptor.getM()[slot],
+                              at(ownRow, row, cols));
+        LLVM::StoreOp::create(rewriter, op.getLoc(), sums[slot],
+                              at(ownRow, row, cols + 1));
+      }
+    }
+    BarrierOp::create(rewriter, op.getLoc());
+
+    SmallVector<Value> o(layout.numRegs()), m, l;
+    for (auto [slot, regs] : llvm::enumerate(byRow)) {
+      int64_t row = layout.at(0, 0, regs.front()).row;
+      auto load = [&](Value base, int64_t split, int64_t col) -> Value {
+        return LLVM::LoadOp::create(
+            rewriter, op.getLoc(), e.b.getF32Type(),
+            e.gep(at(base, row, col), split * rows * pitch));
+      };
+      Value base = e.add(scratch, lane0), baseRow = e.add(scratch, rowBase);
+      SmallVector<Value> ms, factors;
+      Value most;
+      for (int64_t w = 0; w < splits; ++w) {
+        ms.push_back(load(baseRow, w, cols));
+        most = most ? e.fmax(most, ms.back()) : ms.back();
+      }
+      Value none = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                         arith::CmpFPredicate::OEQ, most,
+                                         e.f32(-kInf));
+      Value reference = e.select(none, e.f32(0.0f), most);
+      Value total;
+      for (int64_t w = 0; w < splits; ++w) {
+        factors.push_back(e.ex2(e.fmul(e.fsub(ms[w], reference), k)));
+        Value part = e.fmul(load(baseRow, w, cols + 1), factors.back());
+        total = total ? e.fadd(total, part) : part;
+      }
+      for (int64_t r : regs) {
+        Value value;
+        for (int64_t w = 0; w < splits; ++w) {
+          Value part = e.fmul(load(base, w, layout.at(0, 0, r).col), factors[w]);
+          value = value ? e.fadd(value, part) : part;
+        }
+        o[r] = value;
+      }
+      m.push_back(most);
+      l.push_back(total);
+    }
+    rewriter.replaceOpWithMultiple(op, {o, m, l});
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
+                                       RewritePatternSet &patterns) {
+  patterns.add<ApplyMaskLowering, SoftmaxStepLowering, ScaleRowsLowering,
+               SoftmaxFinishLowering, CombineSplitsLowering>(
+      converter, patterns.getContext());
+}

@@ -1,0 +1,203 @@
+//===- Lowering.cpp - shared by the patterns of fa2gpu to NVVM ------------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+Value Emit::i32(int64_t v) { return arith::ConstantIntOp::create(b, loc, v, 32); }
+Value Emit::i64(int64_t v) { return arith::ConstantIntOp::create(b, loc, v, 64); }
+Value Emit::f32(float v) {
+  return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v));
+}
+Value Emit::index(int64_t v) {
+  return arith::ConstantIndexOp::create(b, loc, v);
+}
+
+static Value constantLike(Emit &e, Value x, int64_t c) {
+  return arith::ConstantOp::create(e.b, e.loc,
+                                   IntegerAttr::get(x.getType(), c));
+}
+
+Value Emit::add(Value x, Value y) {
+  return b.createOrFold<arith::AddIOp>(loc, x, y);
+}
+Value Emit::add(Value x, int64_t c) {
+  return c == 0 ? x : add(x, constantLike(*this, x, c));
+}
+Value Emit::sub(Value x, Value y) {
+  return b.createOrFold<arith::SubIOp>(loc, x, y);
+}
+Value Emit::mul(Value x, Value y) {
+  return b.createOrFold<arith::MulIOp>(loc, x, y);
+}
+Value Emit::mul(Value x, int64_t c) {
+  return c == 1 ? x : mul(x, constantLike(*this, x, c));
+}
+Value Emit::bitAnd(Value x, int64_t c) {
+  return b.createOrFold<arith::AndIOp>(loc, x, constantLike(*this, x, c));
+}
+Value Emit::bitXor(Value x, Value y) {
+  return b.createOrFold<arith::XOrIOp>(loc, x, y);
+}
+Value Emit::bitXor(Value x, int64_t c) {
+  return c == 0 ? x : bitXor(x, constantLike(*this, x, c));
+}
+Value Emit::shl(Value x, int64_t c) {
+  if (c == 0)
+    return x;
+  return b.createOrFold<arith::ShLIOp>(loc, x, constantLike(*this, x, c));
+}
+Value Emit::shr(Value x, int64_t c) {
+  if (c == 0)
+    return x;
+  return b.createOrFold<arith::ShRUIOp>(loc, x, constantLike(*this, x, c));
+}
+Value Emit::divU(Value x, Value y) {
+  return b.createOrFold<arith::DivUIOp>(loc, x, y);
+}
+Value Emit::remU(Value x, Value y) {
+  return b.createOrFold<arith::RemUIOp>(loc, x, y);
+}
+Value Emit::both(Value x, Value y) {
+  if (!x || !y)
+    return x ? x : y;
+  return b.createOrFold<arith::AndIOp>(loc, x, y);
+}
+Value Emit::less(Value x, Value y) {
+  return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y);
+}
+Value Emit::select(Value c, Value x, Value y) {
+  return arith::SelectOp::create(b, loc, c, x, y);
+}
+Value Emit::toI32(Value x) {
+  return b.createOrFold<arith::IndexCastOp>(loc, b.getI32Type(), x);
+}
+Value Emit::toIndex(Value x) {
+  return b.createOrFold<arith::IndexCastOp>(loc, b.getIndexType(), x);
+}
+Value Emit::toI64(Value x) {
+  return b.createOrFold<arith::IndexCastOp>(loc, b.getI64Type(), x);
+}
+
+Value Emit::fmul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
+Value Emit::fadd(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+Value Emit::fsub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
+Value Emit::fneg(Value x) { return arith::NegFOp::create(b, loc, x); }
+Value Emit::fma(Value x, Value y, Value z) {
+  return LLVM::FMAOp::create(b, loc, x, y, z);
+}
+// max.f32: a NaN loses against a number, as in the maximum of a row.
+Value Emit::fmax(Value x, Value y) {
+  return LLVM::MaxNumOp::create(b, loc, x, y);
+}
+
+static Value intrinsic(Emit &e, StringRef name, Type type, ValueRange args) {
+  return LLVM::CallIntrinsicOp::create(e.b, e.loc, type,
+                                       e.b.getStringAttr(name), args)
+      .getResult(0);
+}
+Value Emit::ex2(Value x) {
+  return intrinsic(*this, "llvm.nvvm.ex2.approx.ftz", b.getF32Type(), x);
+}
+Value Emit::lg2(Value x) {
+  return intrinsic(*this, "llvm.nvvm.lg2.approx.f", b.getF32Type(), x);
+}
+Value Emit::rcp(Value x) {
+  return intrinsic(*this, "llvm.nvvm.rcp.approx.ftz.f", b.getF32Type(), x);
+}
+Value Emit::pack(Value lo, Value hi, Type dtype) {
+  auto pair = VectorType::get({2}, dtype);
+  Value v = intrinsic(*this,
+                      dtype.isBF16() ? "llvm.nvvm.ff2bf16x2.rn"
+                                     : "llvm.nvvm.ff2f16x2.rn",
+                      pair, {hi, lo});
+  return LLVM::BitcastOp::create(b, loc, b.getI32Type(), v);
+}
+
+Value Emit::thread() {
+  return toI32(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
+}
+Value Emit::lane() { return bitAnd(thread(), kWarpLanes - 1); }
+Value Emit::warp() { return shr(thread(), 5); }
+Value Emit::shuffleXor(Value f, int64_t mask) {
+  return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, i32(mask),
+                              i32(31), NVVM::ShflKind::bfly, UnitAttr{});
+}
+Value Emit::voteAny(Value p) {
+  return NVVM::VoteSyncOp::create(b, loc, b.getI1Type(), i32(-1), p,
+                                  NVVM::VoteSyncKind::any);
+}
+
+LLVM::LLVMPointerType Emit::pointer(AddressSpace space) {
+  return LLVM::LLVMPointerType::get(b.getContext(), space);
+}
+Value Emit::gep(Value p, Value bytes) {
+  return LLVM::GEPOp::create(b, loc, p.getType(), b.getI8Type(), p,
+                             ArrayRef<LLVM::GEPArg>{bytes});
+}
+Value Emit::gep(Value p, int64_t bytes) {
+  if (bytes == 0)
+    return p;
+  return LLVM::GEPOp::create(b, loc, p.getType(), b.getI8Type(), p,
+                             ArrayRef<LLVM::GEPArg>{int32_t(bytes)});
+}
+Value Emit::sharedPointer(Value address) {
+  return LLVM::IntToPtrOp::create(b, loc, pointer(kShared), address);
+}
+
+DistributedLayoutAttr fa2::gpu::distributedLayout(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? dyn_cast_or_null<DistributedLayoutAttr>(tensor.getEncoding())
+                : DistributedLayoutAttr();
+}
+
+/// The sum of the basis coordinates of the lane's set bits.
+static Value laneSum(Emit &e, const TileLayout &layout,
+                     int64_t Coord::*component) {
+  Value lane = e.lane(), sum = e.i32(0);
+  const auto &bits = layout.fragment().laneBits;
+  // Runs of bits that double from one to the next are one shifted field.
+  for (size_t i = 0; i < bits.size();) {
+    int64_t unit = bits[i].*component;
+    size_t n = 1;
+    while (unit != 0 && i + n < bits.size() &&
+           bits[i + n].*component == unit << n)
+      ++n;
+    if (unit != 0) {
+      Value field = e.bitAnd(e.shr(lane, i), (int64_t(1) << n) - 1);
+      sum = e.add(sum, e.mul(field, unit));
+    }
+    i += n;
+  }
+  return sum;
+}
+
+Value fa2::gpu::warpRow(Emit &e, const TileLayout &layout) {
+  if (layout.warpGridRows() == 1)
+    return e.i32(0);
+  Value warp = e.warp();
+  if (layout.warpGridCols() > 1)
+    warp = e.divU(warp, e.i32(layout.warpGridCols()));
+  return e.mul(warp, layout.rowsPerWarp());
+}
+
+Value fa2::gpu::warpCol(Emit &e, const TileLayout &layout) {
+  if (layout.warpGridCols() == 1)
+    return e.i32(0);
+  Value warp = e.warp();
+  if (layout.warpGridRows() > 1)
+    warp = e.remU(warp, e.i32(layout.warpGridCols()));
+  return e.mul(warp, layout.colsPerWarp());
+}
+
+Value fa2::gpu::laneRow(Emit &e, const TileLayout &layout) {
+  return e.add(warpRow(e, layout), laneSum(e, layout, &Coord::row));
+}
+
+Value fa2::gpu::laneCol(Emit &e, const TileLayout &layout) {
+  return e.add(warpCol(e, layout), laneSum(e, layout, &Coord::col));
+}

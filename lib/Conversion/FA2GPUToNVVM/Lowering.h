@@ -1,0 +1,116 @@
+//===- Lowering.h - shared by the patterns of fa2gpu to NVVM ----*- C++ -*-===//
+#ifndef FA2_LIB_CONVERSION_FA2GPUTONVVM_LOWERING_H
+#define FA2_LIB_CONVERSION_FA2GPUTONVVM_LOWERING_H
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace fa2::gpu {
+
+/// Address spaces of the NVPTX target.
+enum AddressSpace : unsigned { kGlobal = 1, kShared = 3 };
+
+/// A few letters for arithmetic on scalars, with constants folded.
+class Emit {
+public:
+  Emit(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
+
+  mlir::Value i32(int64_t v);
+  mlir::Value i64(int64_t v);
+  mlir::Value f32(float v);
+  mlir::Value index(int64_t v);
+  mlir::Value add(mlir::Value x, mlir::Value y);
+  mlir::Value add(mlir::Value x, int64_t c);
+  mlir::Value sub(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, int64_t c);
+  mlir::Value bitAnd(mlir::Value x, int64_t c);
+  mlir::Value bitXor(mlir::Value x, mlir::Value y);
+  mlir::Value bitXor(mlir::Value x, int64_t c);
+  mlir::Value shl(mlir::Value x, int64_t c);
+  mlir::Value shr(mlir::Value x, int64_t c);
+  mlir::Value divU(mlir::Value x, mlir::Value y);
+  mlir::Value remU(mlir::Value x, mlir::Value y);
+  mlir::Value both(mlir::Value x, mlir::Value y); // either may be null: true
+  mlir::Value less(mlir::Value x, mlir::Value y); // signed
+  mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y);
+  /// index <-> i32 <-> i64
+  mlir::Value toI32(mlir::Value index);
+  mlir::Value toIndex(mlir::Value i);
+  mlir::Value toI64(mlir::Value index);
+
+  mlir::Value fmul(mlir::Value x, mlir::Value y);
+  mlir::Value fadd(mlir::Value x, mlir::Value y);
+  mlir::Value fsub(mlir::Value x, mlir::Value y);
+  mlir::Value fneg(mlir::Value x);
+  mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
+  mlir::Value fmax(mlir::Value x, mlir::Value y);
+  /// 2^x, log2 x, 1/x by the units of PTX (ex2.approx.ftz and so on).
+  mlir::Value ex2(mlir::Value x);
+  mlir::Value lg2(mlir::Value x);
+  mlir::Value rcp(mlir::Value x);
+  /// Two f32 to a packed pair of `dtype` in an i32; lo is the low half.
+  mlir::Value pack(mlir::Value lo, mlir::Value hi, mlir::Type dtype);
+
+  mlir::Value thread(); // i32, in the block
+  mlir::Value lane();
+  mlir::Value warp();
+  mlir::Value shuffleXor(mlir::Value f, int64_t mask);
+  mlir::Value voteAny(mlir::Value predicate);
+
+  mlir::LLVM::LLVMPointerType pointer(AddressSpace space);
+  mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value gep(mlir::Value pointer, int64_t bytes);
+  /// The pointer of a 32-bit shared-memory address.
+  mlir::Value sharedPointer(mlir::Value address);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+};
+
+/// A view as it is lowered: address of row 0, elements from row to row, rows.
+struct ViewParts {
+  mlir::Value base, rowStride, length;
+  static ViewParts from(mlir::ValueRange parts) {
+    return {parts[0], parts[1], parts[2]};
+  }
+};
+
+/// Tiles of 16-bit elements are packed by pairs.
+inline bool isPacked(mlir::RankedTensorType t) {
+  return t.getElementTypeBitWidth() == 16;
+}
+
+/// The encoding of a tile in registers, or null.
+DistributedLayoutAttr distributedLayout(mlir::Type type);
+
+/// The row of each row slot of a thread, as an i32: the layout's lane and
+/// warp part plus that of the register. And the same for the lane's column.
+mlir::Value laneRow(Emit &e, const TileLayout &layout);
+mlir::Value laneCol(Emit &e, const TileLayout &layout);
+/// The first row or column of this warp's part (i32).
+mlir::Value warpRow(Emit &e, const TileLayout &layout);
+mlir::Value warpCol(Emit &e, const TileLayout &layout);
+
+void populateMemoryPatterns(mlir::TypeConverter &converter,
+                            mlir::RewritePatternSet &patterns);
+void populateCopyPatterns(mlir::TypeConverter &converter,
+                          mlir::RewritePatternSet &patterns);
+void populateDotPatterns(mlir::TypeConverter &converter,
+                         mlir::RewritePatternSet &patterns);
+void populateSoftmaxPatterns(mlir::TypeConverter &converter,
+                             mlir::RewritePatternSet &patterns);
+void populateElementwisePatterns(mlir::TypeConverter &converter,
+                                 mlir::RewritePatternSet &patterns);
+void populateKernelPatterns(mlir::TypeConverter &converter,
+                            mlir::RewritePatternSet &patterns);
+
+} // namespace fa2::gpu
+
+#endif

@@ -1,0 +1,229 @@
+//===- FA2ToFA2GPU.cpp - convert-fa2-to-fa2gpu ----------------------------===//
+//
+// Warp partitioning. Few layouts are needed, and what a tile is used for decides
+// which one it gets: products and what is elementwise on them are accumulators,
+// loaded tiles lie in shared memory, vectors of one value a row follow the
+// accumulator's rows, and a computed left operand is converted once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/Conversion/Passes.h"
+#include "KVRange.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_CONVERTFA2TOFA2GPU
+#include "fa2/Conversion/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+class Partitioner {
+public:
+  explicit Partitioner(KernelOp kernel)
+      : kernel(kernel), ctx(kernel.getContext()), b(ctx),
+        schedule(kernel.getSchedule()) {
+    auto family = cast<MatmulFamilyAttr>(MmaSyncAttr::get(ctx));
+    int64_t warps = schedule.getWarps();
+    bool splitK = schedule.getPartition() == Partition::SplitK;
+    // split_q: warp w has rows; split_k: it has columns of the scores, and a
+    // private sum over its keys of everything else.
+    scores = AccAttr::get(ctx, family,
+                          splitK ? ArrayRef<int64_t>{1, warps}
+                                 : ArrayRef<int64_t>{warps, 1},
+                          1);
+    output = splitK ? AccAttr::get(ctx, family, {1, 1}, warps) : scores;
+  }
+
+  LogicalResult run() {
+    findPartialSums();
+    encodeValues();
+    convertLoads();
+    convertDots();
+    if (output.getSplitK() > 1)
+      combineSplits();
+    kernel.walk([&](KVRangeOp op) {
+      b.setInsertionPoint(op);
+      op->replaceAllUsesWith(expandKVRange(b, op));
+      op.erase();
+    });
+    return success();
+  }
+
+private:
+  void findPartialSums();
+  void encodeValues();
+  void convertLoads();
+  void convertDots();
+  void combineSplits();
+
+  Attribute encodingOf(Value value);
+  static RankedTensorType withEncoding(RankedTensorType t, Attribute e) {
+    return RankedTensorType::get(t.getShape(), t.getElementType(), e);
+  }
+  static bool isTile(Value v) {
+    auto t = dyn_cast<RankedTensorType>(v.getType());
+    return t && !t.getEncoding();
+  }
+
+  KernelOp kernel;
+  MLIRContext *ctx;
+  OpBuilder b;
+  ScheduleAttr schedule;
+  AccAttr scores, output;
+  /// Row sums that stay partial over lanes until the softmax is finished.
+  llvm::SmallPtrSet<Value, 8> partial;
+  /// Tiles with the columns of the scores.
+  llvm::SmallPtrSet<Value, 8> scoreTiles;
+};
+
+/// The running sum of a softmax_step, through the loop that carries it.
+void Partitioner::findPartialSums() {
+  kernel.walk([&](SoftmaxStepOp step) {
+    SmallVector<Value> work{step.getL(), step.getNewL()};
+    while (!work.empty()) {
+      Value v = work.pop_back_val();
+      if (!partial.insert(v).second)
+        continue;
+      if (auto arg = dyn_cast<BlockArgument>(v)) {
+        auto loop = cast<scf::ForOp>(arg.getOwner()->getParentOp());
+        work.push_back(loop.getTiedLoopInit(arg)->get());
+        work.push_back(loop.getTiedLoopYieldedValue(arg)->get());
+        work.push_back(loop.getTiedLoopResult(arg));
+      }
+    }
+  });
+}
+
+Attribute Partitioner::encodingOf(Value v) {
+  auto type = cast<RankedTensorType>(v.getType());
+  if (type.getRank() == 1)
+    return RowAttr::get(ctx, output,
+                        partial.contains(v) ? Partial::Lanes : Partial::None);
+  return scoreTiles.contains(v) ? scores : output;
+}
+
+void Partitioner::encodeValues() {
+  // The scores: products with a transposed right side, and what follows from
+  // them up to the next product.
+  SmallVector<Value> work;
+  kernel.walk([&](DotOp dot) {
+    if (dot.getTransposeB())
+      work.push_back(dot.getD());
+  });
+  while (!work.empty()) {
+    Value v = work.pop_back_val();
+    if (cast<RankedTensorType>(v.getType()).getRank() != 2 ||
+        !scoreTiles.insert(v).second)
+      continue;
+    for (Operation *user : v.getUsers())
+      if (!isa<DotOp, StoreOp>(user))
+        for (Value r : user->getResults())
+          if (isTile(r))
+            work.push_back(r);
+  }
+  auto encode = [&](Value v) {
+    if (isTile(v))
+      v.setType(withEncoding(cast<RankedTensorType>(v.getType()),
+                             encodingOf(v)));
+  };
+  kernel.walk([&](Operation *op) {
+    if (isa<fa2::LoadOp>(op))
+      return;
+    for (Value r : op->getResults())
+      encode(r);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Value arg : block.getArguments())
+          encode(arg);
+    // A constant's attribute has its type.
+    if (auto c = dyn_cast<arith::ConstantOp>(op))
+      if (auto dense = dyn_cast<DenseElementsAttr>(c.getValue()))
+        c.setValueAttr(DenseElementsAttr::get(cast<ShapedType>(c.getType()),
+                                              dense.getSplatValue<Attribute>()));
+  });
+}
+
+void Partitioner::convertLoads() {
+  kernel.walk([&](fa2::LoadOp op) {
+    b.setInsertionPoint(op);
+    auto type = withEncoding(cast<RankedTensorType>(op.getTile().getType()),
+                             SharedAttr::get(ctx));
+    auto load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
+                                    op.getRow());
+    op.replaceAllUsesWith(load.getTile());
+    op.erase();
+  });
+}
+
+void Partitioner::convertDots() {
+  llvm::DenseMap<Value, Value> operands; // a left side in registers
+  auto asOperand = [&](Value a, Attribute encoding) -> Value {
+    Value &known = operands[a];
+    if (known)
+      return known;
+    auto from = cast<RankedTensorType>(a.getType());
+    auto to = withEncoding(from, encoding);
+    b.setInsertionPointAfterValue(a);
+    if (isa<SharedAttr>(from.getEncoding()))
+      known = LocalLoadOp::create(b, a.getLoc(), to, a);
+    else
+      known = ConvertLayoutOp::create(b, a.getLoc(), to, a);
+    return known;
+  };
+  kernel.walk([&](DotOp dot) {
+    Value a = dot.getA();
+    auto aType = cast<RankedTensorType>(a.getType());
+    auto dType = cast<RankedTensorType>(dot.getD().getType());
+    bool aShared = isa<SharedAttr>(aType.getEncoding());
+    if (!aShared)
+      a = asOperand(a, OperandAttr::get(ctx, cast<AccAttr>(aType.getEncoding())));
+    else if (schedule.getQInRegisters() &&
+             schedule.getPartition() == Partition::SplitQ)
+      a = asOperand(a, OperandAttr::get(ctx, output));
+    b.setInsertionPoint(dot);
+    auto start = DotStartOp::create(
+        b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
+        dot.getAcc(), dot.getTransposeB());
+    auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
+    dot.replaceAllUsesWith(wait.getD());
+    dot.erase();
+  });
+}
+
+void Partitioner::combineSplits() {
+  kernel.walk([&](SoftmaxFinishOp op) {
+    b.setInsertionPoint(op);
+    auto o = cast<RankedTensorType>(op.getO().getType());
+    // One private tile a warp, one above the other, then m and l of each.
+    auto scratchTile = RankedTensorType::get(
+        {o.getDimSize(0) * output.getSplitK(), o.getDimSize(1) + 2},
+        b.getF32Type(), SharedAttr::get(ctx));
+    Value scratch = RingCreateOp::create(
+        b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
+        b.getStringAttr("combine"), IntegerAttr{});
+    auto combined = CombineSplitsOp::create(
+        b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
+        op.getO(), op.getM(), op.getL(), op.getScale(), scratch);
+    op.getOMutable().assign(combined.getOutO());
+    op.getMMutable().assign(combined.getOutM());
+    op.getLMutable().assign(combined.getOutL());
+  });
+}
+
+struct ConvertFA2ToFA2GPUPass
+    : public fa2::impl::ConvertFA2ToFA2GPUBase<ConvertFA2ToFA2GPUPass> {
+  void runOnOperation() override {
+    if (failed(Partitioner(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

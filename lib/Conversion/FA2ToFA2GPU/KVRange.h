@@ -1,0 +1,13 @@
+//===- KVRange.h - interval arithmetic on masks -----------------*- C++ -*-===//
+#ifndef FA2_LIB_CONVERSION_KVRANGE_H
+#define FA2_LIB_CONVERSION_KVRANGE_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+namespace fa2 {
+/// begin, end, full_begin, full_end of a fa2.kv_range as arithmetic.
+llvm::SmallVector<mlir::Value, 4> expandKVRange(mlir::OpBuilder &b,
+                                                KVRangeOp op);
+} // namespace fa2
+
+#endif

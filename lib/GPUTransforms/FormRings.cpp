@@ -1,0 +1,97 @@
+//===- FormRings.cpp - fa2gpu-form-rings ----------------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_FORMRINGS
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// The last operation, in the block of `op`, that reads `tile`: a matmul reads
+/// its operands until it has been waited for.
+Operation *lastReader(Operation *op, Value tile) {
+  Operation *last = op;
+  for (Operation *user : tile.getUsers()) {
+    if (auto dot = dyn_cast<DotStartOp>(user))
+      for (Operation *wait : dot.getD().getUsers())
+        user = wait;
+    Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
+    if (top && last->isBeforeInBlock(top))
+      last = top;
+  }
+  return last;
+}
+
+struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
+  void runOnOperation() override {
+    KernelOp kernel = getOperation();
+    kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
+    kernel.walk([&](StoreOp op) {
+      if (cast<RankedTensorType>(op.getTile().getType()).getRank() == 2)
+        formStore(op);
+    });
+  }
+
+  /// A ring at the kernel's start, named after the tensor it serves.
+  Value createRing(Location loc, Value view, RankedTensorType tile,
+                   int64_t slots) {
+    KernelOp kernel = getOperation();
+    StringRef name = "tile";
+    if (auto op = view.getDefiningOp<ViewOp>())
+      if (auto arg = dyn_cast<BlockArgument>(op.getSource()))
+        name = cast<ArgumentAttr>(kernel.getArguments()[arg.getArgNumber()])
+                   .getName();
+    OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+    return RingCreateOp::create(b, loc,
+                                RingType::get(b.getContext(), slots, tile),
+                                b.getStringAttr(name), IntegerAttr{});
+  }
+
+  void formLoad(fa2::gpu::LoadOp op) {
+    Location loc = op.getLoc();
+    OpBuilder b(op);
+    auto tile = cast<RankedTensorType>(op.getTile().getType());
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    Value ring = createRing(loc, op.getView(), tile,
+                            loop ? getOperation().getSchedule().getStages() : 1);
+    Value use = loop ? loop.getInductionVar()
+                     : Value(arith::ConstantIndexOp::create(b, loc, 0));
+    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
+    CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
+                   /*in_bounds=*/false);
+    RingCommitOp::create(b, loc, ring, use);
+    auto wait = RingWaitOp::create(b, loc, tile, ring, use);
+    b.setInsertionPointAfter(lastReader(op, op.getTile()));
+    RingReleaseOp::create(b, loc, ring, use);
+    op.replaceAllUsesWith(wait.getTile());
+    op.erase();
+  }
+
+  void formStore(StoreOp op) {
+    Location loc = op.getLoc();
+    OpBuilder b(op);
+    auto value = cast<RankedTensorType>(op.getTile().getType());
+    auto tile = RankedTensorType::get(value.getShape(), value.getElementType(),
+                                      SharedAttr::get(b.getContext()));
+    Value ring = createRing(loc, op.getView(), tile, 1);
+    Value use = arith::ConstantIndexOp::create(b, loc, 0);
+    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
+    LocalStoreOp::create(b, loc, op.getTile(), slot);
+    RingCommitOp::create(b, loc, ring, use);
+    Value full = RingWaitOp::create(b, loc, tile, ring, use);
+    CopyOutOp::create(b, loc, full, op.getView(), op.getRow());
+    RingReleaseOp::create(b, loc, ring, use);
+    op.erase();
+  }
+};
+
+} // namespace

@@ -1,0 +1,267 @@
+//===- TileAttention.cpp - fa2-tile ---------------------------------------===//
+//
+// A function that is one fa2.attention becomes one block's program over tiles:
+// Algorithm 1 of FlashAttention-2 (arXiv:2307.08691), with the key tiles taken
+// from the last to the first, so that those which need a mask come first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_TILEATTENTION
+#include "fa2/Transforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+/// memref<?x...xDxT, strided<[?, ..., 1]>> for a tensor argument.
+MemRefType globalType(RankedTensorType tensor) {
+  SmallVector<int64_t> strides(tensor.getRank(), ShapedType::kDynamic);
+  strides.back() = 1;
+  return MemRefType::get(
+      tensor.getShape(), tensor.getElementType(),
+      StridedLayoutAttr::get(tensor.getContext(), 0, strides));
+}
+
+class Tiler {
+public:
+  Tiler(func::FuncOp func, AttentionOp op)
+      : func(func), op(op), b(func), loc(op.getLoc()),
+        schedule(*op.getSchedule()) {}
+
+  LogicalResult run();
+
+private:
+  ArgumentAttr describe(StringRef name, StringRef direction, ArrayAttr dims,
+                        FloatAttr value = {}) {
+    return ArgumentAttr::get(b.getContext(), name, direction, dims, value);
+  }
+  ArrayAttr dims(ArrayRef<StringRef> names, std::optional<int64_t> last);
+  KernelOp createKernel();
+  void buildTile(Value qBlock, Value head, Value batch);
+
+  /// One pass over the key tiles: the final (m, l, o).
+  scf::ForOp buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
+                       Value seqlenQ, Value seqlenK);
+
+  Value constant(int64_t v) {
+    return arith::ConstantIndexOp::create(b, loc, v);
+  }
+  Value splat(ArrayRef<int64_t> shape, float v) {
+    auto type = RankedTensorType::get(shape, b.getF32Type());
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, v));
+  }
+  RankedTensorType tile(int64_t rows, int64_t cols, Type element) {
+    return RankedTensorType::get({rows, cols}, element);
+  }
+
+  func::FuncOp func;
+  AttentionOp op;
+  OpBuilder b;
+  Location loc;
+  ScheduleAttr schedule;
+  // The kernel's arguments.
+  Value q, k, v, out, lse, scale;
+  int64_t headDim = 0, headDimV = 0;
+  Type dtype;
+};
+
+ArrayAttr Tiler::dims(ArrayRef<StringRef> names, std::optional<int64_t> last) {
+  SmallVector<Attribute> attrs;
+  for (StringRef n : names)
+    attrs.push_back(b.getStringAttr(n));
+  if (last)
+    attrs.push_back(b.getI64IntegerAttr(*last));
+  return b.getArrayAttr(attrs);
+}
+
+KernelOp Tiler::createKernel() {
+  auto qType = cast<RankedTensorType>(op.getQ().getType());
+  auto kType = cast<RankedTensorType>(op.getK().getType());
+  auto vType = cast<RankedTensorType>(op.getV().getType());
+  auto outType = cast<RankedTensorType>(op.getOut().getType());
+  auto lseType = cast<RankedTensorType>(op.getLse().getType());
+  headDim = qType.getDimSize(3);
+  headDimV = vType.getDimSize(3);
+  dtype = qType.getElementType();
+
+  SmallVector<Type> types;
+  for (RankedTensorType t : {qType, kType, vType, outType, lseType})
+    types.push_back(globalType(t));
+  SmallVector<Attribute> args{
+      describe("q", "in", dims({"batch", "seqlen_q", "heads"}, headDim)),
+      describe("k", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDim)),
+      describe("v", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDimV)),
+      describe("out", "out", dims({"batch", "seqlen_q", "heads"}, headDimV)),
+      describe("lse", "out", dims({"batch", "heads", "seqlen_q"}, {}))};
+  if (op.getScale()) {
+    types.push_back(b.getF32Type());
+    args.push_back(describe("scale", "in", b.getArrayAttr({}),
+                            b.getF64FloatAttr(1.0 / std::sqrt(double(headDim)))));
+  }
+  auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
+                            op.getMaskAttr());
+  auto kernel = KernelOp::create(
+      b, loc, func.getName(), b.getFunctionType(types, {}), spec, schedule,
+      b.getArrayAttr(args), IntegerAttr{}, ArrayAttr{}, ArrayAttr{});
+  Block *entry = b.createBlock(&kernel.getBody());
+  for (Type t : types)
+    entry->addArgument(t, loc);
+  q = entry->getArgument(0);
+  k = entry->getArgument(1);
+  v = entry->getArgument(2);
+  out = entry->getArgument(3);
+  lse = entry->getArgument(4);
+  scale = op.getScale() ? Value(entry->getArgument(5))
+                        : arith::ConstantOp::create(
+                              b, loc,
+                              b.getF32FloatAttr(float(
+                                  1.0 / std::sqrt(double(headDim)))));
+  return kernel;
+}
+
+scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
+                            Value seqlenQ, Value seqlenK) {
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  auto range = KVRangeOp::create(b, loc, qBlock, seqlenQ, seqlenK,
+                                 b.getI64IntegerAttr(bq),
+                                 b.getI64IntegerAttr(bkv), op.getMaskAttr());
+  Value count =
+      arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
+  Value last =
+      arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
+  float ninf = -std::numeric_limits<float>::infinity();
+  Value m0 = splat({bq}, ninf), l0 = splat({bq}, 0.0f),
+        o0 = splat({bq, headDimV}, 0.0f);
+
+  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
+                                 ValueRange{m0, l0, o0});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value m = loop.getRegionIterArg(0), l = loop.getRegionIterArg(1),
+        o = loop.getRegionIterArg(2);
+  Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
+  Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
+
+  // S = Q K_j^T
+  Value kTile =
+      LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
+  Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
+                          Value{}, /*transpose_b=*/true);
+  s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
+                          range.getFullBegin(), range.getFullEnd(),
+                          op.getMaskAttr());
+  // P, m, l, alpha
+  auto step = SoftmaxStepOp::create(
+      b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
+      m, l, scale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
+      b.getUnitAttr());
+  // O = diag(alpha) O + P V_j
+  Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
+                                     schedule.getLazyRescale() > 0);
+  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
+  Value vTile =
+      LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
+  Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
+                           /*transpose_b=*/false);
+  scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
+  return loop;
+}
+
+void Tiler::buildTile(Value qBlock, Value head, Value batch) {
+  int64_t bq = schedule.getBlockQ();
+  Type f32 = b.getF32Type();
+  // Query heads h of one group read the key head h / (heads / heads_kv).
+  Value heads = memref::DimOp::create(b, loc, q, 2);
+  Value headsKV = memref::DimOp::create(b, loc, k, 2);
+  Value group = arith::DivUIOp::create(b, loc, heads, headsKV);
+  Value headKV = arith::DivUIOp::create(b, loc, head, group);
+
+  auto qSeq = SequenceOp::create(b, loc, q, batch);
+  auto kSeq = SequenceOp::create(b, loc, k, batch);
+  auto view = [&](Value source, Value h, SequenceOp seq) -> Value {
+    auto type = cast<MemRefType>(source.getType());
+    int64_t cols = type.getRank() == 4 ? type.getDimSize(3) : 0;
+    return ViewOp::create(
+        b, loc, ViewType::get(b.getContext(), cols, type.getElementType()),
+        source, batch, h, seq.getOffset(), seq.getLength());
+  };
+  Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq));
+  Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
+                               view(q, head, qSeq), row);
+  scf::ForOp loop =
+      buildLoop(qTile, qBlock, view(k, headKV, kSeq), view(v, headKV, kSeq),
+                qSeq.getLength(), kSeq.getLength());
+  auto finish = SoftmaxFinishOp::create(
+      b, loc,
+      TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
+      loop.getResult(2), loop.getResult(0), loop.getResult(1), scale);
+  Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
+                                          finish.getOut());
+  StoreOp::create(b, loc, rounded, view(out, head, qSeq), row);
+  StoreOp::create(b, loc, finish.getLse(), view(lse, head, qSeq), row);
+}
+
+LogicalResult Tiler::run() {
+  if (!op.getScore().empty())
+    return op.emitOpError() << "expected no score region because tiling of "
+                               "score programs is not supported";
+  KernelOp kernel = createKernel();
+  Value rows = memref::DimOp::create(b, loc, q, 1);
+  Value heads = memref::DimOp::create(b, loc, q, 2);
+  Value batches = memref::DimOp::create(b, loc, q, 0);
+  auto tiles = ForEachTileOp::create(b, loc, rows, heads, batches,
+                                     schedule.getBlockQ(), schedule.getOrder());
+  ReturnOp::create(b, loc);
+  Block &body = tiles.getBody().front();
+  b.setInsertionPointToStart(&body);
+  buildTile(body.getArgument(0), body.getArgument(1), body.getArgument(2));
+  func.erase();
+  (void)kernel;
+  return success();
+}
+
+struct TileAttentionPass
+    : public fa2::impl::TileAttentionBase<TileAttentionPass> {
+  void runOnOperation() override {
+    SmallVector<AttentionOp> ops;
+    getOperation().walk([&](AttentionOp op) { ops.push_back(op); });
+    for (AttentionOp op : ops) {
+      auto func = op->getParentOfType<func::FuncOp>();
+      if (!func || !llvm::hasSingleElement(func.getBody()) ||
+          func.getBody().front().getOperations().size() != 2 ||
+          func.getBody().front().getTerminator()->getOperands() !=
+              op->getResults()) {
+        op.emitOpError() << "expected to be all of a function that returns "
+                            "its results, because the function becomes the "
+                            "kernel";
+        return signalPassFailure();
+      }
+      SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
+      if (op.getScale())
+        inputs.push_back(op.getScale());
+      if (!llvm::equal(inputs, func.getArguments())) {
+        op.emitOpError() << "expected the function's arguments to be q, k, v "
+                            "and scale, in this order";
+        return signalPassFailure();
+      }
+      if (!op.getSchedule()) {
+        op.emitOpError() << "expected a schedule; run fa2-select-schedule";
+        return signalPassFailure();
+      }
+      if (failed(Tiler(func, op).run()))
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
