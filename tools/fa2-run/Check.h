@@ -1,0 +1,50 @@
+//===- Check.h - a case's outputs against the reference ---------*- C++ -*-===//
+#ifndef FA2RUN_CHECK_H
+#define FA2RUN_CHECK_H
+
+#include "Reference/Accuracy.h"
+#include "Tensors.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fa2run {
+
+enum class CheckMode { Auto, Full, Sample, None };
+
+/// Which rows of which heads are compared with the reference.
+struct RowSample {
+  struct HeadRows {
+    int64_t batch = 0, head = 0;
+    std::vector<int64_t> rows; // ascending
+  };
+  std::vector<HeadRows> heads;
+  bool everything = true;
+  int64_t rowsChecked = 0, rowsTotal = 0;
+};
+
+/// All rows when the reference's work (multiply-adds) is within `budget`, else
+/// seeded heads and rows: first, last, both sides of tile edges, and random.
+RowSample chooseRows(const Kernel &kernel, const Configuration &configuration,
+                     CheckMode mode, double budget);
+
+struct CheckResult {
+  bool passed = true;
+  HeadVerdict worst; // the worst head's
+  int64_t worstBatch = -1, worstHead = -1;
+  double maxError = 0, maxStandardError = 0, lseMaxError = 0, lseWorstRatio = 0;
+  int64_t failedRows = 0, emptyRows = 0;
+  int64_t unwritten = 0, notNumbers = 0; // elements of out, and of lse
+  std::vector<std::string> failures;     // at most a few
+};
+
+/// Compares the downloaded outputs. Every element of the outputs, sampled or
+/// not, must have been written and be a number (lse: not NaN).
+CheckResult checkOutputs(const Kernel &kernel,
+                         const Configuration &configuration,
+                         const Tensors &tensors, const RowSample &sample);
+
+} // namespace fa2run
+
+#endif // FA2RUN_CHECK_H

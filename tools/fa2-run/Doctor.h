@@ -1,0 +1,30 @@
+//===- Doctor.h - what this machine allows ----------------------*- C++ -*-===//
+#ifndef FA2RUN_DOCTOR_H
+#define FA2RUN_DOCTOR_H
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace fa2run {
+
+/// Where ptxas is: FA2_PTXAS, then PATH, then /usr/local/cuda/bin. "" if
+/// nowhere.
+std::string findPtxas();
+
+struct Assembled {
+  bool good = false;
+  std::string text; // ptxas's words
+};
+
+/// Assembles a PTX text for `arch` and discards the cubin.
+Assembled assemble(const std::string &ptxas, const std::string &ptx,
+                   const std::string &arch);
+
+/// Driver, devices, ptxas and simulator, and what each allows.
+nlohmann::ordered_json examine();
+std::string describeExamination(const nlohmann::ordered_json &findings);
+
+} // namespace fa2run
+
+#endif // FA2RUN_DOCTOR_H

@@ -1,0 +1,117 @@
+//===- Kernel.cpp - a forward program as fa2-run sees it ------------------===//
+
+#include "Kernel.h"
+
+#include <cmath>
+#include <sstream>
+
+namespace fa2run {
+
+using Json = nlohmann::json;
+
+namespace {
+
+const Json *argumentNamed(const Json &manifest, const char *name) {
+  for (const Json &argument : manifest["arguments"])
+    if (argument["name"] == name)
+      return &argument;
+  return nullptr;
+}
+
+Kernel::TensorRule tensorRule(const Json &manifest, const char *name) {
+  const Json *argument = argumentNamed(manifest, name);
+  if (!argument || (*argument)["kind"] != "tensor")
+    refuse("the kernel has no tensor '{}'; fa2-run runs forward kernels with "
+           "q, k, v, out, lse and scale",
+           name);
+  return {(*argument)["alignment"], (*argument)["stride_multiple"]};
+}
+
+int64_t scheduleField(const Json &manifest, const char *name) {
+  const Json &schedule = manifest["schedule"];
+  auto field = schedule.find(name);
+  return field != schedule.end() && field->is_number_integer()
+             ? field->get<int64_t>()
+             : 0;
+}
+
+} // namespace
+
+Kernel describeKernel(const std::string &text) {
+  Json manifest = Json::parse(text);
+  const Json &specification = manifest["specification"];
+  Kernel kernel;
+  if (specification["pass"] != "forward")
+    refuse("the program's pass is '{}'; fa2-run runs 'forward'",
+           specification["pass"].get<std::string>());
+  kernel.compiler = manifest["compiler"];
+  kernel.arch = manifest["target"]["arch"];
+  kernel.dtypeName = specification["dtype"];
+  kernel.maskName = specification["mask"];
+  kernel.headDim = specification["head_dim"];
+  kernel.headDimV = specification["head_dim_v"];
+  if (kernel.dtypeName == "bf16")
+    kernel.precision = Precision::BF16;
+  else if (kernel.dtypeName == "f16")
+    kernel.precision = Precision::F16;
+  else
+    refuse("the program's dtype is '{}'; fa2-run knows bf16 and f16",
+           kernel.dtypeName);
+  if (kernel.maskName == "none")
+    kernel.mask = Mask::None;
+  else if (kernel.maskName == "causal")
+    kernel.mask = Mask::Causal;
+  else if (kernel.maskName == "causal_top_left")
+    kernel.mask = Mask::CausalTopLeft;
+  else
+    refuse("the program's mask is '{}'; fa2-run knows none, causal and "
+           "causal_top_left",
+           kernel.maskName);
+  kernel.blockQ = scheduleField(manifest, "block_q");
+  kernel.blockKv = scheduleField(manifest, "block_kv");
+  kernel.q = tensorRule(manifest, "q");
+  kernel.k = tensorRule(manifest, "k");
+  kernel.v = tensorRule(manifest, "v");
+  kernel.out = tensorRule(manifest, "out");
+  kernel.hasLse = argumentNamed(manifest, "lse") != nullptr;
+  if (kernel.hasLse)
+    kernel.lse = tensorRule(manifest, "lse");
+  const Json *scale = argumentNamed(manifest, "scale");
+  kernel.hasScale = scale != nullptr;
+  kernel.defaultScale = scale && scale->contains("default")
+                            ? (*scale)["default"].get<double>()
+                            : 1 / std::sqrt(double(kernel.headDim));
+  return kernel;
+}
+
+std::string manifestOf(const std::string &ptx) {
+  check(fa2rtManifestCheck(ptx.data(), ptx.size()));
+  std::istringstream lines(ptx);
+  std::string line, json;
+  std::getline(lines, line); // the begin mark, as just checked
+  while (std::getline(lines, line) && line.rfind("// fa2-manifest-end", 0) != 0)
+    json += line.substr(std::min<size_t>(3, line.size())) + "\n";
+  return json;
+}
+
+nlohmann::ordered_json kernelReport(const fa2rtProgram *program) {
+  auto kernels = nlohmann::ordered_json::array();
+  for (int32_t i = 0; i < fa2rtProgramKernelCount(program); ++i) {
+    fa2rtKernelInfo info;
+    check(fa2rtProgramGetKernel(program, i, &info));
+    nlohmann::ordered_json kernel;
+    kernel["name"] = info.name;
+    kernel["threads"] = info.threads;
+    kernel["shared_bytes"] = info.dynamic_shared_bytes;
+    if (info.registers >= 0) {
+      kernel["registers"] = info.registers;
+      kernel["local_bytes"] = info.local_bytes;
+    }
+    if (info.static_shared_bytes >= 0)
+      kernel["static_shared_bytes"] = info.static_shared_bytes;
+    kernels.push_back(kernel);
+  }
+  return kernels;
+}
+
+} // namespace fa2run

@@ -1,0 +1,38 @@
+//===- Options.h - fa2-run's command line -----------------------*- C++ -*-===//
+#ifndef FA2RUN_OPTIONS_H
+#define FA2RUN_OPTIONS_H
+
+#include "Check.h"
+#include "Configuration.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace fa2run {
+
+struct Options {
+  std::string ptx;   // a path, or "-"
+  std::string image; // a cubin
+  std::string device;
+  bool doctor = false, json = false, verbose = false, profile = false;
+
+  std::optional<int64_t> batch, heads, headsKv, seqlenQ, seqlenK;
+  Configuration configuration; // layout, padding, scales, seed
+  std::string q, k, v;         // .npy inputs
+  std::string saveOut, saveLse, saveQ, saveK, saveV;
+  CheckMode check = CheckMode::Auto;
+  std::optional<int> repeats;
+
+  std::string sweep; // a file of configurations
+  int64_t cases = 0;
+  std::optional<int64_t> maxSeqlen;
+};
+
+/// Parses the command line. Returns an exit status when there is nothing left
+/// to do (--help, --version, or an error that has been printed).
+std::optional<int> parseOptions(int argc, char **argv, Options &options);
+
+} // namespace fa2run
+
+#endif // FA2RUN_OPTIONS_H

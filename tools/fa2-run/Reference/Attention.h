@@ -1,0 +1,64 @@
+//===- Attention.h - attention on the host ----------------------*- C++ -*-===//
+//
+// Two of them, a row at a time: in float64, the truth; and "standard
+// attention" in the input dtype, the yardstick of the accuracy rule.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2RUN_REFERENCE_ATTENTION_H
+#define FA2RUN_REFERENCE_ATTENTION_H
+
+#include "Reference/Float16.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace fa2run {
+
+enum class Mask { None, Causal, CausalTopLeft };
+
+/// Row i sees the keys [0, visibleKeys(i)).
+///   causal:          j <= i + seqlenK - seqlenQ
+///   causal_top_left: j <= i
+inline int64_t visibleKeys(Mask mask, int64_t row, int64_t seqlenQ,
+                           int64_t seqlenK) {
+  switch (mask) {
+  case Mask::None:
+    return seqlenK;
+  case Mask::Causal:
+    return std::clamp<int64_t>(row + seqlenK - seqlenQ + 1, 0, seqlenK);
+  case Mask::CausalTopLeft:
+    return std::clamp<int64_t>(row + 1, 0, seqlenK);
+  }
+  return 0;
+}
+
+/// One query head. Rows are packed; the values are the inputs' own, exactly.
+struct Head {
+  int64_t headDim = 0, headDimV = 0;
+  const float *k = nullptr; // [seqlen_k, headDim]
+  const float *v = nullptr; // [seqlen_k, headDimV]
+  double scale = 1;
+  Precision precision = Precision::BF16;
+};
+
+/// Buffers that a thread keeps between rows.
+struct Scratch {
+  std::vector<double> query, scores, sums;
+  std::vector<float> scores32, sums32;
+};
+
+/// s_j = scale q.k_j over j < keys;  lse = log sum_j exp(s_j);
+/// out = sum_j exp(s_j - lse) v_j. All in float64. No keys: 0 and -inf.
+void referenceRow(const Head &head, const float *q, int64_t keys,
+                  Scratch &scratch, double *out, double &lse);
+
+/// The same as a framework without a fused kernel does it: S = q.k_j summed in
+/// f32 and rounded to the input dtype, P = softmax(scale S) in f32 rounded to
+/// the input dtype, out = P v summed in f32 and rounded to the input dtype.
+void standardRow(const Head &head, const float *q, int64_t keys,
+                 Scratch &scratch, float *out);
+
+} // namespace fa2run
+
+#endif // FA2RUN_REFERENCE_ATTENTION_H

@@ -1,0 +1,108 @@
+//===- Report.cpp - what fa2-run prints -----------------------------------===//
+
+#include "Report.h"
+
+#include <fmt/core.h>
+
+namespace fa2run {
+
+std::string headText(const Kernel &kernel, const std::string &deviceName,
+                     const fa2rtDeviceProperties &properties,
+                     const nlohmann::ordered_json &program) {
+  std::string dims =
+      kernel.headDim == kernel.headDimV
+          ? fmt::format("{}", kernel.headDim)
+          : fmt::format("{} (v {})", kernel.headDim, kernel.headDimV);
+  std::string text =
+      fmt::format("program    forward, {}, head dim {}, mask {}, {}; by {}\n"
+                  "device     {} ({})\n",
+                  kernel.dtypeName, dims, kernel.maskName, kernel.arch,
+                  kernel.compiler, deviceName, properties.name);
+  for (const auto &info : program["kernels"]) {
+    text += fmt::format("kernel     {}: {} threads, {} bytes of shared memory",
+                        info["name"].get<std::string>(),
+                        info["threads"].get<int64_t>(),
+                        info["shared_bytes"].get<int64_t>() +
+                            info.value("static_shared_bytes", int64_t(0)));
+    if (info.contains("registers"))
+      text += fmt::format("; driver: {} registers, {} local bytes{}",
+                          info["registers"].get<int64_t>(),
+                          info["local_bytes"].get<int64_t>(),
+                          info["local_bytes"] > 0 ? " (spills)" : "");
+    text += "\n";
+  }
+  return text;
+}
+
+std::string caseText(const Kernel &kernel, const Configuration &configuration,
+                     const RunOptions &options, const CaseResult &result) {
+  std::string text = fmt::format("case       {}, seed {}\n",
+                                 describe(configuration), configuration.seed);
+  if (!result.launchFailure.empty())
+    return text + fmt::format("FAILED     {}\n", result.launchFailure);
+  const CheckResult &check = result.check;
+  if (options.check == CheckMode::None) {
+    text += "check      none\n";
+  } else {
+    text += fmt::format(
+        "checked    {} of {} rows{}\n", result.sample.rowsChecked,
+        result.sample.rowsTotal,
+        result.sample.everything
+            ? ""
+            : ": a seeded sample with first, last and tile-edge rows");
+    if (check.emptyRows)
+      text +=
+          fmt::format("           {} of them see no key\n", check.emptyRows);
+    if (check.worstHead >= 0)
+      text += fmt::format(
+          "out        max error {:.3g} (standard attention in {}: {:.3g}); "
+          "worst row has {:.2f} of what is allowed\n",
+          check.maxError, kernel.dtypeName, check.maxStandardError,
+          check.worst.worstRatio);
+    if (check.worstHead >= 0 && kernel.hasLse)
+      text += fmt::format(
+          "lse        max error {:.3g}; worst row has {:.2f} of what is "
+          "allowed\n",
+          check.lseMaxError, check.lseWorstRatio);
+    for (const std::string &failure : check.failures)
+      text += fmt::format("FAILED     {}\n", failure);
+    if (check.failedRows)
+      text += fmt::format("FAILED     {} rows in all\n", check.failedRows);
+  }
+  if (!result.disturbed.empty())
+    text += fmt::format("FAILED     {}\n", result.disturbed);
+  if (!result.times.empty()) {
+    double median = result.medianTime();
+    text += fmt::format(
+        "time       {:.4f} ms, median of {} launches ({:.4f} to {:.4f}); "
+        "{:.1f} TFLOP/s\n",
+        median, result.times.size(), result.times.front(), result.times.back(),
+        median > 0 ? result.flops / median / 1e9 : 0.0);
+  }
+  if (options.check != CheckMode::None)
+    text += result.passed ? "passed\n" : "failed\n";
+  return text;
+}
+
+std::string profileText(const nlohmann::ordered_json &result, bool verbose) {
+  auto found = result.find("profile");
+  if (found == result.end())
+    return "profile    " + result.dump() + "\n";
+  const nlohmann::ordered_json &profile = *found;
+  std::string text = "profile\n";
+  for (const auto &[name, value] : profile.items()) {
+    if (value.is_number())
+      text += fmt::format("  {:<26} {:>16}\n", name, value.dump());
+    else if (name == "instructions")
+      for (const auto &[category, count] : value.items())
+        text += fmt::format("  {:<26} {:>16}\n", "instructions: " + category,
+                            count.dump());
+  }
+  if (verbose)
+    if (auto lines = profile.find("lines"); lines != profile.end())
+      for (const auto &line : *lines)
+        text += "  " + line.dump() + "\n";
+  return text;
+}
+
+} // namespace fa2run

@@ -1,0 +1,198 @@
+//===- RunCase.cpp - launches one case and checks it ----------------------===//
+
+#include "RunCase.h"
+
+#include "Parallel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fa2run {
+
+namespace {
+
+/// Multiply-adds of the reference in a second or two, all threads together.
+double defaultBudget() { return 1.5e9 * threadCount(); }
+
+class Workspace {
+public:
+  Workspace(fa2rtDevice *device, const fa2rtProgram *program,
+            const std::vector<fa2rtArgument> &arguments) {
+    check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(),
+                             &bytes, nullptr));
+    if (!bytes)
+      return;
+    buffer = Buffer(device, bytes);
+    check(fa2rtMemorySet(device, buffer.data(), 0xff, bytes));
+  }
+  void *data() const { return buffer.data(); }
+  size_t bytes = 0;
+
+private:
+  Buffer buffer;
+};
+
+std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
+                                         const Configuration &configuration,
+                                         const Tensors &t) {
+  std::vector<fa2rtArgument> arguments = {t.q.argument(), t.k.argument(),
+                                          t.v.argument(), t.out.argument()};
+  if (kernel.hasLse)
+    arguments.push_back(t.lse.argument());
+  if (configuration.scale) {
+    if (!kernel.hasScale)
+      refuse("this kernel takes no scale: it was compiled in");
+    arguments.push_back(fa2rtReal("scale", *configuration.scale));
+  }
+  return arguments;
+}
+
+/// Notes what was written outside a tensor's elements.
+void notePadding(CaseResult &result, const char *name, const Tensor &tensor) {
+  std::string where = tensor.disturbedPadding();
+  if (!where.empty() && result.disturbed.empty())
+    result.disturbed = fmt::format(
+        "the memory between the elements of {} was written: {}", name, where);
+}
+
+} // namespace
+
+double countFlops(const Kernel &kernel, const Configuration &c) {
+  double pairs = 0;
+  if (kernel.mask != Mask::None && c.seqlenQ == c.seqlenK) {
+    pairs = double(c.seqlenQ) * double(c.seqlenK) / 2;
+  } else {
+    for (int64_t row = 0; row < c.seqlenQ; ++row)
+      pairs += double(visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK));
+  }
+  return 2.0 * double(kernel.headDim + kernel.headDimV) * pairs *
+         double(c.batch) * double(c.heads);
+}
+
+CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
+                   const Kernel &kernel, const Configuration &configuration,
+                   const RunOptions &options, Tensors *keep) {
+  validate(configuration);
+  CaseResult result;
+  Tensors t = makeTensors(kernel, configuration);
+  Layout layout = configuration.layout;
+  if (options.q)
+    setElements(t.q, *options.q, kernel.precision, layout, "--q");
+  if (options.k)
+    setElements(t.k, *options.k, kernel.precision, layout, "--k");
+  if (options.v)
+    setElements(t.v, *options.v, kernel.precision, layout, "--v");
+  std::vector<Tensor *> inputs = {&t.q, &t.k, &t.v}, outputs = {&t.out};
+  if (kernel.hasLse)
+    outputs.push_back(&t.lse);
+  for (Tensor *tensor : inputs)
+    tensor->upload(device);
+  for (Tensor *tensor : outputs)
+    tensor->upload(device);
+
+  std::vector<fa2rtArgument> arguments =
+      makeArguments(kernel, configuration, t);
+  Workspace workspace(device, program, arguments);
+  try {
+    check(fa2rtLaunch(program, arguments.data(), arguments.size(),
+                      workspace.data(), workspace.bytes, nullptr));
+    check(fa2rtDeviceSynchronize(device));
+  } catch (const Failure &failure) {
+    if (failure.code != kCheckFailed)
+      throw;
+    result.launchFailure = failure.what();
+    return result;
+  }
+
+  for (Tensor *tensor : outputs)
+    tensor->download();
+  double budget =
+      options.checkBudget > 0 ? options.checkBudget : defaultBudget();
+  result.sample = chooseRows(kernel, configuration, options.check, budget);
+  if (options.check != CheckMode::None) {
+    result.check = checkOutputs(kernel, configuration, t, result.sample);
+    notePadding(result, "out", t.out);
+    if (kernel.hasLse)
+      notePadding(result, "lse", t.lse);
+    for (Tensor *tensor : inputs)
+      if (tensor->changedOnDevice() && result.disturbed.empty())
+        result.disturbed = "an input was written";
+  }
+  result.passed = result.check.passed && result.disturbed.empty();
+  result.flops = countFlops(kernel, configuration);
+
+  if (options.repeats > 0) {
+    result.times.resize(size_t(options.repeats));
+    check(fa2rtMeasure(program, arguments.data(), arguments.size(),
+                       workspace.data(), workspace.bytes, nullptr,
+                       options.repeats, result.times.data()));
+    std::sort(result.times.begin(), result.times.end());
+    // The forward pass has one order of every sum: the same bits each time.
+    for (Tensor *tensor : outputs)
+      if (tensor->changedOnDevice() && result.disturbed.empty()) {
+        result.disturbed = "a later launch gave other bits";
+        result.passed = false;
+      }
+  }
+  if (keep)
+    *keep = std::move(t);
+  return result;
+}
+
+namespace {
+
+/// JSON has no infinity.
+nlohmann::ordered_json number(double value) {
+  if (std::isfinite(value))
+    return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+} // namespace
+
+nlohmann::ordered_json toJson(const CaseResult &result) {
+  nlohmann::ordered_json json;
+  json["passed"] = result.passed;
+  if (!result.launchFailure.empty()) {
+    json["failures"] = {result.launchFailure};
+    return json;
+  }
+  const CheckResult &check = result.check;
+  json["rows_checked"] = result.sample.rowsChecked;
+  json["rows_total"] = result.sample.rowsTotal;
+  json["sampled"] = !result.sample.everything;
+  json["out"] = {{"max_error", number(check.maxError)},
+                 {"standard_max_error", number(check.maxStandardError)},
+                 {"worst_row",
+                  {{"batch", check.worstBatch},
+                   {"head", check.worstHead},
+                   {"row", check.worst.worstRow},
+                   {"error", number(check.worst.worstError)},
+                   {"allowed", number(check.worst.worstAllowed)},
+                   {"ratio", number(check.worst.worstRatio)}}}};
+  json["lse"] = {{"max_error", number(check.lseMaxError)},
+                 {"worst_ratio", number(check.lseWorstRatio)}};
+  json["failed_rows"] = check.failedRows;
+  json["empty_rows"] = check.emptyRows;
+  json["unwritten"] = check.unwritten;
+  json["not_numbers"] = check.notNumbers;
+  auto failures = nlohmann::ordered_json::array();
+  for (const std::string &text : check.failures)
+    failures.push_back(text);
+  if (!result.disturbed.empty())
+    failures.push_back(result.disturbed);
+  json["failures"] = failures;
+  if (!result.times.empty()) {
+    double median = result.medianTime();
+    json["time"] = {
+        {"median_ms", median},
+        {"min_ms", result.times.front()},
+        {"max_ms", result.times.back()},
+        {"launches", result.times.size()},
+        {"flops", result.flops},
+        {"tflops_per_s", median > 0 ? result.flops / median / 1e9 : 0}};
+  }
+  return json;
+}
+
+} // namespace fa2run

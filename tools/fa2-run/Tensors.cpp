@@ -1,0 +1,260 @@
+//===- Tensors.cpp - a case's tensors in poisoned memory ------------------===//
+
+#include "Tensors.h"
+
+#include "Parallel.h"
+#include "Random.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fa2run {
+
+namespace {
+
+constexpr uint8_t kPoison = 0xff;
+/// Poisoned bytes before the first element and after the last.
+constexpr int64_t kGuardBytes = 1024;
+
+int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// a * b, refused beyond 2^40: more than any host here holds.
+int64_t product(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result) || result > (int64_t(1) << 40))
+    refuse("a tensor of more than 2^40 elements is beyond fa2-run");
+  return result;
+}
+
+} // namespace
+
+void Tensor::allocate(int64_t elements, int64_t alignment) {
+  base = roundUp(kGuardBytes, alignment);
+  storage.resize(size_t(base + product(elements, elementBytes) + kGuardBytes));
+  poison();
+}
+
+Tensor Tensor::rows(std::string name, fa2rtDType dtype, int64_t batch,
+                    int64_t length, int64_t heads, int64_t dim,
+                    const Configuration &configuration,
+                    const Kernel::TensorRule &rule) {
+  Tensor t;
+  t.name = std::move(name);
+  t.dtype = dtype;
+  t.batch = batch;
+  t.length = length;
+  t.heads = heads;
+  t.dim = dim;
+  int64_t pitch = roundUp(dim, rule.strideMultiple) +
+                  configuration.rowPadding * rule.strideMultiple;
+  int64_t rowsHeld = length + configuration.tailRows;
+  if (configuration.layout == Layout::BSHD) {
+    t.strideH = pitch;
+    t.strideS = product(pitch, std::max<int64_t>(heads, 1));
+    t.strideB = product(t.strideS, rowsHeld);
+  } else {
+    t.strideS = pitch;
+    t.strideH = product(pitch, rowsHeld);
+    t.strideB = product(t.strideH, std::max<int64_t>(heads, 1));
+  }
+  t.shape = {batch, length, heads, dim};
+  t.strides = {t.strideB, t.strideS, t.strideH, 1};
+  t.allocate(product(t.strideB, batch), rule.alignment);
+  return t;
+}
+
+Tensor Tensor::vectors(std::string name, int64_t batch, int64_t heads,
+                       int64_t length, const Configuration &configuration,
+                       const Kernel::TensorRule &rule) {
+  Tensor t;
+  t.name = std::move(name);
+  t.dtype = FA2RT_F32;
+  t.elementBytes = 4;
+  t.batch = batch;
+  t.length = length;
+  t.heads = heads;
+  t.strideS = 1;
+  t.strideH = roundUp(length + configuration.tailRows, rule.strideMultiple);
+  t.strideB = product(t.strideH, std::max<int64_t>(heads, 1));
+  t.shape = {batch, heads, length};
+  t.strides = {t.strideB, t.strideH, 1};
+  t.allocate(product(t.strideB, batch), rule.alignment);
+  return t;
+}
+
+void Tensor::poison() { std::memset(storage.data(), kPoison, storage.size()); }
+
+void Tensor::upload(fa2rtDevice *device) {
+  if (!owner) {
+    owner = device;
+    buffer = Buffer(device, storage.size());
+  }
+  check(
+      fa2rtMemoryCopyIn(owner, buffer.data(), storage.data(), storage.size()));
+}
+
+void Tensor::download() {
+  check(
+      fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(), storage.size()));
+}
+
+bool Tensor::changedOnDevice() {
+  std::vector<uint8_t> now(storage.size());
+  check(fa2rtMemoryCopyOut(owner, now.data(), buffer.data(), now.size()));
+  return now != storage;
+}
+
+std::string Tensor::disturbedPadding() const {
+  // Poison over the elements of a copy; then everything must be poison.
+  std::vector<uint8_t> copy = storage;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t s = 0; s < length; ++s)
+      for (int64_t h = 0; h < heads; ++h)
+        std::memset(copy.data() + rowOffset(b, s, h), kPoison,
+                    size_t(rowBytes()));
+  auto at = std::find_if(copy.begin(), copy.end(),
+                         [](uint8_t byte) { return byte != kPoison; });
+  if (at == copy.end())
+    return "";
+  return fmt::format("byte {} of {} (the elements begin at {})",
+                     at - copy.begin(), copy.size(), base);
+}
+
+fa2rtArgument Tensor::argument() const {
+  return fa2rtTensor(name.c_str(), static_cast<uint8_t *>(buffer.data()) + base,
+                     dtype, int32_t(shape.size()), shape.data(),
+                     strides.data());
+}
+
+namespace {
+
+enum class Sign { Any, Positive, Negative };
+
+void fillNormal(Tensor &tensor, Precision precision, double factor, Sign sign,
+                uint64_t stream) {
+  int64_t batch = tensor.extent(0), length = tensor.extent(1),
+          heads = tensor.extent(2), dim = tensor.extent(3);
+  int64_t pairs = (dim + 1) / 2;
+  parallelFor(batch * length, [&](int64_t bs) {
+    for (int64_t h = 0; h < heads; ++h) {
+      uint8_t *row = tensor.row(bs / length, bs % length, h);
+      for (int64_t p = 0; p < pairs; ++p) {
+        auto [a, b] =
+            normalPair(stream, uint64_t((bs * heads + h) * pairs + p));
+        float values[2] = {a, b};
+        for (int64_t i = 0; i < 2 && 2 * p + i < dim; ++i) {
+          float value = values[i] * float(factor);
+          if (sign != Sign::Any)
+            value = sign == Sign::Positive ? std::abs(value) : -std::abs(value);
+          uint16_t bits = encode(precision, value);
+          std::memcpy(row + 2 * (2 * p + i), &bits, sizeof bits);
+        }
+      }
+    }
+  });
+}
+
+} // namespace
+
+Tensors makeTensors(const Kernel &kernel, const Configuration &c) {
+  fa2rtDType dtype =
+      kernel.precision == Precision::BF16 ? FA2RT_BF16 : FA2RT_F16;
+  Tensors t;
+  t.q = Tensor::rows("q", dtype, c.batch, c.seqlenQ, c.heads, kernel.headDim, c,
+                     kernel.q);
+  t.k = Tensor::rows("k", dtype, c.batch, c.seqlenK, c.headsKv, kernel.headDim,
+                     c, kernel.k);
+  t.v = Tensor::rows("v", dtype, c.batch, c.seqlenK, c.headsKv, kernel.headDimV,
+                     c, kernel.v);
+  t.out = Tensor::rows("out", dtype, c.batch, c.seqlenQ, c.heads,
+                       kernel.headDimV, c, kernel.out);
+  if (kernel.hasLse)
+    t.lse = Tensor::vectors("lse", c.batch, c.heads, c.seqlenQ, c, kernel.lse);
+  uint64_t stream = scramble(c.seed);
+  fillNormal(t.q, kernel.precision, c.randomScale,
+             c.sign ? Sign::Positive : Sign::Any, stream + 1);
+  fillNormal(t.k, kernel.precision, 1, c.sign ? Sign::Negative : Sign::Any,
+             stream + 2);
+  fillNormal(t.v, kernel.precision, 1, Sign::Any, stream + 3);
+  return t;
+}
+
+void decodeRow(const uint8_t *bytes, Precision precision, int64_t count,
+               float *values) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, bytes + 2 * i, sizeof bits);
+    values[i] = decode(precision, bits);
+  }
+}
+
+namespace {
+
+/// The shape of a [batch, length, heads, dim] tensor in the order of `layout`.
+std::vector<int64_t> orderedShape(const Tensor &tensor, Layout layout) {
+  std::vector<int64_t> shape;
+  for (size_t d = 0; d < 4; ++d)
+    shape.push_back(tensor.extent(d));
+  if (layout == Layout::BHSD)
+    std::swap(shape[1], shape[2]);
+  return shape;
+}
+
+/// Calls visit(batch, position, head) for each row in the order of `layout`.
+template <typename Visit>
+void forEachRow(const Tensor &tensor, Layout layout, Visit visit) {
+  std::vector<int64_t> shape = orderedShape(tensor, layout);
+  for (int64_t b = 0; b < shape[0]; ++b)
+    for (int64_t i = 0; i < shape[1]; ++i)
+      for (int64_t j = 0; j < shape[2]; ++j)
+        layout == Layout::BSHD ? visit(b, i, j) : visit(b, j, i);
+}
+
+} // namespace
+
+void setElements(Tensor &tensor, const Array &array, Precision precision,
+                 Layout layout, const std::string &name) {
+  std::vector<int64_t> shape = orderedShape(tensor, layout);
+  if (array.shape != shape)
+    refuse("{}: the array's shape is [{}], expected [{}]", name,
+           fmt::join(array.shape, ", "), fmt::join(shape, ", "));
+  const float *next = array.values.data();
+  forEachRow(tensor, layout, [&](int64_t b, int64_t s, int64_t h) {
+    uint8_t *row = tensor.row(b, s, h);
+    for (int64_t d = 0; d < tensor.extent(3); ++d) {
+      uint16_t bits = encode(precision, *next++);
+      std::memcpy(row + 2 * d, &bits, sizeof bits);
+    }
+  });
+}
+
+Array getElements(const Tensor &tensor, Precision precision, Layout layout) {
+  Array array;
+  array.shape = orderedShape(tensor, layout);
+  int64_t dim = tensor.extent(3);
+  array.values.resize(size_t(tensor.rowCount() * dim));
+  float *next = array.values.data();
+  forEachRow(tensor, layout, [&](int64_t b, int64_t s, int64_t h) {
+    decodeRow(tensor.row(b, s, h), precision, dim, next);
+    next += dim;
+  });
+  return array;
+}
+
+Array getVectors(const Tensor &tensor) {
+  Array array;
+  for (size_t d = 0; d < 3; ++d)
+    array.shape.push_back(tensor.extent(d));
+  for (int64_t b = 0; b < tensor.extent(0); ++b)
+    for (int64_t h = 0; h < tensor.extent(1); ++h)
+      for (int64_t s = 0; s < tensor.extent(2); ++s) {
+        float value;
+        std::memcpy(&value, tensor.row(b, s, h), sizeof value);
+        array.values.push_back(value);
+      }
+  return array;
+}
+
+} // namespace fa2run
