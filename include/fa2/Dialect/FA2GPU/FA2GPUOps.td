@@ -25,7 +25,11 @@ def FA2GPU_RingType : TypeDef<FA2GPU_Dialect, "Ring"> {
 def FA2GPU_InFlightType : TypeDef<FA2GPU_Dialect, "InFlight"> {
   let mnemonic = "in_flight";
   let summary = "the accumulator of a matmul that has been started";
-  let description = "It can only be waited for, so nothing can read it early.";
+  let description = [{
+    It can only be waited for, so nothing can read it early.
+
+    Example: `!fa2gpu.in_flight<tensor<64x64xf32, #acc>>`.
+  }];
   let parameters = (ins "::mlir::RankedTensorType":$tile);
   let assemblyFormat = "`<` $tile `>`";
 }

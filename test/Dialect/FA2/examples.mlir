@@ -1,0 +1,66 @@
+// Each example of the ops' documentation, as it stands there, parses.
+// RUN: fa2-opt %s -o /dev/null
+// RUN: mlir-tblgen -gen-op-doc -dialect=fa2 %td_flags %fa2_source/include/fa2/Dialect/FA2/FA2TileOps.td | %check_examples %s
+// RUN: mlir-tblgen -gen-attrdef-doc -attrdefs-dialect=fa2 %td_flags %fa2_source/include/fa2/Dialect/FA2/FA2Attrs.td | %check_examples %s
+// RUN: mlir-tblgen -gen-typedef-doc -typedefs-dialect=fa2 %td_flags %fa2_source/include/fa2/Dialect/FA2/FA2TileOps.td | %check_examples %s
+
+func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
+                     %v: tensor<?x?x?x128xbf16>, %c: f32)
+    -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c) {mask = #fa2.mask<causal>}
+      : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+      -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+}
+
+fa2.kernel @copy(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+                arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>]} {
+  fa2.return
+}
+
+func.func @tiles(%seqlen: index, %heads: index, %batches: index) {
+  fa2.for_each_tile %qb, %head, %batch in (%seqlen by 128, %heads, %batches) order longest_first {
+    fa2.yield
+  }
+  return
+}
+
+func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index, %head: index) {
+  %offset, %length = fa2.sequence %q[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %v = fa2.view %q[%batch, %head] rows(%offset, %length)
+      : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+  return
+}
+
+func.func @ranges(%qb: index, %sq: index, %sk: index) {
+  %begin, %end, %full_begin, %full_end = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  return
+}
+
+func.func @memory(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index, %o: tensor<128x64xbf16>) {
+  %k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+  fa2.store %o, %ov[%row] : tensor<128x64xbf16>, !fa2.view<? x 64 x bf16>
+  return
+}
+
+func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j: index, %sq: index, %sk: index,
+                %fb: index, %fe: index, %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
+  %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32>
+  %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
+      : tensor<128x64xf32>
+  %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}
+      : tensor<128x64xf32>, tensor<128xf32>, tensor<128xf32>
+  %os = fa2.scale_rows %o, %a : tensor<128x64xf32>, tensor<128xf32>
+  %out, %lse = fa2.softmax_finish %o, %m, %l scale %c : tensor<128x64xf32>, tensor<128xf32>, tensor<128xf32> -> tensor<128xf32>
+  return
+}
+
+func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) attributes {
+  mask = #fa2.mask<causal>,
+  schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
+    warps = 4, stages = 2>,
+  spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
+    head_dim_v = 128, mask = #fa2.mask<causal>>,
+  arg = #fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128]>}

@@ -1,0 +1,179 @@
+// RUN: fa2-opt %s -split-input-file -verify-diagnostics -allow-unregistered-dialect -o /dev/null
+
+// Constraint 1 of fa2.attention: one element type, bf16 or f16.
+func.func @c1_f32(%q: tensor<?x?x?x64xf32>) {
+  // expected-error @+1 {{expected q of bf16 or f16, got 'f32'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32> -> tensor<?x?x?x64xf32>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c1_mixed(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xbf16>) {
+  // expected-error @+1 {{expected k to have q's element type 'f16', got 'bf16'}}
+  %o, %l = fa2.attention ins(%q, %k, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Constraint 2: rank 4, static d, that of k.
+func.func @c2_rank(%q: tensor<?x?x64xf16>) {
+  // expected-error @+1 {{expected q to have rank 4, got rank 3}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x64xf16>, tensor<?x?x64xf16>, tensor<?x?x64xf16> -> tensor<?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c2_dynamic(%q: tensor<?x?x?x?xf16>) {
+  // expected-error @+1 {{expected the head dim of q to be static because it is compiled in}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x?xf16>, tensor<?x?x?x?xf16>, tensor<?x?x?x?xf16> -> tensor<?x?x?x?xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c2_k(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x32xf16>) {
+  // expected-error @+1 {{expected k's head dim to be q's, 64, got 32}}
+  %o, %l = fa2.attention ins(%q, %k, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c2_out(%q: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x32xf16>) {
+  // expected-error @+1 {{expected out's head dim to be v's, 32, got 64}}
+  %o, %l = fa2.attention ins(%q, %q, %v) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Constraint 3: lse.
+func.func @c3(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected lse to be f32 of rank 3, got 'tensor<?x?x?xf16>'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf16>
+  return
+}
+
+// -----
+
+// Constraint 4: head dims.
+func.func @c4_100(%q: tensor<?x?x?x100xf16>) {
+  // expected-error @+1 {{expected d to be a multiple of 8 from 8 to 256, got 100; the nearest supported are 96 and 104}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x100xf16>, tensor<?x?x?x100xf16>, tensor<?x?x?x100xf16> -> tensor<?x?x?x100xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c4_0(%q: tensor<?x?x?x0xf16>) {
+  // expected-error @+1 {{expected d to be a multiple of 8 from 8 to 256, got 0; the nearest supported is 8}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x0xf16>, tensor<?x?x?x0xf16>, tensor<?x?x?x0xf16> -> tensor<?x?x?x0xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c4_v(%q: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x264xf16>) {
+  // expected-error @+1 {{expected d_v to be a multiple of 8 from 8 to 256, got 264; the nearest supported is 256}}
+  %o, %l = fa2.attention ins(%q, %q, %v) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x264xf16> -> tensor<?x?x?x264xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Constraint 5: the score region.
+func.func @c5_arguments(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{(score, batch, head, row, column, extras...)}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+    score {
+    ^bb0(%s: f32):
+      fa2.yield %s : f32
+    }
+  return
+}
+
+// -----
+
+func.func @c5_yield(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected the score region to yield one f32}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+      fa2.yield %i : index
+    }
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected block_q to be a multiple of 16 from 16 to 256, got 100}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", block_q = 100, block_kv = 64, warps = 4, stages = 2>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected stages to be 1 to 4, got 5}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 5>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected block_kv to be a multiple of 16 * warps = 128 because split_k gives each warp whole rows of 16, got 64}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 8, stages = 1, partition = split_k>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected one description an argument, 1, got 0}}
+fa2.kernel @k(%c: f32) attributes {spec = #fa2.spec<pass = "forward", dtype = f16, head_dim = 64, head_dim_v = 64>,
+    schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>, arguments = []} {
+  fa2.return
+}
+
+// -----
+
+func.func @view(%x: memref<?x?x?x64xf16>, %i: index) {
+  // expected-error @+1 {{expected a view of 64 columns of 'f16' because its source is 'memref<?x?x?x64xf16>', got '!fa2.view<? x 32 x f16>'}}
+  %v = fa2.view %x[%i, %i] rows(%i, %i) : memref<?x?x?x64xf16> -> !fa2.view<? x 32 x f16>
+  return
+}
+
+// -----
+
+func.func @load(%v: !fa2.view<? x 64 x f16>, %i: index) {
+  // expected-error @+1 {{expected a tile of the view's 64 columns, got 'tensor<16x32xf16>'}}
+  %t = fa2.load %v[%i] : !fa2.view<? x 64 x f16> -> tensor<16x32xf16>
+  return
+}
+
+// -----
+
+func.func @store(%v: !fa2.view<? x 64 x f16>, %t: tensor<16x64xf32>, %i: index) {
+  // expected-error @+1 {{expected a static tile of 'f16', got 'tensor<16x64xf32>'}}
+  fa2.store %t, %v[%i] : tensor<16x64xf32>, !fa2.view<? x 64 x f16>
+  return
+}
+
+// -----
+
+func.func @dot_inner(%a: tensor<64x32xf16>, %b: tensor<64x16xf16>) {
+  // expected-error @+1 {{expected a to have b's 16 inner columns, got 32}}
+  %d = fa2.dot %a, %b {transpose_b} : tensor<64x32xf16>, tensor<64x16xf16> -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @dot_result(%a: tensor<64x32xf16>, %b: tensor<32x16xf16>) {
+  // expected-error @+1 {{expected a result of 64x16, got 'tensor<64x64xf32>'}}
+  %d = fa2.dot %a, %b : tensor<64x32xf16>, tensor<32x16xf16> -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
+func.func @softmax(%s: tensor<64x64xf32>, %m: tensor<32xf32>, %c: f32) {
+  // expected-error @+1 {{expected a value for each of the 64 rows, got 'tensor<32xf32>'}}
+  %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %m scale %c : tensor<64x64xf32>, tensor<32xf32>, tensor<32xf32>
+  return
+}

@@ -1,0 +1,69 @@
+// RUN: fa2-opt %s | fa2-opt | FileCheck %s
+// RUN: fa2-opt %s --mlir-print-op-generic | fa2-opt | FileCheck %s
+// RUN: fa2-opt %s --emit-bytecode | fa2-opt | FileCheck %s
+
+!qkv = tensor<?x?x?x64xf16>
+
+// CHECK-LABEL: func @default_scale
+// CHECK: fa2.attention ins(%{{.*}}, %{{.*}}, %{{.*}}) : tensor<?x?x?x64xf16>
+func.func @default_scale(%q: !qkv, %k: !qkv, %v: tensor<?x?x?x32xf16>) -> tensor<?x?x?x32xf16> {
+  %o, %lse = fa2.attention ins(%q, %k, %v) : !qkv, !qkv, tensor<?x?x?x32xf16>
+      -> tensor<?x?x?x32xf16>, tensor<?x?x?xf32>
+  return %o : tensor<?x?x?x32xf16>
+}
+
+// CHECK-LABEL: func @scheduled
+// CHECK: fa2.attention ins({{.*}}) scale(%{{.*}}) {mask = #fa2.mask<causal_top_left>,
+// CHECK-SAME: schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 4, stages = 1, partition = split_k, q_in_registers = true, overlap = true, lazy_rescale = 8, min_blocks = 2, order = longest_first>}
+func.func @scheduled(%q: !qkv, %c: f32) -> !qkv {
+  %o, %lse = fa2.attention ins(%q, %q, %q) scale(%c) {mask = #fa2.mask<causal_top_left>,
+      schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 4, stages = 1,
+                               partition = split_k, q_in_registers = true, overlap = true,
+                               lazy_rescale = 8, min_blocks = 2, order = longest_first>}
+      : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+  return %o : !qkv
+}
+
+// A score program: it adds a bias that an extra operand holds.
+// CHECK-LABEL: func @score_program
+// CHECK: extras(%{{.*}} : f32)
+// CHECK: score {
+// CHECK-NEXT: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[B:.*]]: f32):
+// CHECK-NEXT: %[[R:.*]] = arith.addf %[[S]], %[[B]] : f32
+// CHECK-NEXT: fa2.yield %[[R]] : f32
+func.func @score_program(%q: !qkv, %bias: f32) -> !qkv {
+  %o, %lse = fa2.attention ins(%q, %q, %q) extras(%bias : f32) : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: f32):
+        %r = arith.addf %s, %x : f32
+        fa2.yield %r : f32
+      }
+  return %o : !qkv
+}
+
+// CHECK-LABEL: fa2.kernel @whole
+// CHECK-SAME: #fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>
+// CHECK-SAME: #fa2.arg<"scale", "in", [], 1.250000e-01 : f64>
+// CHECK: fa2.for_each_tile %{{.*}}, %[[H:.*]], %[[B:.*]] in (%{{.*}} by 64, %{{.*}}, %{{.*}}) order longest_first {
+// CHECK: fa2.sequence %{{.*}}[%[[B]]] : memref
+// CHECK: fa2.view %{{.*}}[%[[B]], %[[H]]] rows(%{{.*}}, %{{.*}}) : {{.*}} -> <? x 64 x bf16>
+// CHECK: fa2.view {{.*}} -> <? x f32>
+// CHECK: fa2.return
+fa2.kernel @whole(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %l: memref<?x?x?xf32, strided<[?, ?, 1]>>, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64, mask = #fa2.mask<causal>>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>,
+                arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>,
+                             #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>,
+                             #fa2.arg<"scale", "in", [], 0.125 : f64>]} {
+  %n = arith.constant 4 : index
+  fa2.for_each_tile %qb, %head, %batch in (%n by 64, %n, %n) order longest_first {
+    %offset, %length = fa2.sequence %x[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+    %xv = fa2.view %x[%batch, %head] rows(%offset, %length)
+        : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+    %lv = fa2.view %l[%batch, %head] rows(%offset, %length)
+        : memref<?x?x?xf32, strided<[?, ?, 1]>> -> !fa2.view<? x f32>
+    %t = fa2.load %xv[%offset] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+    fa2.store %t, %xv[%offset] : tensor<64x64xbf16>, !fa2.view<? x 64 x bf16>
+  }
+  fa2.return
+}

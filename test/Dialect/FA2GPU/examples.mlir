@@ -1,0 +1,67 @@
+// Each example of the ops' documentation, as it stands there, parses.
+// RUN: fa2-opt %s -o /dev/null
+// RUN: mlir-tblgen -gen-op-doc -dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUOps.td | %check_examples %s
+// RUN: mlir-tblgen -gen-attrdef-doc -attrdefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUAttrs.td | %check_examples %s
+// RUN: mlir-tblgen -gen-typedef-doc -typedefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUOps.td | %check_examples %s
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#op = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>
+#row = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>
+#lrow = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>, partial = lanes>
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+#schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
+
+func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>,
+                              !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
+                              !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) attributes {
+  family = #fa2gpu.mma_sync, shared = #fa2gpu.shared, param = #fa2gpu.param<"stride", "q", 1>}
+
+func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index,
+                 %q: tensor<128x64xbf16, #fa2gpu.shared>, %o: tensor<128x64xbf16, #acc>,
+                 %slot: tensor<128x64xbf16, #fa2gpu.shared>, %p: tensor<64x64xbf16, #acc>) {
+  %k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>
+  %qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>
+  fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, tensor<128x64xbf16, #fa2gpu.shared>
+  %pb = fa2gpu.convert_layout %p : tensor<64x64xbf16, #acc> -> tensor<64x64xbf16, #op>
+  return
+}
+
+func.func @copy_out(%slot: tensor<64x64xbf16, #fa2gpu.shared>, %ov: !fa2.view<? x 64 x bf16>, %row: index) {
+  fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>
+  fa2gpu.copy_commit
+  fa2gpu.copy_wait 1
+  fa2gpu.barrier
+  return
+}
+
+func.func @products(%q: tensor<64x64xbf16, #fa2gpu.shared>, %k: tensor<64x64xbf16, #fa2gpu.shared>) {
+  %f = fa2gpu.dot_start %q, %k {transpose_b}
+      : tensor<64x64xbf16, #fa2gpu.shared>, tensor<64x64xbf16, #fa2gpu.shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #acc>
+  return
+}
+
+func.func @rings(%kv: !fa2.view<? x 64 x bf16>, %row: index, %n: index) {
+  %r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+  %w = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  fa2gpu.copy %kv[%row], %w : !fa2.view<? x 64 x bf16>, tensor<64x64xbf16, #fa2gpu.shared>
+  fa2gpu.ring.commit %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+  %k = fa2gpu.ring.wait %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  fa2gpu.ring.release %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+  return
+}
+
+func.func @slot(%r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>, %n: index) {
+  %k = fa2gpu.ring.slot %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  return
+}
+
+func.func @split_k(%o: tensor<16x64xf32, #acc>, %m: tensor<16xf32, #row>, %l: tensor<16xf32, #lrow>, %c: f32,
+                   %r: !fa2gpu.ring<1 x tensor<64x64xf32, #fa2gpu.shared>>) {
+  %o1, %m1, %l1 = fa2gpu.combine_splits %o, %m, %l scale %c scratch %r : tensor<16x64xf32, #acc>, tensor<16xf32, #row>, tensor<16xf32, #lrow>, !fa2gpu.ring<1 x tensor<64x64xf32, #fa2gpu.shared>>
+      -> tensor<16x64xf32, #acc>, tensor<16xf32, #row>, tensor<16xf32, #row>
+  return
+}
+
+fa2gpu.launch @attention::@attention_fwd grid ["ceildiv(seqlen_q, 128)", "1", "1"] block 128 shared 49152
+    spec #spec schedule #schedule arguments [] parameters []

@@ -1,0 +1,86 @@
+// RUN: fa2-opt %s -split-input-file -verify-diagnostics -o /dev/null
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#other = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 4]>>
+func.func @moves(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected element (16, 0) to stay in warp 0, lane 0 because the conversion only renames registers}}
+  %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #other>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#two = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [2, 1]>>
+func.func @warps(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected layouts over the same warps}}
+  %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #two>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @not_registers(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected two layouts in registers}}
+  %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #fa2gpu.shared>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @shape(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected the same shape and element type}}
+  %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xbf16, #acc>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @inner(%a: tensor<64x32xf16, #fa2gpu.shared>, %b: tensor<64x64xf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected 64x64 by 64x64}}
+  %d = fa2gpu.dot_start %a, %b {transpose_b} : tensor<64x32xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared>
+      -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+func.func @no_layout(%a: tensor<64x64xf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected a result in an accumulator layout}}
+  %d = fa2gpu.dot_start %a, %a : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared>
+      -> !fa2gpu.in_flight<tensor<64x64xf32>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @b_in_registers(%a: tensor<64x64xf16, #fa2gpu.shared>, %b: tensor<64x64xf16, #fa2gpu.operand<#acc>>) {
+  // expected-error @+1 {{expected b in shared memory}}
+  %d = fa2gpu.dot_start %a, %b : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.operand<#acc>>
+      -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @a_accumulator(%a: tensor<64x64xf16, #acc>, %b: tensor<64x64xf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected a in shared memory or operand registers}}
+  %d = fa2gpu.dot_start %a, %b : tensor<64x64xf16, #acc>, tensor<64x64xf16, #fa2gpu.shared>
+      -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+func.func @accumulator(%a: tensor<64x64xf16, #fa2gpu.shared>, %c: tensor<64x64xf32>) {
+  // expected-error @+1 {{expected acc to have the result's type}}
+  %d = fa2gpu.dot_start %a, %a acc(%c : tensor<64x64xf32>) : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared>
+      -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}

@@ -1,0 +1,28 @@
+import os
+import shutil
+
+import lit.formats
+
+config.name = "fa2"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Unit", "Mutation", "Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+
+tools = os.path.join(config.fa2_build, "tools")
+path = [os.path.join(tools, t) for t in ("fa2-opt", "fa2-translate", "fa2-compile", "fa2-run")]
+config.environment["PATH"] = os.pathsep.join(
+    path + [config.llvm_tools, config.environment.get("PATH", os.environ.get("PATH", ""))])
+
+config.substitutions.append(("%fa2_source", config.fa2_source))
+config.substitutions.append(("%check_examples", config.python + " " + os.path.join(
+    config.test_source_root, "Dialect", "check-examples.py")))
+config.substitutions.append(("%td_flags", "-I " + config.mlir_include + " -I " + os.path.join(
+    config.fa2_source, "include")))
+config.substitutions.append(("%python", config.python))
+
+# What a test may ask for with REQUIRES.
+if shutil.which("ptxas", path=config.environment["PATH"]):
+    config.available_features.add("ptxas")
+if os.path.exists(os.path.join(tools, "fa2-run", "fa2-run")):
+    config.available_features.add("fa2-run")
