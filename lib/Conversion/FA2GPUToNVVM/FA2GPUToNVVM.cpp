@@ -62,10 +62,6 @@ public:
     });
     addConversion([ctx](MemRefType t, SmallVectorImpl<Type> &out)
                       -> std::optional<LogicalResult> {
-      if (isa_and_nonnull<mlir::gpu::AddressSpaceAttr>(t.getMemorySpace())) {
-        out.push_back(t); // the block's shared memory
-        return success();
-      }
       out.push_back(LLVM::LLVMPointerType::get(ctx, kGlobal));
       out.append(t.getNumDynamicDims(), IndexType::get(ctx));
       out.append(t.getRank() - 1, IntegerType::get(ctx, 64));
@@ -113,7 +109,7 @@ struct ConvertFA2GPUToNVVMPass
     target.addLegalOp<LaunchOp>();
     target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
                            mlir::gpu::GPUDialect>();
-    target.addLegalOp<ModuleOp, memref::ExtractAlignedPointerAsIndexOp>();
+    target.addLegalOp<ModuleOp>();
     target.addIllegalOp<memref::DimOp>();
     auto onScalars = [](Operation *op) {
       auto scalar = [](Type t) { return !isa<RankedTensorType>(t); };

@@ -72,6 +72,11 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     std::string moduleName = (op.getSymName() + "_module").str();
     auto module = mlir::gpu::GPUModuleOp::create(rewriter, loc, moduleName);
     rewriter.setInsertionPointToStart(module.getBody());
+    // The block's dynamic shared memory; its size comes with the launch.
+    LLVM::GlobalOp::create(
+        rewriter, loc, LLVM::LLVMArrayType::get(rewriter.getI8Type(), 0),
+        /*isConstant=*/false, LLVM::Linkage::External, "shared_memory",
+        Attribute(), SharedLayout::kAlignment, kShared);
     auto func = mlir::gpu::GPUFuncOp::create(
         rewriter, loc, op.getSymName(),
         rewriter.getFunctionType(signature.getConvertedTypes(), {}));

@@ -83,15 +83,12 @@ struct RingCreateLowering : public OpConversionPattern<RingCreateOp> {
       return rewriter.notifyMatchFailure(op, "expected fa2gpu-allocate to have "
                                              "set an offset");
     Emit e(rewriter, op.getLoc());
-    auto memory = mlir::gpu::DynamicSharedMemoryOp::create(
-        rewriter, op.getLoc(),
-        MemRefType::get({ShapedType::kDynamic}, rewriter.getI8Type(),
-                        MemRefLayoutAttrInterface{},
-                        mlir::gpu::AddressSpaceAttr::get(
-                            getContext(), mlir::gpu::AddressSpace::Workgroup)));
-    Value base = memref::ExtractAlignedPointerAsIndexOp::create(
-        rewriter, op.getLoc(), memory);
-    rewriter.replaceOp(op, e.add(e.toI32(base), int64_t(*op.getOffset())));
+    auto module = op->getParentOfType<mlir::gpu::GPUModuleOp>();
+    auto memory = *module.getOps<LLVM::GlobalOp>().begin();
+    Value base = LLVM::PtrToIntOp::create(
+        rewriter, op.getLoc(), rewriter.getI32Type(),
+        LLVM::AddressOfOp::create(rewriter, op.getLoc(), memory));
+    rewriter.replaceOp(op, e.add(base, int64_t(*op.getOffset())));
     return success();
   }
 };

@@ -3,6 +3,7 @@
 #include "KVRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -47,6 +48,9 @@ SmallVector<Value, 4> fa2::expandKVRange(OpBuilder &b, KVRangeOp op) {
   Value begin = floorTiles(lower(first));
   Value end = maxOf(ceilTiles(upper(last)), begin);
   Value fullEnd = maxOf(minOf(floorTiles(upper(first)), end), begin);
-  Value fullBegin = minOf(maxOf(ceilTiles(lower(last)), begin), fullEnd);
+  // Without a lower bound both begin at tile 0, which is never above full_end.
+  Value fullBegin = begin;
+  if (!matchPattern(begin, m_Zero()))
+    fullBegin = minOf(maxOf(ceilTiles(lower(last)), begin), fullEnd);
   return {begin, end, fullBegin, fullEnd};
 }

@@ -19,7 +19,26 @@ using namespace fa2;
 #define GET_TYPEDEF_CLASSES
 #include "fa2/Dialect/FA2/FA2Types.cpp.inc"
 
+namespace {
+/// Short names for schedules and specifications in printed IR.
+struct ScheduleAliases : public OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attr, raw_ostream &os) const override {
+    if (isa<ScheduleAttr>(attr)) {
+      os << "schedule";
+      return AliasResult::OverridableAlias;
+    }
+    if (isa<SpecAttr>(attr)) {
+      os << "spec";
+      return AliasResult::OverridableAlias;
+    }
+    return AliasResult::NoAlias;
+  }
+};
+} // namespace
+
 void FA2Dialect::initialize() {
+  addInterfaces<ScheduleAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "fa2/Dialect/FA2/FA2Attrs.cpp.inc"

@@ -17,7 +17,34 @@ using namespace fa2::gpu;
 #define GET_TYPEDEF_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUTypes.cpp.inc"
 
+namespace {
+/// Short names for layouts in printed IR.
+struct LayoutAliases : public OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attr, raw_ostream &os) const override {
+    if (auto acc = dyn_cast<AccAttr>(attr)) {
+      os << "acc";
+      return AliasResult::OverridableAlias;
+    }
+    if (isa<OperandAttr>(attr)) {
+      os << "operand";
+      return AliasResult::OverridableAlias;
+    }
+    if (auto row = dyn_cast<RowAttr>(attr)) {
+      os << (row.getPartial() == Partial::None ? "row" : "partial_row");
+      return AliasResult::OverridableAlias;
+    }
+    if (isa<SharedAttr>(attr)) {
+      os << "shared";
+      return AliasResult::OverridableAlias;
+    }
+    return AliasResult::NoAlias;
+  }
+};
+} // namespace
+
 void FA2GPUDialect::initialize() {
+  addInterfaces<LayoutAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "fa2/Dialect/FA2GPU/FA2GPUAttrs.cpp.inc"
