@@ -14,6 +14,10 @@ void registerDialects(mlir::DialectRegistry &registry);
 /// Safe to call more than once.
 void registerPasses();
 
+/// Makes --fa2-to-ptx, --fa2-to-llvmir and --fa2-manifest known to
+/// mlirTranslateMain.
+void registerTranslations();
+
 } // namespace fa2
 
 #endif

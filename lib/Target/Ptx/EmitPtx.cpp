@@ -1,0 +1,81 @@
+//===- EmitPtx.cpp - LLVM IR to PTX text ----------------------------------===//
+
+#include "Checks.h"
+#include "fa2/Target/Ptx/Ptx.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace fa2;
+
+static std::unique_ptr<llvm::TargetMachine>
+createTargetMachine(const Target &target, std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *llvmTarget =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!llvmTarget)
+    return nullptr;
+  // Multiplications and additions stay as they are: what is to be fused is
+  // an fma in the IR already, so results do not hang on the optimizer's mood.
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::string features = "+ptx" + std::to_string(target.ptx().isaVersion);
+  return std::unique_ptr<llvm::TargetMachine>(llvmTarget->createTargetMachine(
+      triple, target.name(), features, options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// Inline assembly may hold barriers and warp-wide instructions; without the
+/// mark, code generation could sink or duplicate it under a condition.
+static void markInlineAsmConvergent(llvm::Module &module) {
+  for (llvm::Function &f : module)
+    for (llvm::Instruction &inst : llvm::instructions(f))
+      if (auto *call = llvm::dyn_cast<llvm::CallBase>(&inst);
+          call && call->isInlineAsm())
+        call->setConvergent();
+}
+
+FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
+                                         const Target &target,
+                                         std::string &error) {
+  auto machine = createTargetMachine(target, error);
+  if (!machine)
+    return failure();
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+  markInlineAsmConvergent(module);
+  error = checkForCodeGeneration(module, target);
+  if (!error.empty())
+    return failure();
+  llvm::raw_string_ostream verifierText(error);
+  if (llvm::verifyModule(module, &verifierText))
+    return failure();
+
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream os(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, os, nullptr,
+                                   llvm::CodeGenFileType::AssemblyFile)) {
+    error = "LLVM's NVPTX backend cannot write assembly";
+    return failure();
+  }
+  passes.run(module);
+  return text.str().str();
+}

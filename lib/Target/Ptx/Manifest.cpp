@@ -1,0 +1,236 @@
+//===- Manifest.cpp - fa2gpu.launch to the manifest's JSON ----------------===//
+//
+// docs/manifest.md is the contract.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/Target/Ptx/Ptx.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+using llvm::formatv;
+using llvm::json::OStream;
+
+namespace {
+
+/// Blocks a grid may have in x, y and z (CUDA C++ Programming Guide).
+constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
+
+std::string dtypeName(Type type) {
+  std::string name;
+  llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
+/// An object on one line, within an indented document.
+template <typename Body> void line(OStream &json, Body body) {
+  std::string text;
+  {
+    llvm::raw_string_ostream os(text);
+    OStream inner(os);
+    inner.object([&] { body(inner); });
+  }
+  json.rawValue(text);
+}
+
+std::string number(double value) {
+  return formatv("{0}", llvm::json::Value(value)).str();
+}
+
+class Writer {
+public:
+  Writer(LaunchOp launch, const Target &target, llvm::raw_ostream &os)
+      : launch(launch), target(target), json(os, /*IndentSize=*/2) {}
+
+  void write() {
+    json.object([&] {
+      json.attribute("fa2_manifest", 1);
+      json.attribute("compiler", "fa2 " FA2_VERSION);
+      specification();
+      targetObject();
+      schedule();
+      json.attributeArray("arguments", [&] {
+        for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>())
+          argument(arg);
+      });
+      json.attributeArray("requires", [&] { requirements(); });
+      json.attributeObject("workspace", [&] {
+        json.attribute("bytes", 0);
+        json.attribute("alignment", 16);
+      });
+      json.attributeArray("launches", [&] { launchObject(); });
+    });
+  }
+
+private:
+  void specification() {
+    SpecAttr spec = launch.getSpec();
+    json.attributeObject("specification", [&] {
+      json.attribute("pass", spec.getPass());
+      json.attribute("dtype", dtypeName(spec.getDtype()));
+      json.attribute("head_dim", spec.getHeadDim());
+      json.attribute("head_dim_v", spec.getHeadDimV());
+      auto mask = dyn_cast_or_null<IntervalMaskAttr>(spec.getMask());
+      json.attribute("mask", mask ? mask.getSpecName() : "none");
+    });
+  }
+
+  void targetObject() {
+    PtxRequirement ptx = target.ptx();
+    json.attributeObject("target", [&] {
+      json.attribute("arch", target.name());
+      json.attribute("family", target.isFamilySpecific());
+      json.attribute("min_compute_capability", target.computeCapability());
+      json.attribute(
+          "ptx",
+          formatv("{0}.{1}", ptx.isaVersion / 10, ptx.isaVersion % 10).str());
+      json.attribute("min_driver", ptx.minDriver);
+    });
+  }
+
+  void schedule() {
+    ScheduleAttr s = launch.getSchedule();
+    json.attributeObject("schedule", [&] {
+      json.attribute("block_q", s.getBlockQ());
+      json.attribute("block_kv", s.getBlockKv());
+      json.attribute("warps", s.getWarps());
+      json.attribute("stages", s.getStages());
+      json.attribute("partition", stringifyPartition(s.getPartition()));
+      json.attribute("q_in_registers", s.getQInRegisters());
+      json.attribute("overlap", s.getOverlap());
+      json.attribute("lazy_rescale", s.getLazyRescale());
+      json.attribute("min_blocks", s.getMinBlocks());
+      json.attribute("order", stringifyTileOrder(s.getOrder()));
+    });
+  }
+
+  void argument(ArgumentAttr arg) {
+    line(json, [&](OStream &o) {
+      o.attribute("name", arg.getName());
+      if (arg.getDims().empty()) {
+        o.attribute("kind", "scalar");
+        o.attribute("dtype", "f32");
+        if (FloatAttr value = arg.getDefaultValue()) {
+          o.attributeBegin("default");
+          o.rawValue(number(value.getValueAsDouble()));
+          o.attributeEnd();
+        }
+        o.attribute("require", "positive_finite");
+        return;
+      }
+      // Rows of elements are read and written 16 bytes at a time; what has one
+      // value a row, such as lse, is f32.
+      bool rows = isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]);
+      o.attribute("kind", "tensor");
+      o.attribute("direction", arg.getDirection());
+      o.attribute("dtype",
+                  rows ? dtypeName(launch.getSpec().getDtype()) : "f32");
+      o.attributeArray("shape", [&] {
+        for (Attribute dim : arg.getDims())
+          if (auto name = dyn_cast<StringAttr>(dim)) {
+            dims.insert(name.getValue());
+            o.value(name.getValue());
+          } else {
+            o.value(cast<IntegerAttr>(dim).getInt());
+          }
+      });
+      o.attribute("alignment", rows ? 16 : 4);
+      o.attribute("stride_multiple", rows ? 8 : 1);
+    });
+  }
+
+  void requirement(const std::string &that, const std::string &message) {
+    line(json, [&](OStream &o) {
+      o.attribute("that", that);
+      o.attribute("message", message);
+    });
+  }
+
+  void requirements() {
+    if (dims.contains("heads") && dims.contains("heads_kv"))
+      requirement("heads == 0 || (heads_kv > 0 && heads % heads_kv == 0)",
+                  "heads must be a multiple of heads_kv: every key and value "
+                  "head serves the same number of query heads");
+    for (auto [i, attr] : llvm::enumerate(launch.getGrid())) {
+      StringRef expression = cast<StringAttr>(attr).getValue();
+      int64_t blocks;
+      if (i < 3 && expression.getAsInteger(10, blocks))
+        requirement(formatv("({0}) <= {1}", expression, kMaxGrid[i]),
+                    formatv("the grid would have more than {0} blocks in {1}; "
+                            "split the batch over several calls",
+                            kMaxGrid[i], "xyz"[i]));
+    }
+  }
+
+  void launchObject() {
+    json.object([&] {
+      json.attribute("kernel",
+                     launch.getKernel().getLeafReference().getValue());
+      compactArray("grid", [&](OStream &o) {
+        for (Attribute e : launch.getGrid())
+          o.value(cast<StringAttr>(e).getValue());
+      });
+      compactArray("block", [&](OStream &o) {
+        o.value(launch.getBlock());
+        o.value(1);
+        o.value(1);
+      });
+      compactArray("cluster", [&](OStream &o) {
+        for (int i = 0; i < 3; ++i)
+          o.value(1);
+      });
+      json.attribute("shared_bytes", launch.getSharedBytes());
+      json.attributeArray("parameters", [&] {
+        for (auto p : launch.getParameters().getAsRange<ParamAttr>())
+          line(json, [&](OStream &o) { parameter(o, p); });
+      });
+    });
+  }
+
+  template <typename Body> void compactArray(StringRef name, Body body) {
+    std::string text;
+    {
+      llvm::raw_string_ostream os(text);
+      OStream inner(os);
+      inner.array([&] { body(inner); });
+    }
+    json.attributeBegin(name);
+    json.rawValue(text);
+    json.attributeEnd();
+  }
+
+  void parameter(OStream &o, ParamAttr p) {
+    o.attribute("kind", p.getKind());
+    if (p.getKind() == "i32" || p.getKind() == "i64") {
+      o.attribute("value", p.getOf());
+    } else {
+      o.attribute("of", p.getOf());
+      if (p.getKind() == "stride")
+        o.attribute("dim", p.getDim());
+    }
+  }
+
+  LaunchOp launch;
+  const Target &target;
+  OStream json;
+  llvm::StringSet<> dims;
+};
+
+} // namespace
+
+FailureOr<std::string> fa2::writeManifest(ModuleOp module) {
+  auto launch = findLaunch(module);
+  if (failed(launch))
+    return failure();
+  std::string error, text;
+  const Target *target = lookupTarget(launch->getSchedule().getTarget(),
+                                      error); // findLaunch saw it
+  llvm::raw_string_ostream os(text);
+  Writer(*launch, *target, os).write();
+  return text;
+}

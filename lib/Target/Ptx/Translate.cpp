@@ -1,0 +1,115 @@
+//===- Translate.cpp - compiled modules to LLVM IR and PTX ----------------===//
+
+#include "fa2/Target/Ptx/Ptx.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+FailureOr<LaunchOp> fa2::findLaunch(ModuleOp module) {
+  auto launches = llvm::to_vector(module.getOps<LaunchOp>());
+  if (launches.size() != 1)
+    return module.emitError()
+           << "expected one fa2gpu.launch, got " << launches.size()
+           << "; is this module the result of --fa2-pipeline?";
+  LaunchOp launch = launches.front();
+
+  std::string error;
+  const Target *target = lookupTarget(launch.getSchedule().getTarget(), error);
+  if (!target)
+    return launch.emitOpError(error);
+  const TargetLimits &limits = target->limits();
+  if (launch.getBlock() < 1 ||
+      launch.getBlock() > uint64_t(limits.threadsPerBlock))
+    return launch.emitOpError()
+           << "expected 1 to " << limits.threadsPerBlock
+           << " threads a block, got " << launch.getBlock();
+  if (launch.getSharedBytes() > uint64_t(limits.sharedBytesPerBlock))
+    return launch.emitOpError()
+           << "needs " << launch.getSharedBytes()
+           << " bytes of shared memory of " << limits.sharedBytesPerBlock
+           << " that " << target->name() << " allows a block";
+  if (launch.getGrid().size() != 3)
+    return launch.emitOpError() << "expected a grid of three expressions, got "
+                                << launch.getGrid().size();
+
+  Operation *kernel =
+      SymbolTable::lookupSymbolIn(module, launch.getKernelAttr());
+  if (!kernel)
+    return launch.emitOpError() << "expected its kernel " << launch.getKernel()
+                                << " to be defined beside it";
+  auto func = dyn_cast<LLVM::LLVMFuncOp>(kernel);
+  if (!func)
+    return launch.emitOpError()
+           << "expected " << launch.getKernel() << " to be an llvm.func, got "
+           << kernel->getName()
+           << "; is this module the result of --fa2-pipeline?";
+  if (func.getNumArguments() != launch.getParameters().size())
+    return launch.emitOpError()
+           << "expected a description for each of the kernel's "
+           << func.getNumArguments() << " parameters, got "
+           << launch.getParameters().size();
+  return launch;
+}
+
+std::unique_ptr<llvm::Module>
+fa2::translateToLLVMIR(ModuleOp module, llvm::LLVMContext &context) {
+  auto launch = findLaunch(module);
+  if (failed(launch))
+    return nullptr;
+  auto gpuModule = SymbolTable::lookupNearestSymbolFrom<mlir::gpu::GPUModuleOp>(
+      *launch, launch->getKernel().getRootReference());
+  if (!gpuModule) {
+    launch->emitOpError("expected its kernel to be in a gpu.module");
+    return nullptr;
+  }
+  // An op that has no translation would be reported by name, but only after
+  // others: llvm and nvvm are all that may be left.
+  WalkResult walk = gpuModule.walk([&](Operation *op) {
+    StringRef dialect =
+        op->getDialect() ? op->getDialect()->getNamespace() : "";
+    if (op == gpuModule || dialect == "llvm" || dialect == "nvvm")
+      return WalkResult::advance();
+    op->emitError() << "'" << op->getName()
+                    << "' is left where only llvm and nvvm operations can be "
+                       "translated; is this module the result of "
+                       "--fa2-pipeline?";
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    return nullptr;
+  return translateModuleToLLVMIR(gpuModule, context,
+                                 launch->getKernel().getLeafReference());
+}
+
+FailureOr<std::string> fa2::translateToPtx(ModuleOp module) {
+  llvm::LLVMContext context;
+  auto manifest = writeManifest(module);
+  if (failed(manifest))
+    return failure();
+  std::unique_ptr<llvm::Module> llvmModule = translateToLLVMIR(module, context);
+  if (!llvmModule)
+    return failure();
+  LaunchOp launch = *findLaunch(module);
+  std::string error;
+  const Target *target = lookupTarget(launch.getSchedule().getTarget(), error);
+  auto ptx = compileToPtx(*llvmModule, *target, error);
+  if (failed(ptx))
+    return launch.emitOpError() << "cannot be compiled: " << error;
+
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "// fa2-manifest-begin\n";
+  for (StringRef line : llvm::split(*manifest, '\n'))
+    os << "// " << line << "\n";
+  os << "// fa2-manifest-end\n" << *ptx;
+  return text;
+}
