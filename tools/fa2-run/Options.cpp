@@ -39,6 +39,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   CLI::App app(kDescription, "fa2-run");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("fa2-run ") + fa2rtVersion());
+  app.option_defaults()->take_last(); // of an option given twice
   app.get_formatter()->column_width(34);
   std::optional<int64_t> seqlen;
   std::map<std::string, Layout> layouts{{"bshd", Layout::BSHD},
@@ -63,7 +64,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--seqlen-k", o.seqlenK, "keys a sequence")->group(shapes);
   app.add_option("--layout", c.layout,
                  "memory order: bshd [batch, seqlen, heads, dim] or bhsd")
-      ->transform(CLI::CheckedTransformer(layouts))
+      ->transform(CLI::CheckedTransformer(layouts).description(""))
       ->group(shapes);
   app.add_option("--row-padding", c.rowPadding,
                  "poisoned elements after each row, in units of the kernel's "
@@ -112,7 +113,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--check", o.check,
                  "auto: every row, or a seeded sample of a large case; full; "
                  "sample; none")
-      ->transform(CLI::CheckedTransformer(modes))
+      ->transform(CLI::CheckedTransformer(modes).description(""))
       ->group(running);
   app.add_option("--repeats", o.repeats,
                  "timed launches (default: 30 on cuda, 0 on sim)")

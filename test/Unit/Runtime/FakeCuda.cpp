@@ -1,0 +1,459 @@
+//===- FakeCuda.cpp - a libcuda.so.1 for tests ----------------------------===//
+//
+// The driver functions that the runtime calls, on host memory, with one stream
+// worked off by a thread. The kernel naive_forward is computed on the host;
+// the environment variable FAKE_CUDA_FAULT makes it wrong in a named way, so
+// that the tests can see fa2-run notice. Others: FAKE_CUDA_DEVICES,
+// FAKE_CUDA_VERSION, FAKE_CUDA_CAPABILITY.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Cuda/DriverTypes.h"
+#include "Reference/Float16.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace fa2rt::cuda;
+
+struct fa2rt::cuda::ContextRecord {
+  unsigned long long id = 0;
+  DeviceId device = 0;
+};
+struct fa2rt::cuda::FunctionRecord {
+  std::string name;
+  ModuleRecord *module = nullptr;
+};
+struct fa2rt::cuda::ModuleRecord {
+  std::string text;
+  ContextRecord *context = nullptr;
+  std::map<std::string, FunctionRecord> functions;
+};
+struct fa2rt::cuda::EventRecord {
+  std::chrono::steady_clock::time_point at;
+};
+
+namespace {
+
+int environmentNumber(const char *name, int otherwise) {
+  const char *text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
+}
+
+bool hasFault(const char *name) {
+  const char *text = std::getenv("FAKE_CUDA_FAULT");
+  return text && std::strcmp(text, name) == 0;
+}
+
+/// Works off tasks in order on a thread of its own.
+class Queue {
+public:
+  Queue() : worker([this] { run(); }) {}
+  ~Queue() {
+    push([this] { stopping = true; });
+    worker.join();
+  }
+  void push(std::function<void()> task) {
+    std::lock_guard lock(mutex);
+    tasks.push_back(std::move(task));
+    changed.notify_all();
+  }
+  void drain() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return tasks.empty(); });
+  }
+
+private:
+  void run() {
+    std::unique_lock lock(mutex);
+    while (!stopping) {
+      changed.wait(lock, [&] { return !tasks.empty(); });
+      std::function<void()> task = tasks.front(); // stays until it is done
+      lock.unlock();
+      task();
+      lock.lock();
+      tasks.pop_front();
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;
+  bool stopping = false;
+  std::thread worker;
+};
+
+Queue &queue() {
+  static Queue instance;
+  return instance;
+}
+
+thread_local std::vector<ContextRecord *> contextStack;
+std::mutex countMutex;
+std::map<std::string, long> counts;
+
+void count(const char *name) {
+  std::lock_guard lock(countMutex);
+  ++counts[name];
+}
+
+ContextRecord *primaryContext(DeviceId device) {
+  static ContextRecord contexts[8];
+  contexts[device].id = 100 + unsigned(device);
+  contexts[device].device = device;
+  return &contexts[device];
+}
+
+/// The parameters of naive_forward, by position.
+struct NaiveArguments {
+  const uint16_t *q, *k, *v;
+  uint16_t *out;
+  float *lse;
+  int64_t strides[14];
+  int32_t seqlenQ, seqlenK, group;
+  float scale;
+};
+
+NaiveArguments takeArguments(void **parameters) {
+  NaiveArguments a;
+  std::memcpy(&a.q, parameters[0], 8);
+  std::memcpy(&a.k, parameters[1], 8);
+  std::memcpy(&a.v, parameters[2], 8);
+  std::memcpy(&a.out, parameters[3], 8);
+  std::memcpy(&a.lse, parameters[4], 8);
+  for (int i = 0; i < 14; ++i)
+    std::memcpy(&a.strides[i], parameters[5 + i], 8);
+  std::memcpy(&a.seqlenQ, parameters[19], 4);
+  std::memcpy(&a.seqlenK, parameters[20], 4);
+  std::memcpy(&a.group, parameters[21], 4);
+  std::memcpy(&a.scale, parameters[22], 4);
+  return a;
+}
+
+/// One row, as test/Unit/Runtime/kernels/naive_forward.cu has it.
+void naiveRow(const NaiveArguments &a, int64_t b, int64_t h, int64_t row,
+              long launch) {
+  const int64_t *s = a.strides;
+  int64_t keyHead = h / a.group;
+  const uint16_t *q = a.q + b * s[0] + row * s[1] + h * s[2];
+  int64_t keys = std::min<int64_t>(row + a.seqlenK - a.seqlenQ + 1, a.seqlenK);
+  if (hasFault("mask") && keys > 1)
+    --keys;
+  if (hasFault("tail") && row == a.seqlenQ - 1)
+    ++keys;
+  float m = -std::numeric_limits<float>::infinity(), l = 0, sums[8] = {};
+  for (int64_t j = 0; j < keys; ++j) {
+    const uint16_t *k = a.k + b * s[3] + j * s[4] + keyHead * s[5];
+    const uint16_t *v = a.v + b * s[6] + j * s[7] + keyHead * s[8];
+    float score = 0;
+    for (int d = 0; d < 16; ++d)
+      score += fa2run::decodeBF16(q[d]) * fa2run::decodeBF16(k[d]);
+    float next = std::max(m, score);
+    float keep = std::exp(a.scale * (m - next));
+    float p = std::exp(a.scale * (score - next));
+    l = l * keep + p;
+    m = next;
+    for (int d = 0; d < 8; ++d)
+      sums[d] = sums[d] * keep + p * fa2run::decodeBF16(v[d]);
+  }
+  uint16_t *out = a.out + b * s[9] + row * s[10] + h * s[11];
+  for (int d = 0; d < 8; ++d)
+    out[d] = fa2run::encodeBF16(keys > 0 ? sums[d] / l : 0.0f);
+  float &lse = a.lse[b * s[12] + h * s[13] + row];
+  lse = keys > 0 ? a.scale * m + std::log(l)
+                 : -std::numeric_limits<float>::infinity();
+  bool last = row == a.seqlenQ - 1;
+  if (hasFault("padding") && last)
+    out[8] = 0; // one element past the row
+  if (hasFault("unwritten") && last)
+    out[7] = 0xffff;
+  if (hasFault("nan") && last)
+    out[3] = 0x7fc0;
+  if (hasFault("lse") && last)
+    lse += 1e-3f;
+  if (hasFault("empty") && keys <= 0)
+    lse = -1e30f;
+  if (hasFault("input") && last)
+    const_cast<uint16_t *>(q)[0] = 0;
+  if (hasFault("unsteady") && launch > 1)
+    out[0] ^= 1;
+}
+
+void runNaive(const NaiveArguments &a, unsigned gx, unsigned gy, unsigned gz) {
+  static std::atomic<long> launches{0};
+  long launch = ++launches;
+  for (unsigned b = 0; b < gz; ++b)
+    for (unsigned h = 0; h < gy; ++h)
+      for (int64_t row = 0; row < int64_t(gx) * 32 && row < a.seqlenQ; ++row)
+        naiveRow(a, b, h, row, launch);
+}
+
+Result launch(Function function, unsigned gx, unsigned gy, unsigned gz,
+              unsigned bx, void **parameters) {
+  if (hasFault("launch"))
+    return 719; // CUDA_ERROR_LAUNCH_FAILED
+  if (function->name != "naive_forward")
+    return 0;
+  // As the driver does, take the values before the call returns.
+  NaiveArguments arguments = takeArguments(parameters);
+  if (bx != 32)
+    return kInvalidValue;
+  queue().push([=] { runNaive(arguments, gx, gy, gz); });
+  return 0;
+}
+
+} // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+/// How often a function was called, for the tests.
+EXPORT long fakeCudaCount(const char *name) {
+  std::lock_guard lock(countMutex);
+  return counts[name];
+}
+EXPORT void *fakeCudaContext(int device, unsigned long long id) {
+  return new ContextRecord{id, device};
+}
+
+EXPORT Result cuGetErrorName(Result result, const char **text) {
+  *text = result == kInvalidValue  ? "CUDA_ERROR_INVALID_VALUE"
+          : result == 719          ? "CUDA_ERROR_LAUNCH_FAILED"
+          : result == 218          ? "CUDA_ERROR_INVALID_PTX"
+          : result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                   : "CUDA_ERROR_UNKNOWN";
+  return 0;
+}
+EXPORT Result cuGetErrorString(Result result, const char **text) {
+  *text = result == 719   ? "unspecified launch failure"
+          : result == 218 ? "a PTX JIT compilation failed"
+                          : "invalid argument";
+  return 0;
+}
+EXPORT Result cuInit(unsigned) {
+  return environmentNumber("FAKE_CUDA_INIT", 0);
+}
+EXPORT Result cuDriverGetVersion(int *version) {
+  *version = environmentNumber("FAKE_CUDA_VERSION", 13000);
+  return 0;
+}
+EXPORT Result cuDeviceGetCount(int *number) {
+  *number = environmentNumber("FAKE_CUDA_DEVICES", 2);
+  return 0;
+}
+EXPORT Result cuDeviceGet(DeviceId *device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+EXPORT Result cuDeviceGetName(char *name, int bytes, DeviceId) {
+  std::strncpy(name, "Fake GPU", size_t(bytes));
+  return 0;
+}
+EXPORT Result cuDeviceGetAttribute(int *value, DeviceAttribute attribute,
+                                   DeviceId) {
+  int capability = environmentNumber("FAKE_CUDA_CAPABILITY", 90);
+  switch (attribute) {
+  case kMultiprocessorCount:
+    *value = 132;
+    return 0;
+  case kL2CacheSize:
+    *value = 50 << 20;
+    return 0;
+  case kComputeCapabilityMajor:
+    *value = capability / 10;
+    return 0;
+  case kComputeCapabilityMinor:
+    *value = capability % 10;
+    return 0;
+  case kMaxSharedMemoryPerBlockOptin:
+    *value = 232448;
+    return 0;
+  }
+  return kInvalidValue;
+}
+EXPORT Result cuDeviceTotalMem_v2(size_t *bytes, DeviceId) {
+  *bytes = size_t(1) << 37;
+  return 0;
+}
+EXPORT Result cuDevicePrimaryCtxRetain(Context *context, DeviceId device) {
+  count("cuDevicePrimaryCtxRetain");
+  *context = primaryContext(device);
+  return 0;
+}
+EXPORT Result cuDevicePrimaryCtxRelease_v2(DeviceId) {
+  count("cuDevicePrimaryCtxRelease");
+  return 0;
+}
+EXPORT Result cuCtxGetCurrent(Context *context) {
+  *context = contextStack.empty() ? nullptr : contextStack.back();
+  return 0;
+}
+EXPORT Result cuCtxPushCurrent_v2(Context context) {
+  contextStack.push_back(context);
+  return 0;
+}
+EXPORT Result cuCtxPopCurrent_v2(Context *context) {
+  if (contextStack.empty())
+    return kInvalidContext;
+  *context = contextStack.back();
+  contextStack.pop_back();
+  return 0;
+}
+EXPORT Result cuCtxGetDevice(DeviceId *device) {
+  if (contextStack.empty())
+    return kInvalidContext;
+  *device = contextStack.back()->device;
+  return 0;
+}
+EXPORT Result cuCtxGetId(Context context, unsigned long long *id) {
+  *id = context->id;
+  return 0;
+}
+EXPORT Result cuCtxSynchronize() {
+  count("cuCtxSynchronize");
+  queue().drain();
+  return 0;
+}
+EXPORT Result cuModuleLoadDataEx(ModuleHandle *module, const void *image,
+                                 unsigned options, JitOption *names,
+                                 void **values) {
+  count("cuModuleLoadDataEx");
+  if (contextStack.empty())
+    return kInvalidContext;
+  std::string text(static_cast<const char *>(image));
+  if (text.find("not_an_instruction") != std::string::npos) {
+    for (unsigned i = 0; i < options; ++i)
+      if (names[i] == kJitErrorLogBuffer)
+        std::strcpy(static_cast<char *>(values[i]),
+                    "ptxas application ptx input, line 1; fatal");
+    return 218;
+  }
+  *module = new ModuleRecord{text, contextStack.back(), {}};
+  return 0;
+}
+EXPORT Result cuModuleUnload(ModuleHandle module) {
+  count("cuModuleUnload");
+  delete module;
+  return 0;
+}
+EXPORT Result cuModuleGetFunction(Function *function, ModuleHandle module,
+                                  const char *name) {
+  if (module->text.find(std::string(".entry ") + name) == std::string::npos)
+    return 500; // CUDA_ERROR_NOT_FOUND
+  module->functions[name] = {name, module};
+  *function = &module->functions[name];
+  return 0;
+}
+EXPORT Result cuFuncGetAttribute(int *value, FunctionAttribute attribute,
+                                 Function) {
+  *value = attribute == kNumRegs ? 40 : attribute == kLocalSizeBytes ? 8 : 0;
+  return 0;
+}
+EXPORT Result cuFuncSetAttribute(Function, FunctionAttribute, int) {
+  count("cuFuncSetAttribute");
+  return 0;
+}
+EXPORT Result cuLaunchKernel(Function function, unsigned gx, unsigned gy,
+                             unsigned gz, unsigned bx, unsigned, unsigned,
+                             unsigned, Stream, void **parameters, void **) {
+  count("cuLaunchKernel");
+  // A function belongs to the context it was loaded in.
+  if (contextStack.empty() || contextStack.back() != function->module->context)
+    return kInvalidContext;
+  return launch(function, gx, gy, gz, bx, parameters);
+}
+EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function,
+                               void **parameters, void **) {
+  count("cuLaunchKernelEx");
+  if (config->attributeCount != 1 ||
+      config->attributes[0].id != kLaunchAttributeClusterDimension ||
+      config->attributes[0].value.cluster.x != 2)
+    return kInvalidValue;
+  return launch(function, config->gridX, config->gridY, config->gridZ,
+                config->blockX, parameters);
+}
+EXPORT Result cuLaunchHostFunc(Stream, HostFunction function, void *data) {
+  queue().push([=] { function(data); });
+  return 0;
+}
+EXPORT Result cuMemAlloc_v2(DevicePointer *memory, size_t bytes) {
+  count("cuMemAlloc");
+  if (bytes > (size_t(1) << 37))
+    return kOutOfMemory;
+  *memory = reinterpret_cast<DevicePointer>(
+      std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  return 0;
+}
+EXPORT Result cuMemFree_v2(DevicePointer memory) {
+  queue().drain();
+  std::free(reinterpret_cast<void *>(memory));
+  return 0;
+}
+EXPORT Result cuMemcpyHtoD_v2(DevicePointer to, const void *from,
+                              size_t bytes) {
+  queue().drain();
+  std::memcpy(reinterpret_cast<void *>(to), from, bytes);
+  return 0;
+}
+EXPORT Result cuMemcpyDtoH_v2(void *to, DevicePointer from, size_t bytes) {
+  queue().drain();
+  std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
+  return 0;
+}
+EXPORT Result cuMemsetD8_v2(DevicePointer memory, unsigned char value,
+                            size_t bytes) {
+  queue().drain();
+  std::memset(reinterpret_cast<void *>(memory), value, bytes);
+  return 0;
+}
+EXPORT Result cuEventCreate(EventHandle *event, unsigned) {
+  *event = new EventRecord;
+  return 0;
+}
+EXPORT Result cuEventDestroy_v2(EventHandle event) {
+  queue().drain();
+  delete event;
+  return 0;
+}
+EXPORT Result cuEventRecord(EventHandle event, Stream) {
+  queue().push([=] { event->at = std::chrono::steady_clock::now(); });
+  return 0;
+}
+EXPORT Result cuEventSynchronize(EventHandle) {
+  queue().drain();
+  return 0;
+}
+EXPORT Result cuEventElapsedTime(float *milliseconds, EventHandle start,
+                                 EventHandle stop) {
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(stop->at - start->at).count();
+  return 0;
+}
+EXPORT Result cuTensorMapEncodeTiled(void *map, TensorMapType type,
+                                     unsigned rank, void *address,
+                                     const uint64_t *dims, const uint64_t *,
+                                     const uint32_t *box, const uint32_t *, int,
+                                     TensorMapSwizzle swizzle, int, int) {
+  count("cuTensorMapEncodeTiled");
+  if (!address || rank < 1 || rank > 5)
+    return kInvalidValue;
+  for (unsigned i = 0; i < rank; ++i)
+    if (dims[i] == 0 || box[i] == 0 || box[i] > 256)
+      return kInvalidValue;
+  uint64_t words[4] = {uint64_t(type), rank, uint64_t(swizzle), dims[0]};
+  std::memset(map, 0, 128);
+  std::memcpy(map, words, sizeof words);
+  return 0;
+}

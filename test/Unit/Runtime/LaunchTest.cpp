@@ -1,0 +1,426 @@
+//===- LaunchTest.cpp - arguments, plans and programs ---------------------===//
+
+#include "Arguments.h"
+#include "Program.h"
+#include "Support.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <thread>
+
+using namespace fa2rt;
+using namespace fa2rt::test;
+
+namespace {
+
+/// A launch of the sample that is accepted; tests spoil one thing.
+struct SampleCall {
+  std::array<int64_t, 4> qShape, kShape, qStrides, kStrides;
+  std::vector<fa2rtArgument> arguments;
+
+  SampleCall() { reset(); }
+  SampleCall(const SampleCall &) = delete; // the arguments point into it
+
+  void reset() {
+    qShape = {2, 300, 8, 64};
+    kShape = {2, 500, 4, 64};
+    qStrides = {153600, 512, 64, 1};
+    kStrides = {128000, 256, 64, 1};
+    auto address = [](uintptr_t at) { return reinterpret_cast<void *>(at); };
+    arguments = {fa2rtTensor("q", address(0x10000), FA2RT_BF16, 4,
+                             qShape.data(), qStrides.data()),
+                 fa2rtTensor("k", address(0x20000), FA2RT_BF16, 4,
+                             kShape.data(), kStrides.data()),
+                 fa2rtTensor("out", address(0x30000), FA2RT_BF16, 4,
+                             qShape.data(), qStrides.data()),
+                 fa2rtInteger("offset", 21)};
+  }
+  fa2rtArgument &operator[](const char *name) {
+    for (fa2rtArgument &argument : arguments)
+      if (std::string(argument.name) == name)
+        return argument;
+    throw std::logic_error(name);
+  }
+};
+
+class Launch : public ::testing::Test {
+protected:
+  FakeDevice device;
+  Program program{device, samplePtx(), {}};
+  SampleCall call;
+  void *const workspace = reinterpret_cast<void *>(uintptr_t(0x40000));
+
+  void launch() { program.launch(call.arguments, {workspace, 4096}, nullptr); }
+  std::string refusal() {
+    std::string text = errorOf(FA2RT_ERROR_ARGUMENT, [&] { launch(); });
+    EXPECT_TRUE(device.takeLaunches().empty()) << "something was launched";
+    EXPECT_EQ(device.scopes, 0);
+    return text;
+  }
+};
+
+} // namespace
+
+TEST_F(Launch, FillsParametersInOrder) {
+  call.arguments.push_back(fa2rtReal("scale", 0.5));
+  program.launch(call.arguments, {workspace, 4096},
+                 reinterpret_cast<void *>(uintptr_t(77)));
+  auto launches = device.takeLaunches();
+  ASSERT_EQ(launches.size(), 1u); // splits is 1: the second grid is empty
+  const RecordedLaunch &first = launches[0];
+  EXPECT_EQ(first.kernel, 0u);
+  EXPECT_EQ(first.grid, (std::array<uint32_t, 3>{3, 8, 2}));
+  EXPECT_EQ(first.block, (std::array<uint32_t, 3>{128, 1, 1}));
+  EXPECT_EQ(first.sharedBytes, 65536u);
+  EXPECT_EQ(first.stream, reinterpret_cast<void *>(uintptr_t(77)));
+  EXPECT_EQ(first.parameter<uint64_t>(0), 0x10000u);
+  EXPECT_EQ(first.parameter<int64_t>(1), 512);
+  EXPECT_EQ(first.parameter<int32_t>(2), 300);
+  EXPECT_EQ(first.parameter<int64_t>(3), 42);
+  EXPECT_EQ(first.parameter<float>(4), 0.5f);
+  EXPECT_EQ(first.parameter<int32_t>(5), 1);
+  EXPECT_EQ(first.parameter<int64_t>(6), 21);
+  EXPECT_EQ(first.parameter<uint64_t>(7), 0x40010u);
+  EXPECT_EQ(first.parameter<uint64_t>(8), 0u); // bias was left out
+  EXPECT_EQ(first.parameter<uint8_t>(9), 1u);  // the first map encoded
+  EXPECT_EQ(device.scopes, 0);
+  EXPECT_EQ(device.allocations, 0);
+  EXPECT_EQ(device.synchronisations, 0);
+}
+
+TEST_F(Launch, RunsEveryKernelWithWork) {
+  call.arguments.push_back(fa2rtInteger("splits", 3));
+  launch();
+  auto launches = device.takeLaunches();
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[1].grid, (std::array<uint32_t, 3>{2, 1, 1}));
+  EXPECT_EQ(launches[1].cluster, (std::array<uint32_t, 3>{2, 1, 1}));
+  EXPECT_EQ(launches[1].parameter<uint64_t>(0), 0x30000u);
+}
+
+TEST_F(Launch, ClusterMustDivideTheGrid) {
+  call.arguments.push_back(fa2rtInteger("splits", 2));
+  EXPECT_CONTAINS(refusal(), "not a multiple of the cluster's 2");
+}
+
+TEST_F(Launch, EmptyGridsAreSkipped) {
+  call.qShape[1] = 0;
+  call.arguments[0].data = call.arguments[2].data = nullptr; // no elements
+  launch();
+  EXPECT_TRUE(device.takeLaunches().empty());
+  call.qShape = {0, 300, 8, 64};
+  call.kShape = {0, 500, 4, 64};
+  launch();
+  EXPECT_TRUE(device.takeLaunches().empty());
+}
+
+TEST_F(Launch, TensorMapValues) {
+  launch();
+  ASSERT_EQ(device.maps.size(), 1u);
+  const TensorMapRequest &map = device.maps[0];
+  EXPECT_EQ(map.dims, (std::vector<uint64_t>{64, 500, 4, 2}));
+  EXPECT_EQ(map.strides, (std::vector<uint64_t>{512, 128, 256000}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 32, 1, 1}));
+  EXPECT_EQ(map.swizzle, 128);
+  EXPECT_EQ(map.dtype, FA2RT_BF16);
+  EXPECT_EQ(map.data, reinterpret_cast<void *>(uintptr_t(0x20000)));
+}
+
+TEST_F(Launch, TensorMapsAreCachedByTheirValues) {
+  launch();
+  launch();
+  EXPECT_EQ(device.maps.size(), 1u);
+  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x28000));
+  launch();
+  EXPECT_EQ(device.maps.size(), 2u);
+  auto launches = device.takeLaunches();
+  EXPECT_EQ(launches[1].parameter<uint8_t>(9), 1u);
+  EXPECT_EQ(launches[2].parameter<uint8_t>(9), 2u);
+}
+
+TEST_F(Launch, TensorMapOfNothingIsStillAMap) {
+  call.kShape[1] = 0;
+  call["k"].data = nullptr;
+  call.kStrides = {0, 3, 8, 1};
+  launch();
+  ASSERT_EQ(device.maps.size(), 1u);
+  EXPECT_EQ(device.maps[0].dims, (std::vector<uint64_t>{64, 1, 4, 2}));
+  EXPECT_NE(device.maps[0].data, nullptr);
+  for (uint64_t stride : device.maps[0].strides)
+    EXPECT_EQ(stride % 16, 0u);
+}
+
+TEST_F(Launch, TensorMapIgnoresStridesOfSingleElements) {
+  call.qShape[0] = call.kShape[0] = 1;
+  call.qStrides[0] = call.kStrides[0] = 12345; // PyTorch leaves anything there
+  launch();
+  ASSERT_EQ(device.maps.size(), 1u);
+  EXPECT_EQ(device.maps[0].strides[2] % 16, 0u);
+}
+
+TEST_F(Launch, TensorMapStridesOutOfRange) {
+  call.kStrides[0] = int64_t(1) << 40;
+  EXPECT_CONTAINS(refusal(), "below 2^40");
+  call.kStrides[0] = -128000;
+  EXPECT_CONTAINS(refusal(), "k: a tensor map's stride");
+}
+
+TEST_F(Launch, StridesMayBeLeftOut) {
+  call["k"].strides = nullptr;
+  launch();
+  EXPECT_EQ(device.maps.at(0).strides,
+            (std::vector<uint64_t>{512, 128, 256000}));
+}
+
+TEST_F(Launch, RefusesNamesThatDoNotMatch) {
+  call.arguments.push_back(fa2rtReal("scal", 1));
+  EXPECT_CONTAINS(refusal(), "no argument 'scal' (it takes: q, k, out, bias");
+  call.arguments.back() = call["q"];
+  EXPECT_CONTAINS(refusal(), "'q' is given twice");
+  call.arguments.back().name = nullptr;
+  EXPECT_CONTAINS(refusal(), "argument 4 of the call has no name");
+  call.arguments.pop_back();
+  call.arguments.erase(call.arguments.begin());
+  EXPECT_CONTAINS(refusal(), "'q' is missing");
+  call.reset();
+  call.arguments.pop_back();
+  EXPECT_CONTAINS(refusal(), "'offset' is missing");
+}
+
+TEST_F(Launch, RefusesTheWrongKind) {
+  call.arguments[0] = fa2rtReal("q", 1);
+  EXPECT_CONTAINS(refusal(), "'q' is a tensor, not a scalar");
+  call.reset();
+  call["offset"] = call["q"];
+  call.arguments.back().name = "offset";
+  EXPECT_CONTAINS(refusal(), "'offset' is a scalar, not a tensor");
+}
+
+TEST_F(Launch, RefusesShapes) {
+  call["q"].dtype = FA2RT_F16;
+  EXPECT_CONTAINS(refusal(),
+                  "q: dtype is f16, the kernel was compiled for bf16");
+  call.reset();
+  call["q"].dtype = fa2rtDType(99);
+  EXPECT_CONTAINS(refusal(), "q: dtype is unknown");
+  call.reset();
+  call["q"].rank = 3;
+  EXPECT_CONTAINS(refusal(), "q: rank is 3, the kernel takes 4");
+  call.reset();
+  call["q"].shape = nullptr;
+  EXPECT_CONTAINS(refusal(), "q: no shape");
+  call.reset();
+  call.qShape[3] = 72;
+  EXPECT_CONTAINS(refusal(),
+                  "q: extent 3 is 72, the kernel was compiled for 64");
+  call.reset();
+  call.kShape[0] = 3;
+  EXPECT_CONTAINS(refusal(), "k: extent 0 (batch) is 3, but q gives batch = 2");
+  call.reset();
+  call.qShape[1] = -1;
+  EXPECT_CONTAINS(refusal(), "q: extent 1 is -1");
+  call.reset();
+  call.kShape[1] = int64_t(1) << 31;
+  EXPECT_CONTAINS(refusal(), "extents are 0 to 2147483647");
+}
+
+TEST_F(Launch, RefusesStridesAndAddresses) {
+  call.qStrides[3] = 2;
+  EXPECT_CONTAINS(refusal(), "q: stride 3 (the innermost) is 2; it must be 1");
+  call.reset();
+  call.qStrides[1] = 516;
+  EXPECT_CONTAINS(refusal(),
+                  "q: stride 1 is 516 elements; it must be a multiple of 8");
+  call.reset();
+  call["q"].data = reinterpret_cast<void *>(uintptr_t(0x10008));
+  EXPECT_CONTAINS(refusal(), "q: the address 0x10008 is not a multiple of 16");
+  call.reset();
+  call["q"].data = nullptr;
+  EXPECT_CONTAINS(refusal(), "q: the address is null");
+  call.reset();
+  call.qStrides[0] = std::numeric_limits<int64_t>::max() - 7;
+  EXPECT_CONTAINS(refusal(), "spans more than 2^62 bytes");
+  call.qStrides[0] = std::numeric_limits<int64_t>::min();
+  EXPECT_CONTAINS(refusal(), "spans more than 2^62 bytes");
+}
+
+TEST_F(Launch, OutputsDoNotOverlapThemselves) {
+  call.arguments[2].strides = call.kStrides.data();
+  call.kStrides = {0, 512, 64, 1};
+  EXPECT_CONTAINS(refusal(), "out: stride 0 is 0 over an extent of 2");
+  // An input may be broadcast.
+  call.reset();
+  call.arguments[0].strides = call.kStrides.data();
+  call.kStrides = {0, 512, 64, 1};
+  call.arguments[1].strides = nullptr;
+  launch();
+  EXPECT_EQ(device.takeLaunches().size(), 1u);
+}
+
+TEST_F(Launch, StridesOfSingleElementsAreFree) {
+  call.qShape[0] = call.kShape[0] = 1;
+  call.qStrides[0] = call.kStrides[0] = 3;
+  launch();
+  EXPECT_EQ(device.takeLaunches().size(), 1u);
+}
+
+TEST_F(Launch, RefusesScalars) {
+  call.arguments.push_back(fa2rtReal("scale", 0));
+  double inf = std::numeric_limits<double>::infinity();
+  for (double bad : {0.0, -1.0, inf, -inf, std::nan(""), 1e300, 1e-60}) {
+    call.arguments.back() = fa2rtReal("scale", bad);
+    EXPECT_CONTAINS(refusal(), "scale: ");
+  }
+  call.arguments.back() = fa2rtInteger("scale", 2); // a whole number is fine
+  launch();
+  EXPECT_EQ(device.takeLaunches().at(0).parameter<float>(4), 2.0f);
+  call.arguments.back() = fa2rtReal("splits", 1);
+  EXPECT_CONTAINS(refusal(), "splits: expected an integer");
+  call.arguments.back() = fa2rtInteger("splits", int64_t(1) << 31);
+  EXPECT_CONTAINS(refusal(), "splits: 2147483648 is not within i32");
+}
+
+TEST_F(Launch, RefusesWhatTheManifestForbids) {
+  call.qShape[2] = 6;
+  std::string text = refusal();
+  EXPECT_CONTAINS(text, "heads must be a multiple of heads_kv");
+  EXPECT_CONTAINS(text, "heads_kv = 4, heads = 6");
+}
+
+TEST_F(Launch, RefusesOverflowByName) {
+  call["offset"] = fa2rtInteger("offset", std::numeric_limits<int64_t>::max());
+  EXPECT_CONTAINS(refusal(), "'offset * 2'");
+}
+
+TEST_F(Launch, RefusesGridsThatNoDeviceTakes) {
+  call.qShape[0] = call.kShape[0] = 70000; // grid z
+  call.qStrides[0] = call.kStrides[0] = 8;
+  call["k"].strides = nullptr;
+  call["q"].strides = call["out"].strides = nullptr;
+  EXPECT_CONTAINS(refusal(), "grid z = 'batch' is 70000 blocks");
+}
+
+TEST_F(Launch, ChecksTheWorkspace) {
+  EXPECT_EQ(program.workspaceBytes(call.arguments), 1200);
+  auto refused = [&](WorkspaceRegion region) {
+    return errorOf(FA2RT_ERROR_ARGUMENT,
+                   [&] { program.launch(call.arguments, region, nullptr); });
+  };
+  EXPECT_CONTAINS(refused({nullptr, 0}),
+                  "workspace is null; this launch needs 1200");
+  EXPECT_CONTAINS(refused({workspace, 1199}),
+                  "has 1199 bytes; this launch needs 1200");
+  EXPECT_CONTAINS(refused({reinterpret_cast<void *>(uintptr_t(0x40010)), 4096}),
+                  "not a multiple of 256");
+  EXPECT_TRUE(device.takeLaunches().empty());
+}
+
+TEST_F(Launch, WorkspaceQueryLooksAtNoPointer) {
+  for (fa2rtArgument &argument : call.arguments)
+    argument.data = nullptr;
+  EXPECT_EQ(program.workspaceBytes(call.arguments), 1200);
+  call.arguments.push_back(fa2rtInteger("splits", -1));
+  EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT,
+                          [&] { program.workspaceBytes(call.arguments); }),
+                  "gives -1200 bytes");
+}
+
+TEST_F(Launch, LoadsOnceForEachContext) {
+  EXPECT_EQ(device.loads, 1);
+  launch();
+  EXPECT_EQ(device.loads, 1);
+  device.currentContext = 2;
+  launch();
+  launch();
+  EXPECT_EQ(device.loads, 2);
+  auto launches = device.takeLaunches();
+  EXPECT_EQ(launches[0].context, 1u);
+  EXPECT_EQ(launches[1].context, 2u);
+}
+
+TEST_F(Launch, MeasuresEachLaunch) {
+  std::vector<float> times(7);
+  program.measure(call.arguments, {workspace, 4096}, nullptr, times);
+  EXPECT_EQ(device.takeLaunches().size(), 8u); // one is untimed
+  for (float time : times)
+    EXPECT_EQ(time, 1.5f);
+}
+
+TEST(Load, RefusesDevicesThatDoNotFit) {
+  FakeDevice device;
+  auto refused = [&](const std::string &ptx) {
+    return errorOf(FA2RT_ERROR_DEVICE, [&] { Program(device, ptx, {}); });
+  };
+  device.info.computeCapability = 75;
+  EXPECT_CONTAINS(refused(samplePtx()),
+                  "need compute capability 8.0 or later; fake has 7.5");
+  device.info.computeCapability = 100;
+  std::string family =
+      replaced(samplePtx(), "\"family\": false", "\"family\": true");
+  EXPECT_CONTAINS(refused(family), "runs on compute capability 8.0 only");
+  device.info.computeCapability = 80;
+  device.info.driverVersion = 10020;
+  EXPECT_CONTAINS(refused(samplePtx()),
+                  "driver for CUDA 11.0 or later; this one is for CUDA 10.2");
+  // A cubin needs no compilation by the driver.
+  std::byte cubin[4] = {};
+  EXPECT_NO_THROW(Program(device, samplePtx(), cubin));
+  device.info.driverVersion = 13000;
+  device.info.sharedBytesPerBlock = 49152;
+  EXPECT_CONTAINS(refused(samplePtx()),
+                  "shared_bytes is 65536; a block of fake gets at most 49152");
+  EXPECT_EQ(device.loads, 1);
+}
+
+/// Several threads, each with sizes of its own, on one program. Also run
+/// under -fsanitize=thread (FA2RT_SANITIZE=thread).
+TEST(Threads, LaunchTogether) {
+  FakeDevice device;
+  Program program(device, samplePtx(), {});
+  constexpr int kThreads = 8, kLaunches = 200;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      SampleCall call;
+      call.qShape[1] = 1000 + t;
+      call["q"].strides = call["out"].strides = nullptr;
+      call["k"].data = reinterpret_cast<void *>(uintptr_t(0x20000 + 256 * t));
+      for (int i = 0; i < kLaunches; ++i) {
+        call["offset"] = fa2rtInteger("offset", i);
+        program.launch(call.arguments,
+                       {reinterpret_cast<void *>(uintptr_t(0x40000)), 8192},
+                       reinterpret_cast<void *>(uintptr_t(t + 1)));
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  auto launches = device.takeLaunches();
+  ASSERT_EQ(launches.size(), size_t(kThreads * kLaunches));
+  std::map<uintptr_t, int64_t> next;
+  std::map<uintptr_t, int> mapOf;
+  for (const RecordedLaunch &launch : launches) {
+    uintptr_t stream = reinterpret_cast<uintptr_t>(launch.stream);
+    EXPECT_EQ(launch.parameter<int32_t>(2), int32_t(1000 + stream - 1));
+    EXPECT_EQ(launch.parameter<int64_t>(6), next[stream]++);
+  }
+  EXPECT_EQ(device.loads, 1);
+  EXPECT_EQ(device.scopes, 0);
+}
+
+TEST(Threads, FirstUseOfAContextLoadsOnce) {
+  FakeDevice device;
+  Program program(device, samplePtx(), {});
+  device.currentContext = 2;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      SampleCall call;
+      program.launch(call.arguments,
+                     {reinterpret_cast<void *>(uintptr_t(0x40000)), 8192},
+                     nullptr);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(device.loads, 2);
+}

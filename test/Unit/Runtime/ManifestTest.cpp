@@ -1,0 +1,240 @@
+//===- ManifestTest.cpp - reading and refusing manifests ------------------===//
+
+#include "Manifest.h"
+#include "PtxEntries.h"
+#include "Support.h"
+
+using namespace fa2rt;
+using namespace fa2rt::test;
+
+namespace {
+
+std::string refusal(const std::string &ptx) {
+  return errorOf(FA2RT_ERROR_MANIFEST, [&] { Manifest::parse(ptx); });
+}
+
+/// The refusal of the sample with one replacement.
+std::string refusalOf(const std::string &from, const std::string &to) {
+  return refusal(
+      wrapManifest(replaced(sampleJson(), from, to), sampleEntries()));
+}
+
+} // namespace
+
+TEST(Manifest, ReadsEverything) {
+  Manifest m = Manifest::parse(samplePtx());
+  EXPECT_EQ(m.compiler, "a test");
+  EXPECT_EQ(m.pass, "forward");
+  EXPECT_EQ(m.target.arch, "sm_80");
+  EXPECT_FALSE(m.target.family);
+  EXPECT_EQ(m.target.minComputeCapability, 80);
+  EXPECT_EQ(m.target.minDriver, 11000);
+  ASSERT_EQ(m.arguments.size(), 7u);
+  EXPECT_EQ(m.dimensions,
+            (std::vector<std::string>{"batch", "seqlen_q", "heads", "seqlen_k",
+                                      "heads_kv"}));
+  EXPECT_EQ(m.arguments[0].shape[3].fixed, 64);
+  EXPECT_EQ(m.arguments[1].shape[1].dimension, 3u);
+  EXPECT_EQ(m.arguments[2].direction, FA2RT_OUT);
+  EXPECT_TRUE(m.arguments[3].optional);
+  EXPECT_EQ(m.arguments[4].require, Requirement::PositiveFinite);
+  EXPECT_EQ(m.arguments[4].defaultReal, 0.125);
+  EXPECT_TRUE(m.arguments[5].optional);
+  EXPECT_FALSE(m.arguments[6].optional);
+  ASSERT_EQ(m.launches.size(), 2u);
+  EXPECT_EQ(m.launches[0].sharedBytes, 65536u);
+  EXPECT_EQ(m.launches[0].parameters.size(), 10u);
+  EXPECT_EQ(m.launches[1].cluster[0], 2u);
+  EXPECT_EQ(m.workspaceAlignment, 256);
+}
+
+TEST(Manifest, LaysParametersOutAsPtxDoes) {
+  Manifest m = Manifest::parse(samplePtx());
+  // u64 u64 u32 u64 f32 u32 u64 u64 u64 128 bytes at 64
+  EXPECT_EQ(m.launches[0].parameterOffsets,
+            (std::vector<size_t>{0, 8, 16, 24, 32, 36, 40, 48, 56, 64}));
+  EXPECT_EQ(m.launches[0].parameterBytes, 192u);
+}
+
+TEST(Manifest, NeedsTheMarks) {
+  EXPECT_CONTAINS(refusal(""), "no manifest");
+  EXPECT_CONTAINS(refusal(".version 7.0\n"), "no manifest");
+  EXPECT_CONTAINS(refusal("\n" + samplePtx()), "no manifest");
+  EXPECT_CONTAINS(refusal("// fa2-manifest-begin\n// {\n"), "text ends");
+  EXPECT_CONTAINS(refusal("// fa2-manifest-begin\n// {\n.version 7.0\n"),
+                  "line 3");
+}
+
+TEST(Manifest, RefusesANewerVersion) {
+  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 2");
+  EXPECT_CONTAINS(text, "version 2");
+  EXPECT_CONTAINS(text, "newer");
+  // Even when it has fields of its own.
+  EXPECT_CONTAINS(
+      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 2"),
+      "newer");
+  refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 0");
+  refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": \"1\"");
+}
+
+TEST(Manifest, SaysTheLineOfBrokenJson) {
+  // The sample's line 3 is the file's line 4.
+  EXPECT_CONTAINS(refusalOf("\"compiler\": \"a test\",", "\"compiler\": ,"),
+                  "line 4");
+  EXPECT_CONTAINS(refusalOf("\"compiler\": \"a test\",", "\"compiler\": 5e,"),
+                  "line 4");
+  EXPECT_CONTAINS(refusalOf("\"ptx\": \"7.0\"", "\"ptx\": \"7.0"), "line 8");
+  EXPECT_CONTAINS(refusal(wrapManifest("{\n\"a\": [1,\n", "")), "manifest, ");
+  EXPECT_CONTAINS(refusal(wrapManifest("{} {}", "")), "not valid JSON");
+  EXPECT_CONTAINS(refusal(wrapManifest("", "")), "not valid JSON");
+  EXPECT_CONTAINS(refusal(wrapManifest("[]", "")), "expected an object");
+  EXPECT_CONTAINS(refusal(wrapManifest(std::string(5000, '['), "")),
+                  "nested deeper");
+}
+
+TEST(Manifest, NamesMissingFields) {
+  for (const char *field : {"compiler",
+                            "specification",
+                            "target",
+                            "schedule",
+                            "arguments",
+                            "requires",
+                            "workspace",
+                            "launches",
+                            "pass",
+                            "head_dim_v",
+                            "arch",
+                            "family",
+                            "min_compute_capability",
+                            "min_driver",
+                            "name",
+                            "kind",
+                            "direction",
+                            "dtype",
+                            "shape",
+                            "alignment",
+                            "stride_multiple",
+                            "that",
+                            "message",
+                            "bytes",
+                            "kernel",
+                            "grid",
+                            "block",
+                            "cluster",
+                            "shared_bytes",
+                            "parameters",
+                            "of",
+                            "dim",
+                            "value",
+                            "offset",
+                            "dims",
+                            "strides",
+                            "box",
+                            "swizzle"}) {
+    std::string text = refusalOf(fmt::format("\"{}\":", field),
+                                 fmt::format("\"x_{}\":", field));
+    EXPECT_CONTAINS(text, fmt::format("'{}' is missing", field));
+    EXPECT_CONTAINS(text, "line ");
+  }
+}
+
+TEST(Manifest, NamesUnknownAndRepeatedFields) {
+  std::string text =
+      refusalOf("\"requires\": [", "\"extra\": 1,\n\"requires\": [");
+  EXPECT_CONTAINS(text, "'extra' is unknown");
+  EXPECT_CONTAINS(refusalOf("\"ptx\": \"7.0\"", "\"ptx\": \"7.0\", \"x\": 1"),
+                  "target: the field 'x' is unknown");
+  EXPECT_CONTAINS(refusalOf("\"dim\": 1", "\"dim\": 1, \"x\": 1"),
+                  "launches[0].parameters[1]");
+  EXPECT_CONTAINS(refusalOf("\"compiler\": \"a test\",",
+                            "\"compiler\": \"a\",\n\"compiler\": \"b\","),
+                  "line 5: field 'compiler' is given twice");
+}
+
+TEST(Manifest, RefusesWrongValues) {
+  struct Case {
+    const char *from, *to, *says;
+  };
+  const Case cases[] = {
+      {"\"compiler\": \"a test\"", "\"compiler\": 1",
+       "compiler: expected a string"},
+      {"\"family\": false", "\"family\": 0",
+       "target.family: expected true or false"},
+      {"\"kind\": \"tensor\"", "\"kind\": \"image\"", "unknown kind 'image'"},
+      {"\"direction\": \"in\"", "\"direction\": \"up\"",
+       "unknown direction 'up'"},
+      {"\"dtype\": \"bf16\",\n     \"shape\"",
+       "\"dtype\": \"f8\",\n     \"shape\"", "unknown dtype 'f8'"},
+      {"\"alignment\": 16", "\"alignment\": 24", "power of two"},
+      {"\"stride_multiple\": 8", "\"stride_multiple\": 0", "from 1 to"},
+      {"\"name\": \"k\"", "\"name\": \"q\"", "'q' is given twice"},
+      {"\"name\": \"q\"", "\"name\": \"device\"", "taken"},
+      {"\"name\": \"q\"", "\"name\": \"2q\"", "expected a name"},
+      {"\"heads\", 64]", "\"heads\", -1]", "from 0 to"},
+      {"\"heads\", 64]", "\"heads\", 1.5]", "expected a string"},
+      {"\"require\": \"positive_finite\"", "\"require\": \"small\"",
+       "unknown requirement 'small'"},
+      {"\"dtype\": \"i32\", \"default\": 1",
+       "\"dtype\": \"i32\", \"default\": 1.5", "expected an integer"},
+      {"\"dtype\": \"i32\"", "\"dtype\": \"bf16\"", "unknown dtype 'bf16'"},
+      {"\"name\": \"splits\"", "\"name\": \"batch\"",
+       "both a dimension and a scalar"},
+      {"splits * seqlen_q * 4", "splits * seqlen", "unknown name 'seqlen'"},
+      {"ceildiv(seqlen_q, 128)", "ceildiv(seqlen_q)", "launches[0].grid[0]"},
+      {"\"block\": [128, 1, 1]", "\"block\": [128, 1]", "expected 3 elements"},
+      {"\"block\": [128, 1, 1]", "\"block\": [1024, 2, 1]", "2048 threads"},
+      {"\"cluster\": [2, 1, 1]", "\"cluster\": [16, 2, 1]", "32 blocks"},
+      {"\"kernel\": \"second\"", "\"kernel\": \"hidden\"", "no entry 'hidden'"},
+      {"{\"kind\": \"i32\", \"value\"", "{\"kind\": \"i64\", \"value\"",
+       "has 4 bytes"},
+      {"{\"kind\": \"stride\", \"of\": \"q\", \"dim\": 1},", "",
+       "takes 10 parameters"},
+      {"\"dim\": 1", "\"dim\": 4", "from 0 to 3"},
+      {"{\"kind\": \"i32\"", "{\"kind\": \"u32\"", "unknown kind 'u32'"},
+      {"{\"kind\": \"pointer\", \"of\": \"q\"}",
+       "{\"kind\": \"pointer\", \"of\": \"z\"}", "no argument is named 'z'"},
+      {"{\"kind\": \"pointer\", \"of\": \"q\"}",
+       "{\"kind\": \"pointer\", \"of\": \"scale\"}", "not a tensor"},
+      {"{\"kind\": \"scalar\", \"of\": \"scale\"}",
+       "{\"kind\": \"scalar\", \"of\": \"q\"}", "not a scalar"},
+      {"\"swizzle\": 128", "\"swizzle\": 100", "0, 32, 64 or 128"},
+      {"\"swizzle\": 128", "\"swizzle\": 64", "swizzle span"},
+      {"\"box\": [64, 32, 1, 1]", "\"box\": [64, 257, 1, 1]", "from 1 to 256"},
+      {"\"box\": [64, 32, 1, 1]", "\"box\": [64, 32, 1]",
+       "expected 4 elements"},
+      {"\"min_driver\": 11000", "\"min_driver\": 99999999999999999999",
+       "line 8"},
+  };
+  for (const Case &c : cases) {
+    std::string text = refusalOf(c.from, c.to);
+    EXPECT_CONTAINS(text, c.says);
+    if (std::string(c.says).find("both") == std::string::npos)
+      EXPECT_CONTAINS(text, "line ");
+  }
+}
+
+TEST(Manifest, EveryTruncationIsRefused) {
+  std::string whole = samplePtx();
+  size_t end = whole.find("// fa2-manifest-end");
+  for (size_t length = 0; length < end; length += 7)
+    refusal(whole.substr(0, length));
+}
+
+TEST(Manifest, CarriageReturnsAreWhitespace) {
+  std::string ptx = samplePtx(), dos;
+  for (char c : ptx)
+    dos += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  EXPECT_EQ(Manifest::parse(dos).arguments.size(), 7u);
+}
+
+TEST(PtxEntries, ReadsDeclarations) {
+  auto entries = findEntries(sampleEntries());
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].name, "first");
+  EXPECT_EQ(entries[0].parameterBytes,
+            (std::vector<size_t>{8, 8, 4, 8, 4, 4, 8, 8, 8, 128}));
+  EXPECT_EQ(entries[1].parameterBytes, (std::vector<size_t>{8}));
+  EXPECT_TRUE(findEntries(".entry").size() == 1);
+  EXPECT_TRUE(findEntries("// .entry x()\n").empty());
+  EXPECT_TRUE(findEntries("/* .entry x()").empty());
+}

@@ -1,0 +1,243 @@
+//===- ToolTest.cpp - fa2-run from the outside ----------------------------===//
+//
+// Runs the tool on the naive kernel, with the fake driver in the place of
+// libcuda.so.1; each fault that the fake driver can be given must be noticed.
+//
+//===----------------------------------------------------------------------===//
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+
+namespace {
+
+struct Ran {
+  int status = -1;
+  std::string text; // standard output and error
+  nlohmann::json json() const { return nlohmann::json::parse(text); }
+};
+
+/// Runs "ENV fa2-run ARGUMENTS".
+Ran runTool(const std::string &arguments, const std::string &environment = "") {
+  std::string command = "env LD_LIBRARY_PATH=" FAKE_CUDA_DIR " " + environment +
+                        " " FA2_RUN " " + arguments + " 2>&1";
+  Ran ran;
+  std::FILE *pipe = popen(command.c_str(), "r");
+  if (!pipe)
+    return ran;
+  char buffer[4096];
+  while (size_t got = std::fread(buffer, 1, sizeof buffer, pipe))
+    ran.text.append(buffer, got);
+  int status = pclose(pipe);
+  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return ran;
+}
+
+const std::string kNaive = KERNELS "/naive_forward.ptx ";
+const std::string kSmall = kNaive + "--batch 2 --heads 4 --heads-kv 2 "
+                                    "--seqlen-q 45 --seqlen-k 40 ";
+
+#define EXPECT_SAYS(ran, part)                                                 \
+  EXPECT_NE((ran).text.find(part), std::string::npos) << (ran).text
+
+std::string temporary(const char *name) { return testing::TempDir() + name; }
+
+} // namespace
+
+TEST(Tool, PassesARightKernel) {
+  Ran ran = runTool(kSmall);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_SAYS(ran, "passed");
+  EXPECT_SAYS(ran, "360 of 360 rows");
+  EXPECT_SAYS(ran, "40 of them see no key"); // 5 rows of each head
+  EXPECT_SAYS(ran, "driver: 40 registers, 8 local bytes (spills)");
+  EXPECT_SAYS(ran, "TFLOP/s");
+}
+
+TEST(Tool, DefaultCase) {
+  Ran ran = runTool(kNaive + "--json --repeats 3");
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  auto json = ran.json();
+  EXPECT_TRUE(json["check"]["passed"]);
+  EXPECT_EQ(json["device"]["model"], "Fake GPU");
+  EXPECT_EQ(json["check"]["time"]["launches"], 3);
+  EXPECT_GT(json["check"]["time"]["median_ms"], 0.0);
+  EXPECT_EQ(json["program"]["kernels"][0]["registers"], 40);
+  EXPECT_EQ(json["configuration"]["seqlen_q"], 1023);
+}
+
+TEST(Tool, OtherDrawsAndLayouts) {
+  for (const char *more :
+       {"--layout bhsd", "--row-padding 3", "--tail-rows 0", "--seed 9",
+        "--random-scale 60", "--sign", "--scale 0.7", "--device cuda:1",
+        "--sign --random-scale 6 --layout bhsd", "--seqlen-q 0", "--seqlen-k 0",
+        "--batch 0", "--heads 0 --heads-kv 0"}) {
+    Ran ran = runTool(kSmall + "--repeats 2 " + more);
+    EXPECT_EQ(ran.status, 0) << more << "\n" << ran.text;
+  }
+}
+
+TEST(Tool, NoticesEveryFault) {
+  struct Fault {
+    const char *name, *says;
+  };
+  for (auto [name, says] :
+       {Fault{"mask", "exceeds the allowed"},
+        {"tail", "NaN or infinite"},
+        {"padding", "memory between the elements of out was written"},
+        {"unwritten", "1 elements of the outputs"},
+        {"nan", "NaN or infinite"},
+        {"lse", "lse is"},
+        {"empty", "it sees no key"},
+        {"input", "an input was written"},
+        {"launch", "unspecified launch failure"},
+        {"unsteady", "a later launch gave other bits"}}) {
+    std::string arguments = kSmall + "--heads 1 --heads-kv 1 --batch 1 ";
+    Ran ran = runTool(arguments + "--row-padding 2",
+                      std::string("FAKE_CUDA_FAULT=") + name);
+    EXPECT_EQ(ran.status, 1) << name << "\n" << ran.text;
+    EXPECT_SAYS(ran, says);
+    Ran json = runTool(arguments + "--row-padding 2 --json",
+                       std::string("FAKE_CUDA_FAULT=") + name);
+    EXPECT_EQ(json.status, 1);
+    EXPECT_FALSE(json.json()["check"]["passed"]);
+  }
+}
+
+TEST(Tool, SamplesLargeCases) {
+  Ran ran =
+      runTool(kNaive + "--check sample --seqlen 500 --heads 2 --repeats 0");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_SAYS(ran, "96 of 1000 rows: a seeded sample");
+  ran = runTool(kNaive + "--check sample --seqlen 500 --repeats 0",
+                "FAKE_CUDA_FAULT=mask");
+  EXPECT_EQ(ran.status, 1) << ran.text;
+}
+
+TEST(Tool, ArraysGoInAndOut) {
+  std::string out = temporary("fa2-out.npy"), lse = temporary("fa2-lse.npy"),
+              q = temporary("fa2-q.npy"), k = temporary("fa2-k.npy"),
+              v = temporary("fa2-v.npy"), out2 = temporary("fa2-out2.npy");
+  Ran ran =
+      runTool(kSmall + "--layout bhsd --save-out " + out + " --save-lse " +
+              lse + " --save-q " + q + " --save-k " + k + " --save-v " + v);
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  // The same inputs from files give the same bits, shapes taken from them.
+  ran = runTool(kNaive + "--layout bhsd --q " + q + " --k " + k + " --v " + v +
+                " --seed 99 --save-out " + out2);
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  EXPECT_SAYS(ran, "heads 4 (kv 2), seqlen 45 x 40");
+  auto bytes = [](const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  EXPECT_EQ(bytes(out), bytes(out2));
+  EXPECT_GT(bytes(out).size(), 128u);
+  // In the other order the shapes do not fit together.
+  ran = runTool(kNaive + "--q " + q + " --k " + k + " --v " + v);
+  EXPECT_EQ(ran.status, 2) << ran.text;
+  // k alone does not fit q's batch.
+  ran = runTool(kNaive + "--layout bhsd --q " + q + " --batch 1");
+  EXPECT_EQ(ran.status, 2) << ran.text;
+  for (const std::string &path : {out, lse, q, k, v, out2})
+    std::remove(path.c_str());
+}
+
+TEST(Tool, FailedRunsLeaveNoFile) {
+  std::string folder = testing::TempDir() + "no-such-folder/";
+  Ran ran = runTool(kSmall + "--save-out " + folder + "x.npy");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_SAYS(ran, "cannot write");
+}
+
+TEST(Tool, Sweeps) {
+  Ran ran = runTool(kNaive + "--cases 40 --max-seqlen 150 --seed 3 --json");
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  EXPECT_EQ(ran.json()["sweep"]["passed"], 40);
+  ran = runTool(kNaive + "--cases 40 --max-seqlen 150 --seed 3",
+                "FAKE_CUDA_FAULT=mask");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_SAYS(ran, "failed: {\"batch\":");
+  EXPECT_SAYS(ran, "exceeds the allowed");
+  // A failed case's line repeats it.
+  size_t begin = ran.text.find("failed: {") + 8;
+  std::string line = ran.text.substr(begin, ran.text.find('\n', begin) - begin);
+  std::string path = temporary("fa2-sweep.jsonl");
+  std::ofstream(path) << "# one case\n\n" << line << "\n";
+  ran = runTool(kNaive + "--sweep " + path, "FAKE_CUDA_FAULT=mask");
+  EXPECT_EQ(ran.status, 1) << ran.text;
+  EXPECT_SAYS(ran, "0 of 1 cases passed");
+  ran = runTool(kNaive + "--sweep " + path);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  std::ofstream(path) << "{\"batch\": 1}\n{\"batch\": }\n";
+  ran = runTool(kNaive + "--sweep " + path);
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_SAYS(ran, "line 2: not valid JSON");
+  std::ofstream(path) << "{\"batch\": 1, \"heads\": 3, \"heads_kv\": 2}\n";
+  ran = runTool(kNaive + "--sweep " + path);
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_SAYS(ran, "line 1: heads is 3");
+  std::remove(path.c_str());
+}
+
+TEST(Tool, RefusesBadInput) {
+  struct Case {
+    std::string arguments, environment;
+    const char *says;
+  };
+  const Case cases[] = {
+      {"", "", "no PTX file"},
+      {"/no/such/file", "", "cannot read /no/such/file"},
+      {"/dev/null", "", "is empty"},
+      {KERNELS "/naive_forward.cu", "", "no manifest"},
+      {kNaive + "--heads 3 --heads-kv 2", "", "heads is 3, not a multiple"},
+      {kNaive + "--batch -1", "", "batch is -1"},
+      {kNaive + "--scale 0", "", "scale: 0 is not positive"},
+      {kNaive + "--scale nan", "", "scale: nan is not"},
+      {kNaive + "--scale inf", "", "not a finite"},
+      {kNaive + "--device cuda:5", "", "cuda:5 does not exist"},
+      {kNaive + "--device gpu", "", "no device is named 'gpu'"},
+      {kNaive + "--device sim:sm_70", "", "sim"},
+      {kNaive + "--layout sbhd", "", "layout"},
+      {kNaive + "--nonsense", "", "nonsense"},
+      {kNaive + "--q /no/such.npy", "", "cannot read"},
+      {kNaive + "--image /dev/null", "", "is empty"},
+      {kNaive + "--profile --device cuda", "", "--profile needs --device sim"},
+      {kNaive, "FAKE_CUDA_CAPABILITY=75", "has 7.5"},
+      {kNaive, "FAKE_CUDA_VERSION=10020", "driver for CUDA 11.0"},
+      {kNaive + "--device cuda", "FAKE_CUDA_DEVICES=0", "sees no device"},
+      {kNaive + "--device cuda", "FAKE_CUDA_INIT=100", "cuInit"},
+      {kNaive + "--device cuda", "LD_LIBRARY_PATH=/nowhere", "no CUDA driver"},
+      {kNaive + "--batch 100000 --heads 100000 --seqlen 100000", "", "2^40"},
+  };
+  for (const Case &c : cases) {
+    Ran ran = runTool(c.arguments, c.environment);
+    EXPECT_EQ(ran.status, 2) << c.arguments << "\n" << ran.text;
+    EXPECT_SAYS(ran, c.says);
+  }
+}
+
+TEST(Tool, ReadsStandardInput) {
+  Ran ran = runTool("- --repeats 0 < " + kNaive);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+}
+
+TEST(Tool, Doctor) {
+  Ran ran = runTool("--doctor");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_SAYS(ran, "cuda:1 Fake GPU");
+  ran = runTool("--doctor --json");
+  EXPECT_EQ(ran.json()["devices"].size(), 2u);
+  ran = runTool("--doctor", "LD_LIBRARY_PATH=/nowhere");
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_SAYS(ran, "driver     none");
+  EXPECT_EQ(runTool("--version").status, 0);
+  EXPECT_EQ(runTool("--help").status, 0);
+}
