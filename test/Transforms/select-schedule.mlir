@@ -1,6 +1,6 @@
-// RUN: fa2-opt %s --split-input-file --fa2-select-schedule | FileCheck %s --check-prefix=SM80
-// RUN: fa2-opt %s --split-input-file --fa2-select-schedule=target=sm_86 | FileCheck %s --check-prefix=SM86
-// RUN: fa2-opt %s --split-input-file --fa2-select-schedule="block-q=64 stages=1 partition=split_q overlap=1 lazy-rescale=0 order=ascending" | FileCheck %s --check-prefix=ASKED
+// RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule | FileCheck %s --check-prefix=SM80
+// RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule=target=sm_86 | FileCheck %s --check-prefix=SM86
+// RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule="block-q=64 stages=1 partition=split_q overlap=1 lazy-rescale=0 order=ascending" | FileCheck %s --check-prefix=ASKED
 
 // From the table. sm_86 has 99 KiB a block: at head dim 256 the rule takes over.
 // SM80-LABEL: func @d64

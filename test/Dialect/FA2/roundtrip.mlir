@@ -1,6 +1,6 @@
-// RUN: fa2-opt %s | fa2-opt | FileCheck %s
-// RUN: fa2-opt %s --mlir-print-op-generic | fa2-opt | FileCheck %s
-// RUN: fa2-opt %s --emit-bytecode | fa2-opt | FileCheck %s
+// RUN: fa2-opt %s | fa2-opt --mlir-print-local-scope | FileCheck %s
+// RUN: fa2-opt %s --mlir-print-op-generic | fa2-opt --mlir-print-local-scope | FileCheck %s
+// RUN: fa2-opt %s --emit-bytecode | fa2-opt --mlir-print-local-scope | FileCheck %s
 
 !qkv = tensor<?x?x?x64xf16>
 

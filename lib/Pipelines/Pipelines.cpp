@@ -1,0 +1,155 @@
+//===- Pipelines.cpp - the named pipeline from attention to NVVM ----------===//
+
+#include "fa2/Pipelines/Pipelines.h"
+
+#include "fa2/Conversion/Passes.h"
+#include "fa2/Dialect/FA2/FA2.h"
+#include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Transforms/Passes.h"
+
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+/// Folds what a stage left behind: constants, equal values, dead code.
+void clean(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
+  SelectScheduleOptions options;
+  options.target = o.target;
+  options.blockQ = o.blockQ;
+  options.blockKV = o.blockKV;
+  options.warps = o.warps;
+  options.stages = o.stages;
+  options.partition = o.partition;
+  options.qInRegisters = o.qInRegisters;
+  options.overlap = o.overlap;
+  options.lazyRescale = o.lazyRescale;
+  options.minBlocks = o.minBlocks;
+  options.order = o.order;
+  options.remarks = o.remarks;
+  pm.addPass(createSelectSchedule(options));
+}
+
+void tile(OpPassManager &pm, const PipelineOptions &) {
+  pm.addPass(createTileAttention());
+  clean(pm);
+}
+
+/// A stage of one pass on each kernel.
+template <std::unique_ptr<Pass> (*create)(), bool cleanAfter>
+void onKernels(OpPassManager &pm, const PipelineOptions &) {
+  OpPassManager &kernels = pm.nest<KernelOp>();
+  kernels.addPass(create());
+  if (cleanAfter)
+    clean(kernels);
+}
+
+void toNVVM(OpPassManager &pm, const PipelineOptions &) {
+  pm.addPass(createConvertFA2GPUToNVVM());
+}
+
+/// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
+/// 32 bits; addresses and strides are i64 from the start.
+void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
+  OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
+  module.addPass(createSCFToControlFlowPass());
+  ConvertGpuOpsToNVVMOpsOptions options;
+  options.indexBitwidth = 32;
+  options.hasRedux = true;
+  module.addPass(createConvertGpuOpsToNVVMOps(options));
+  module.addPass(createConvertNVVMToLLVMPass());
+  module.addPass(createReconcileUnrealizedCastsPass());
+  clean(module);
+  if (o.lineInfo) {
+    // LineTablesOnly would write `.target ..., debug`, which turns ptxas' own
+    // optimizations off.
+    LLVM::DIScopeForLLVMFuncOpPassOptions lines;
+    lines.emissionKind = LLVM::DIEmissionKind::DebugDirectivesOnly;
+    pm.addPass(LLVM::createDIScopeForLLVMFuncOpPass(lines));
+  }
+}
+
+struct Stage {
+  llvm::StringRef name;
+  void (*add)(OpPassManager &, const PipelineOptions &);
+};
+
+const std::array kStages = {
+    Stage{"fa2-select-schedule", selectSchedule},
+    Stage{"fa2-tile", tile},
+    Stage{"convert-fa2-to-fa2gpu", onKernels<createConvertFA2ToFA2GPU, true>},
+    Stage{"fa2gpu-form-rings", onKernels<createFormRings, false>},
+    Stage{"fa2gpu-pipeline", onKernels<createPipelineLoop, true>},
+    Stage{"fa2gpu-split-masked-tiles", onKernels<createSplitMaskedTiles, true>},
+    Stage{"fa2gpu-place-waits", onKernels<createPlaceWaits, false>},
+    Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
+    Stage{"convert-fa2gpu-to-nvvm", toNVVM},
+    Stage{"nvvm", toLLVM},
+};
+
+} // namespace
+
+llvm::ArrayRef<llvm::StringRef> fa2::pipelineStages() {
+  static const auto names = llvm::map_to_vector(
+      kStages, [](const Stage &stage) { return stage.name; });
+  return names;
+}
+
+void fa2::addStage(OpPassManager &pm, llvm::StringRef name,
+                   const PipelineOptions &options) {
+  for (const Stage &stage : kStages)
+    if (stage.name == name)
+      stage.add(pm, options);
+}
+
+LogicalResult fa2::buildPipeline(OpPassManager &pm,
+                                 const PipelineOptions &options,
+                                 std::string &error) {
+  StringRef last = options.stopAfter;
+  if (!last.empty() && !llvm::is_contained(pipelineStages(), last)) {
+    error = "expected stop-after to be one of " +
+            llvm::join(pipelineStages(), ", ") + ", got '" + last.str() + "'";
+    return failure();
+  }
+  for (const Stage &stage : kStages) {
+    stage.add(pm, options);
+    if (stage.name == last)
+      break;
+  }
+  return success();
+}
+
+void fa2::registerPipelines() {
+  registerPassPipeline(
+      "fa2-pipeline", "from fa2.attention to llvm and nvvm in a gpu.module",
+      [](OpPassManager &pm, StringRef text,
+         function_ref<LogicalResult(const Twine &)> emitError) {
+        PipelineOptions options;
+        std::string error;
+        if (failed(options.parseFromString(text)))
+          return failure();
+        if (failed(buildPipeline(pm, options, error)))
+          return emitError(error);
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)> handler) {
+        handler(PipelineOptions());
+      });
+}
