@@ -183,11 +183,11 @@ struct Report {
   unsigned line = 0;       ///< PTX line, from 1
   std::string instruction; ///< the PTX text of that line
   std::array<uint32_t, 3> block{};
-  int warp = -1; ///< -1: none
-  int lane = -1; ///< -1: the whole warp
-  std::string space;    ///< "shared", "global", "register", "mbarrier", ...
-  uint64_t address = 0; ///< in that space; offset from its start if shared
-  std::string text;     ///< what happened, and between whom
+  int warp = -1;          ///< -1: none
+  int lane = -1;          ///< -1: the whole warp
+  std::string space;      ///< "shared", "global", "register", "mbarrier", ...
+  uint64_t address = 0;   ///< in that space; offset from its start if shared
+  std::string text;       ///< what happened, and between whom
   unsigned otherLine = 0; ///< PTX line of the other party, 0 when unknown
   std::string file;       ///< from .loc/.file, empty when absent
   unsigned sourceLine = 0, sourceColumn = 0;

@@ -1,0 +1,45 @@
+//===- Access.h - Checked accesses to memory -------------------*- C++ -*-===//
+#ifndef FA2_RUNTIME_SIM_ACCESS_H
+#define FA2_RUNTIME_SIM_ACCESS_H
+
+#include "Machine.h"
+
+namespace fa2::sim {
+
+/// What an access is, for bounds, races, uninitialised reads and the profile.
+struct AccessKind {
+  bool write = false;
+  bool atomic = false;     ///< a read-modify-write
+  bool strong = false;     ///< relaxed or stronger (global memory)
+  bool rmwFloat = false;   ///< f32 addition (rule 8)
+  bool collective = false; ///< a lane's address serves the whole warp
+  bool record = true;      ///< false: bounds only
+};
+
+/// Shared accesses of the warp's own lanes: bounds, alignment, mbarrier words,
+/// races. Ends the run when out of bounds.
+void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
+                 u32 bytes, AccessKind kind);
+/// The same for a single range, stamped with another agent: async copies and
+/// wgmma (rules 4 and 5).
+void checkSharedAs(Warp &warp, const Inst &inst, u32 agent, u32 count,
+                   u32 address, u32 bytes, bool write, int lane = -1);
+/// Bounds of shared memory only.
+void boundShared(Warp &warp, const Inst &inst, int lane, u64 address,
+                 u32 bytes);
+
+void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
+                 u32 bytes, AccessKind kind);
+void checkGlobalAs(Warp &warp, const Inst &inst, int lane, u32 agent, u32 count,
+                   u64 address, u32 bytes, AccessKind kind);
+
+/// Cycles beyond the fewest that 32 banks need for these accesses.
+u32 bankConflicts(u32 mask, const u32 *addresses, u32 bytes);
+void profileShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
+                   u32 bytes, bool write);
+void profileGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
+                   u32 bytes, bool write);
+
+} // namespace fa2::sim
+
+#endif // FA2_RUNTIME_SIM_ACCESS_H

@@ -1,0 +1,337 @@
+//===- Bulk.cpp - cp.async.bulk and TMA (PTX ISA 9.7.9.25.4 to .6) --------===//
+//
+// Rule 4: a copy may happen any time from issue to completion. It is checked
+// when issued against the issuer's clocks; loads are stamped with the
+// mbarrier's phase, stores with the warp's bulk group.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TensorMap.h"
+
+#include "Access.h"
+#include "Lanes.h"
+#include "Mbarrier.h"
+
+namespace fa2::sim {
+
+void completeBulk(Machine &, const BulkCopy &copy) {
+  Block &block = *copy.warp->block;
+  u8 *shared = block.shared.data();
+  bool load = copy.kind == BulkCopy::Load || copy.kind == BulkCopy::TensorLoad;
+  if (copy.kind == BulkCopy::Load)
+    std::memcpy(shared + copy.shared,
+                reinterpret_cast<const void *>(copy.global), copy.bytes);
+  else if (copy.kind == BulkCopy::Store)
+    std::memcpy(reinterpret_cast<void *>(copy.global), shared + copy.shared,
+                copy.bytes);
+  else
+    forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+      for (u32 at = 0; at < row.bytes; at += 16) {
+        u8 *chunk =
+            shared + swizzled(copy.shared + row.offset + at, copy.map.swizzle);
+        u32 size = std::min(16u, row.bytes - at);
+        u32 from = std::max(at, row.skip);
+        u32 to = std::min(at + size, row.skip + row.inside);
+        u8 *global = reinterpret_cast<u8 *>(row.global);
+        if (load) {
+          std::memset(chunk, 0, size);
+          if (from < to)
+            std::memcpy(chunk + (from - at), global + (from - row.skip),
+                        to - from);
+        } else if (from < to) {
+          std::memcpy(global + (from - row.skip), chunk + (from - at),
+                      to - from);
+        }
+      }
+    });
+  if (load)
+    completeBytes(block, copy.mbarrier, copy.bytes);
+  else
+    ++block.machine->globalVersion;
+}
+
+void completeBulkOf(Machine &machine, Warp &w, u32 upToGroup) {
+  for (size_t k = 0; k < machine.bulk.size();) {
+    const BulkCopy &copy = machine.bulk[k];
+    bool store =
+        copy.kind == BulkCopy::Store || copy.kind == BulkCopy::TensorStore;
+    if (copy.warp != &w || !store || copy.group > upToGroup) {
+      ++k;
+      continue;
+    }
+    BulkCopy taken = copy;
+    machine.bulk.erase(machine.bulk.begin() + s64(k));
+    completeBulk(machine, taken);
+  }
+}
+
+namespace {
+
+void start(Warp &w, BulkCopy &copy) {
+  Machine &m = *w.machine;
+  if (m.completesNow())
+    completeBulk(m, copy);
+  else
+    m.bulk.push_back(copy);
+}
+
+// The descriptor behind a generic address: a parameter, or global memory.
+TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address) {
+  Machine &m = *w.machine;
+  TensorMap map;
+  const void *from = nullptr;
+  u64 index;
+  if ((address & kWindowMask) == kParamWindow) {
+    u64 offset = address & ~kWindowMask;
+    const auto &parameters = w.block->grid->launch->parameters;
+    if (offset + sizeof map <= parameters.size() && offset % 64 == 0)
+      from = parameters.data() + offset;
+  } else if (m.global.find(address, sizeof map, false, index)) {
+    from = reinterpret_cast<const void *>(address);
+  }
+  if (!from)
+    m.fatal(4, w, inst, lane, "tensor map", address,
+            "no tensor map of 128 bytes, 64-byte aligned, is at this address");
+  std::memcpy(&map, from, sizeof map);
+  if (std::string fault = validate(map); !fault.empty())
+    m.fatal(4, w, inst, lane, "tensor map", address, fault);
+  return map;
+}
+
+u64 sharedAddress(Warp &w, const Operand &op, unsigned lane) {
+  u64 a = w.laneValue(op, lane);
+  return (a & kWindowMask) == kSharedWindow ? a & ~kWindowMask : a;
+}
+
+// A tensor copy's accesses: shared memory as a whole, global memory by rows.
+void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
+                 bool load, u32 sharedAgent, u32 globalAgentId, u32 count) {
+  Machine &m = *w.machine;
+  if (copy.shared % 128)
+    m.fatal(4, w, inst, lane, "shared", copy.shared,
+            "a tensor copy's shared address is a multiple of 128");
+  boundShared(w, inst, lane, copy.shared, copy.bytes);
+  checkSharedAs(w, inst, sharedAgent, count, copy.shared, copy.bytes, load);
+  AccessKind kind;
+  kind.write = !load;
+  u64 moved = 0;
+  forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+    moved += row.inside;
+    if (row.inside)
+      checkGlobalAs(w, inst, lane, globalAgentId, count, row.global, row.inside,
+                    kind);
+  });
+  if (LineProfile *line = m.profileOf(w, inst)) {
+    Profile &p = m.result.profile;
+    line->globalBytes += moved;
+    line->globalSectors += (moved + 31) / 32;
+    line->sharedBytes += copy.bytes;
+    (load ? p.globalLoadBytes : p.globalStoreBytes) += moved;
+    (load ? p.sharedStoreBytes : p.sharedLoadBytes) += copy.bytes;
+  }
+}
+
+void storing(Warp &w, BulkCopy &copy, u32 lane) {
+  copy.group = w.bulkGroup;
+  w.bulkLast = w.bulkGroup;
+  w.bulkLanes |= 1u << lane;
+}
+
+// Load: shared address, map, coordinates, mbarrier. Store: map, coordinates,
+// shared address. Inst: a = rank, b = load.
+Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
+  Block &block = *w.block;
+  unsigned rank = unsigned(inst.a), at = inst.b ? 1 : 0;
+  if (!inst.b)
+    checkRelease(w, inst, mask, false);
+  for (; mask; mask &= mask - 1) {
+    unsigned l = unsigned(std::countr_zero(mask));
+    BulkCopy copy;
+    copy.kind = inst.b ? BulkCopy::TensorLoad : BulkCopy::TensorStore;
+    copy.warp = &w;
+    copy.inst = &inst;
+    copy.map = fetchMap(w, inst, int(l), w.laneValue(inst.ops[at], l));
+    if (copy.map.rank != rank)
+      w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
+                       "the tensor map has rank " +
+                           std::to_string(copy.map.rank));
+    for (unsigned k = 0; k < rank; ++k)
+      copy.coords[k] = s32(w.lanes32(inst.ops[at + 1 + k], l));
+    copy.bytes = boxBytes(copy.map);
+    u64 shared = sharedAddress(w, inst.ops[inst.b ? 0 : rank + 1], l);
+    boundShared(w, inst, int(l), shared, copy.bytes);
+    copy.shared = u32(shared);
+    if (inst.b) {
+      Mbarrier &m =
+          liveMbarrier(w, inst, int(l), w.laneValue(inst.ops[rank + 2], l));
+      copy.mbarrier = m.index;
+      u32 agent = block.agents.mbarrier(m.index);
+      checkTensor(w, inst, int(l), copy, true, agent, agent, m.phase);
+    } else {
+      storing(w, copy, l);
+      checkTensor(w, inst, int(l), copy, false, block.agents.bulkReads(w.id),
+                  block.agents.bulkWrites(w.id), copy.group);
+    }
+    start(w, copy);
+  }
+  ++w.work;
+  return Flow::Next;
+}
+
+// Load: shared, global, size, mbarrier. Store: global, shared, size.
+Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
+  Block &block = *w.block;
+  Machine &m = *w.machine;
+  if (!inst.b)
+    checkRelease(w, inst, mask, false);
+  for (; mask; mask &= mask - 1) {
+    unsigned l = unsigned(std::countr_zero(mask));
+    BulkCopy copy;
+    copy.kind = inst.b ? BulkCopy::Load : BulkCopy::Store;
+    copy.warp = &w;
+    copy.inst = &inst;
+    u64 shared = sharedAddress(w, inst.ops[inst.b ? 0 : 1], l);
+    copy.global = w.laneValue(inst.ops[inst.b ? 1 : 0], l);
+    copy.bytes = w.lanes32(inst.ops[2], l);
+    if (copy.bytes == 0 || copy.bytes % 16 || copy.global % 16 || shared % 16)
+      m.fatal(4, w, inst, int(l), "shared", shared,
+              "addresses and size of a bulk copy are multiples of 16, and the "
+              "size is not 0");
+    boundShared(w, inst, int(l), shared, copy.bytes);
+    copy.shared = u32(shared);
+    AccessKind kind;
+    if (inst.b) {
+      Mbarrier &bar =
+          liveMbarrier(w, inst, int(l), w.laneValue(inst.ops[3], l));
+      copy.mbarrier = bar.index;
+      u32 agent = block.agents.mbarrier(bar.index);
+      checkSharedAs(w, inst, agent, bar.phase, copy.shared, copy.bytes, true);
+      checkGlobalAs(w, inst, int(l), agent, bar.phase, copy.global, copy.bytes,
+                    kind);
+    } else {
+      storing(w, copy, l);
+      kind.write = true;
+      checkSharedAs(w, inst, block.agents.bulkReads(w.id), copy.group,
+                    copy.shared, copy.bytes, false);
+      checkGlobalAs(w, inst, int(l), block.agents.bulkWrites(w.id), copy.group,
+                    copy.global, copy.bytes, kind);
+    }
+    if (LineProfile *line = m.profileOf(w, inst)) {
+      Profile &p = m.result.profile;
+      line->globalBytes += copy.bytes;
+      line->sharedBytes += copy.bytes;
+      line->globalSectors += copy.bytes / 32;
+      (inst.b ? p.globalLoadBytes : p.globalStoreBytes) += copy.bytes;
+      (inst.b ? p.sharedStoreBytes : p.sharedLoadBytes) += copy.bytes;
+    }
+    start(w, copy);
+  }
+  ++w.work;
+  return Flow::Next;
+}
+
+Flow commit(Warp &w, const Inst &, u32) {
+  ++w.bulkGroup;
+  return Flow::Next;
+}
+
+// Inst: a = groups that may stay pending, b = .read
+Flow waitGroup(Warp &w, const Inst &inst, u32 mask) {
+  u32 committed = w.bulkGroup - 1, pending = u32(inst.a);
+  u32 done = committed > pending ? committed - pending : 0;
+  completeBulkOf(*w.machine, w, done);
+  if (!w.machine->checks())
+    return Flow::Next;
+  if (u32 others = w.bulkLanes & ~mask)
+    w.machine->error(4, w, inst, std::countr_zero(others), "shared", 0,
+                     "bulk wait leaves out the lanes that issued the copies");
+  const Agents &agents = w.block->agents;
+  u32 &reads = w.clocks.g.own[agents.bulkReads(w.id)];
+  reads = std::max(reads, done);
+  w.bulkReadWaited = std::max(w.bulkReadWaited, done);
+  if (!inst.b) {
+    u32 &writes = w.clocks.g.own[agents.bulkWrites(w.id)];
+    writes = std::max(writes, done);
+  }
+  if (pending == 0)
+    w.bulkLanes = 0;
+  return Flow::Next;
+}
+
+} // namespace
+
+bool decodeBulk(Decoder &d) {
+  Inst &inst = d.inst;
+  if (d.builder.program.capability < 90)
+    d.fail("bulk copies need sm_90");
+  d.need("bulk");
+  inst.sync = true;
+  if (d.eat("commit_group")) {
+    d.operands(0);
+    d.emit(commit, Category::Synchronize);
+    return true;
+  }
+  if (d.eat("wait_group")) {
+    inst.b = d.eat("read");
+    d.operands(1);
+    s64 n = d.literal(0);
+    if (n < 0 || n > 1 << 20)
+      d.fail("the number of groups must be 0 to 2^20");
+    inst.a = s32(n);
+    d.emit(waitGroup, Category::Synchronize);
+    return true;
+  }
+  bool tensor = d.eat("tensor");
+  int rank = tensor ? d.eatAny({"1d", "2d", "3d", "4d", "5d"}) + 1 : 0;
+  if (tensor && rank == 0)
+    return false;
+  inst.a = rank;
+  // The direction: destination first.
+  bool load = d.has("mbarrier::complete_tx::bytes");
+  inst.b = load;
+  if (d.eatAny(load ? std::initializer_list<std::string_view>{"shared::cluster",
+                                                              "shared::cta"}
+                    : std::initializer_list<std::string_view>{"shared::cta"}) <
+      0)
+    return false;
+  d.need("global");
+  if (tensor)
+    d.eat("tile");
+  d.need(load ? "mbarrier::complete_tx::bytes" : "bulk_group");
+  bool hint = d.eat("L2::cache_hint");
+  auto mapAndCoordinates = [&](size_t index) {
+    d.address(index);
+    const auto &coordinates = d.at(index).elements;
+    if (coordinates.size() != size_t(rank) || inst.offset != 0)
+      d.fail("expected [map, {" + std::to_string(rank) + " coordinates}]");
+    for (const RawOperand &c : coordinates)
+      d.add(c, Type::S32, Role::Source);
+  };
+  auto plain = [&](size_t index) {
+    d.address(index);
+    if (inst.offset != 0)
+      d.fail("an offset in the address is not supported here");
+  };
+  size_t operands = tensor ? (load ? 3 : 2) : (load ? 4 : 3);
+  d.operands(operands + hint);
+  if (tensor && load) {
+    plain(0);
+    mapAndCoordinates(1);
+    plain(2);
+  } else if (tensor) {
+    mapAndCoordinates(0);
+    plain(1);
+  } else {
+    plain(0);
+    plain(1);
+    d.src(2, Type::U32);
+    if (load)
+      plain(3);
+  }
+  if (hint)
+    d.src(operands, Type::U64);
+  d.emit(tensor ? tensorCopy : bulkCopy, Category::AsyncCopy);
+  return true;
+}
+
+} // namespace fa2::sim

@@ -1,0 +1,332 @@
+//===- Report.cpp - Reports, profiles, JSON -------------------------------===//
+
+#include "Machine.h"
+
+#include <cstdio>
+
+namespace fa2::sim {
+
+void Machine::report(Severity severity, unsigned rule, const Warp *warp,
+                     const Inst *inst, int lane, const char *space, u64 address,
+                     const std::string &text, const Inst *other) {
+  if (options.strict && severity == Severity::Warning)
+    severity = Severity::Error;
+  Report r;
+  r.severity = severity;
+  r.rule = rule;
+  r.lane = lane;
+  r.space = space;
+  r.address = address;
+  r.text = text;
+  const Kernel *kernel = nullptr;
+  if (warp) {
+    kernel = warp->block->kernel;
+    r.kernel = kernel->info.name;
+    r.block = warp->block->id;
+    r.warp = int(warp->id);
+  }
+  if (inst) {
+    r.line = inst->line;
+    if (warp)
+      r.instruction = warp->block->grid->program->lineText(inst->line);
+    if (kernel && inst->location != kNone) {
+      const Location &place = kernel->locations[inst->location];
+      r.file = place.file;
+      r.sourceLine = place.line;
+      r.sourceColumn = place.column;
+    }
+  }
+  if (other)
+    r.otherLine = other->line;
+  std::string key = std::to_string(rule) + '|' + r.kernel + '|' +
+                    std::to_string(r.line) + '|' + std::to_string(r.otherLine) +
+                    '|' + std::to_string(int(severity));
+  auto [it, fresh] = reportIndex.try_emplace(key, result.reports.size());
+  if (!fresh) {
+    if (it->second < result.reports.size())
+      ++result.reports[it->second].count;
+    else
+      ++result.suppressedReports;
+    return;
+  }
+  // Errors are kept even when warnings have filled the list.
+  if (result.reports.size() >= options.maxReports) {
+    it->second = ~size_t(0);
+    ++result.suppressedReports;
+    if (severity != Severity::Error || hasError())
+      return;
+    it->second = result.reports.size();
+  }
+  result.reports.push_back(std::move(r));
+}
+
+bool Machine::hasError() const {
+  for (const Report &r : result.reports)
+    if (r.severity == Severity::Error)
+      return true;
+  return false;
+}
+
+void Machine::fatal(unsigned rule, const Warp &warp, const Inst &inst, int lane,
+                    const char *space, u64 address, const std::string &text) {
+  report(Severity::Error, rule, &warp, &inst, lane, space, address, text);
+  throw Fatal{"'" + warp.block->kernel->info.name + "' line " +
+              std::to_string(inst.line) + ": " + text};
+}
+
+// What is known only at the end: outputs that were never stored, the profile.
+void Machine::finishRun() {
+  if (options.checks)
+    for (const RegionState &state : global.regions) {
+      if (!state.region->storedOnce)
+        continue;
+      u64 missing = 0, first = 0;
+      for (u64 k = state.stores.size(); k-- > 0;)
+        if (!state.stores[k]) {
+          ++missing;
+          first = k;
+        }
+      if (missing) {
+        Report r;
+        r.rule = 11;
+        r.space = "global";
+        r.address = state.low;
+        r.kernel = grids.empty() ? "" : grids.back().kernel->info.name;
+        r.text = std::to_string(missing) + " of " +
+                 std::to_string(state.elements) + " elements of '" +
+                 state.region->name + "' were never stored, the first is " +
+                 std::to_string(first);
+        result.reports.push_back(r);
+      }
+    }
+  if (!options.profile)
+    return;
+  Profile &profile = result.profile;
+  std::map<std::pair<std::string, const Inst *>, size_t> seen;
+  for (Grid &grid : grids) {
+    const Kernel &kernel = *grid.kernel;
+    for (size_t k = 0; k < kernel.code.size(); ++k) {
+      const Inst &inst = kernel.code[k];
+      LineProfile line = grid.profile[k];
+      auto [it, fresh] =
+          seen.try_emplace({kernel.info.name, &inst}, profile.lines.size());
+      if (!fresh) {
+        LineProfile &sum = profile.lines[it->second];
+        sum.executions += line.executions;
+        sum.threads += line.threads;
+        sum.globalBytes += line.globalBytes;
+        sum.globalSectors += line.globalSectors;
+        sum.sharedBytes += line.sharedBytes;
+        sum.bankConflicts += line.bankConflicts;
+        sum.tensorOperations += line.tensorOperations;
+      } else {
+        line.kernel = kernel.info.name;
+        line.line = inst.line;
+        line.opcode = grid.program->opcodeOf(inst);
+        line.category = nameOf(inst.category);
+        if (inst.location != kNone) {
+          const Location &place = kernel.locations[inst.location];
+          line.file = place.file;
+          line.sourceLine = place.line;
+          line.sourceColumn = place.column;
+        }
+        profile.lines.push_back(std::move(line));
+      }
+      profile.instructions[std::string(nameOf(inst.category))] +=
+          grid.profile[k].executions;
+      profile.warpInstructions += grid.profile[k].executions;
+      profile.threadInstructions += grid.profile[k].threads;
+    }
+  }
+}
+
+bool Result::ok() const {
+  if (!error.empty())
+    return false;
+  for (const Report &r : reports)
+    if (r.severity == Severity::Error)
+      return false;
+  return true;
+}
+
+std::string toString(const Report &r) {
+  static const char *const names[] = {"error", "warning", "deviation"};
+  std::string s = names[int(r.severity)];
+  s += ": rule " + std::to_string(r.rule) + ": " + r.kernel + ":" +
+       std::to_string(r.line) + ": " + r.text;
+  if (r.otherLine)
+    s += " (line " + std::to_string(r.otherLine) + ")";
+  if (r.warp >= 0) {
+    s += " [block (" + std::to_string(r.block[0]) + "," +
+         std::to_string(r.block[1]) + "," + std::to_string(r.block[2]) +
+         ") warp " + std::to_string(r.warp);
+    if (r.lane >= 0)
+      s += " lane " + std::to_string(r.lane);
+    s += "]";
+  }
+  if (!r.space.empty()) {
+    char text[32];
+    std::snprintf(text, sizeof text, " 0x%llx", (unsigned long long)r.address);
+    s += " " + r.space + text;
+  }
+  if (!r.instruction.empty())
+    s += " in '" + r.instruction + "'";
+  if (!r.file.empty())
+    s += " from " + r.file + ":" + std::to_string(r.sourceLine) + ":" +
+         std::to_string(r.sourceColumn);
+  if (r.count > 1)
+    s += " (" + std::to_string(r.count) + " times)";
+  return s;
+}
+
+namespace {
+/// Enough of a JSON writer for numbers, strings, arrays and objects.
+class Json {
+public:
+  std::string text;
+  void key(const char *name) {
+    comma();
+    quote(name);
+    text += ':';
+    first = true;
+  }
+  void open(char c) {
+    comma();
+    text += c;
+    first = true;
+  }
+  void close(char c) {
+    text += c;
+    first = false;
+  }
+  void number(u64 v) {
+    comma();
+    text += std::to_string(v);
+  }
+  void number(int v) {
+    comma();
+    text += std::to_string(v);
+  }
+  void string(std::string_view v) {
+    comma();
+    quote(v);
+  }
+  template <class T> void field(const char *name, const T &value) {
+    key(name);
+    if constexpr (std::is_integral_v<T>)
+      std::is_signed_v<T> ? number(int(value)) : number(u64(value));
+    else
+      string(value);
+  }
+
+private:
+  bool first = true;
+  void comma() {
+    if (!first)
+      text += ',';
+    first = false;
+  }
+  void quote(std::string_view s) {
+    text += '"';
+    for (char c : s) {
+      if (c == '"' || c == '\\') {
+        text += '\\';
+        text += c;
+      } else if (u8(c) < 0x20 || u8(c) >= 0x7f) {
+        char escape[8];
+        std::snprintf(escape, sizeof escape, "\\u%04x", unsigned(u8(c)));
+        text += escape;
+      } else {
+        text += c;
+      }
+    }
+    text += '"';
+  }
+};
+} // namespace
+
+std::string toJson(const Result &result) {
+  static const char *const severities[] = {"error", "warning", "deviation"};
+  Json j;
+  j.open('{');
+  j.field("error", result.error);
+  j.key("ok");
+  j.text += result.ok() ? "true" : "false";
+  j.text += ",\"reports\":[";
+  for (size_t k = 0; k < result.reports.size(); ++k) {
+    const Report &r = result.reports[k];
+    if (k)
+      j.text += ',';
+    Json o;
+    o.open('{');
+    o.field("severity", severities[int(r.severity)]);
+    o.field("rule", r.rule);
+    o.field("kernel", r.kernel);
+    o.field("line", r.line);
+    o.field("instruction", r.instruction);
+    o.key("block");
+    o.open('[');
+    for (u32 b : r.block)
+      o.number(u64(b));
+    o.close(']');
+    o.field("warp", r.warp);
+    o.field("lane", r.lane);
+    o.field("space", r.space);
+    o.field("address", r.address);
+    o.field("text", r.text);
+    o.field("other_line", r.otherLine);
+    o.field("file", r.file);
+    o.field("source_line", r.sourceLine);
+    o.field("source_column", r.sourceColumn);
+    o.field("count", r.count);
+    o.close('}');
+    j.text += o.text;
+  }
+  j.text += "],";
+  Json p;
+  p.open('{');
+  const Profile &profile = result.profile;
+  p.key("instructions");
+  p.open('{');
+  for (const auto &[name, count] : profile.instructions)
+    p.field(name.c_str(), count);
+  p.close('}');
+  p.field("warp_instructions", profile.warpInstructions);
+  p.field("thread_instructions", profile.threadInstructions);
+  p.field("global_load_bytes", profile.globalLoadBytes);
+  p.field("global_store_bytes", profile.globalStoreBytes);
+  p.field("shared_load_bytes", profile.sharedLoadBytes);
+  p.field("shared_store_bytes", profile.sharedStoreBytes);
+  p.field("bank_conflicts", profile.bankConflicts);
+  p.field("tensor_operations", profile.tensorOperations);
+  p.field("blocks", profile.blocks);
+  p.key("lines");
+  p.open('[');
+  for (const LineProfile &l : profile.lines) {
+    p.open('{');
+    p.field("kernel", l.kernel);
+    p.field("line", l.line);
+    p.field("opcode", l.opcode);
+    p.field("class", l.category);
+    p.field("file", l.file);
+    p.field("source_line", l.sourceLine);
+    p.field("source_column", l.sourceColumn);
+    p.field("executions", l.executions);
+    p.field("threads", l.threads);
+    p.field("global_bytes", l.globalBytes);
+    p.field("global_sectors", l.globalSectors);
+    p.field("shared_bytes", l.sharedBytes);
+    p.field("bank_conflicts", l.bankConflicts);
+    p.field("tensor_operations", l.tensorOperations);
+    p.close('}');
+  }
+  p.close(']');
+  p.close('}');
+  j.text +=
+      "\"suppressed_reports\":" + std::to_string(result.suppressedReports) +
+      ",\"warp_instructions\":" + std::to_string(result.warpInstructions) +
+      ",\"profile\":" + p.text + "}";
+  return j.text;
+}
+
+} // namespace fa2::sim

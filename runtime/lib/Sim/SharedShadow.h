@@ -1,0 +1,68 @@
+//===- SharedShadow.h - Races of shared memory -----------------*- C++ -*-===//
+//
+// One word of shadow for four bytes: two writers (halves of a word may have
+// different ones) and up to 16 readers (rules 1, 4, 5 and 7).
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_RUNTIME_SIM_SHAREDSHADOW_H
+#define FA2_RUNTIME_SIM_SHAREDSHADOW_H
+
+#include "Clocks.h"
+
+#include <cstdlib>
+
+namespace fa2::sim {
+
+struct SharedBy {
+  u32 agent = 0, count = 0; ///< the stamp
+  u32 issuer = 0;           ///< warp
+  const Clocks *clocks = nullptr;
+  u32 syncEpoch = 0;
+  u32 copiesSynced = 0; ///< cp.async groups that all lanes see
+  u32 inst = 0;         ///< index in the kernel
+  u8 lane = 0xff;       ///< 0xff: the warp as a whole
+  bool write = false, async = false, atomic = false;
+};
+
+struct SharedConflict {
+  enum Kind : u8 { None, Unwritten, Race, AsyncRace, Proxy, ProxyRead, Lanes };
+  Kind kind = None;
+  u32 agent = 0, inst = 0, address = 0;
+  bool wasWrite = false;
+};
+
+class SharedShadow {
+public:
+  /// Forgets everything; `bytes` from address 0 on.
+  void reset(u32 bytes);
+  /// Checks and records [address, address + bytes).
+  void access(const Agents &agents, const SharedBy &by, u32 address, u32 bytes,
+              SharedConflict &conflict);
+
+private:
+  struct Stamp {
+    u32 count;
+    u16 agent, inst;
+    u8 mask; ///< 0: empty
+    u8 lane;
+    bool async, atomic;
+  };
+  static constexpr unsigned kReaders = 16;
+  struct Word { // all zero is a word never touched
+    u32 generation;
+    u8 readers;
+    u8 written; ///< bytes
+    Stamp writes[2];
+    Stamp reads[kReaders];
+  };
+  /// Zero-filled on demand by the system: only words that are used take memory.
+  struct Free {
+    void operator()(Word *p) const { std::free(p); }
+  };
+  std::unique_ptr<Word[], Free> words;
+  u32 capacity = 0, generation = 0;
+};
+
+} // namespace fa2::sim
+
+#endif // FA2_RUNTIME_SIM_SHAREDSHADOW_H
