@@ -1,0 +1,46 @@
+"""What a kernel is compared with: PyTorch's backends and Python modules."""
+
+import importlib.util
+import warnings
+from pathlib import Path
+
+from .cases import Refused
+
+BACKENDS = {"fa2": ("FlashAttention-2", "FLASH_ATTENTION"), "cudnn": ("cuDNN", "CUDNN_ATTENTION")}
+
+
+class PyTorchPeer:
+    """torch.nn.functional.scaled_dot_product_attention held to one backend."""
+
+    def __init__(self, name):
+        self.label, self.backend = BACKENDS[name]
+
+    def make(self, head_dim, causal, dtype):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.nn.functional import scaled_dot_product_attention
+
+        backend = getattr(SDPBackend, self.backend)
+
+        def call(q, k, v):
+            with sdpa_kernel(backend), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the reasons of a refusal come as warnings
+                return scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return call
+
+
+class ModulePeer:
+    """make(head_dim, causal, dtype) of a Python file."""
+
+    def __init__(self, label, path):
+        self.label = label
+        if not Path(path).is_file():
+            raise Refused(f"--peer {label}: {path} is not a file")
+        specification = importlib.util.spec_from_file_location(f"fa2bench_peer_{label}", path)
+        module = importlib.util.module_from_spec(specification)
+        try:
+            specification.loader.exec_module(module)
+        except Exception as error:
+            raise Refused(f"--peer {label}: {path} failed to import: {error!r}") from None
+        if not callable(getattr(module, "make", None)):
+            raise Refused(f"--peer {label}: {path} has no make(head_dim, causal, dtype)")
+        self.make = module.make
