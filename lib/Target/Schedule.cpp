@@ -72,8 +72,8 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
   constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
   constexpr int64_t kLanes = gpu::kWarpLanes;
   auto up = [](int64_t n, int64_t m) { return (n + m - 1) / m * m; };
-  auto tileBytes = [&](int64_t rows, int64_t cols) {
-    return up(gpu::SharedLayout(rows, cols, kElementBytes).bytes(),
+  auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
+    return up(gpu::SharedLayout(rows, cols, elementBytes).bytes(),
               gpu::SharedLayout::kAlignment);
   };
   bool splitK = s.partition == Partition::SplitK;
@@ -83,10 +83,10 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
 
   Footprint f;
   f.threads = s.warps * kLanes;
-  f.queryBytes = tileBytes(s.blockQ, p.headDim);
-  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim) +
-                            tileBytes(s.blockKV, p.headDimV));
-  f.outputBytes = tileBytes(s.blockQ, p.headDimV);
+  f.queryBytes = tileBytes(s.blockQ, p.headDim, kElementBytes);
+  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
+                            tileBytes(s.blockKV, p.headDimV, kElementBytes));
+  f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o, m and l of every warp
     f.scratchBytes = s.warps * s.blockQ * (up(p.headDimV, 8) + 2) * kFloatBytes;
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
@@ -106,6 +106,11 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
 // Check
 //===----------------------------------------------------------------------===//
 
+static std::string scratchText(const Footprint &f) {
+  return f.scratchBytes ? formatv(", split-K scratch {0}", f.scratchBytes).str()
+                        : "";
+}
+
 static std::string fitError(const Target &t, const Schedule &s,
                             const Footprint &f) {
   if (f.threads > t.limits().threadsPerBlock)
@@ -115,11 +120,11 @@ static std::string fitError(const Target &t, const Schedule &s,
   if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
     return formatv("the schedule needs {0} bytes of shared memory of {1} that "
                    "{2} allows a block (queries {3}, {4} stages of keys and "
-                   "values {5}, output {6}, split-K scratch {7}); lower "
+                   "values {5}, output {6}{7}); lower "
                    "block_q = {8}, block_kv = {9} or stages = {4}",
                    f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
                    f.queryBytes, s.stages, f.ringBytes, f.outputBytes,
-                   f.scratchBytes, s.blockQ, s.blockKV);
+                   scratchText(f), s.blockQ, s.blockKV);
   return "";
 }
 
@@ -133,9 +138,7 @@ static void explainFootprint(const Target &t, const Schedule &s,
       "shared memory: {0} of {1} bytes a block (queries {2}, {3} "
       "stage{4} of keys and values {5}, output {6}{7})",
       f.sharedBytes(), t.limits().sharedBytesPerBlock, f.queryBytes, s.stages,
-      s.stages == 1 ? "" : "s", f.ringBytes, f.outputBytes,
-      f.scratchBytes ? formatv(", split-K scratch {0}", f.scratchBytes).str()
-                     : ""));
+      s.stages == 1 ? "" : "s", f.ringBytes, f.outputBytes, scratchText(f)));
   sel.reasons.push_back(
       formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
               "{3}, queries {4}, other {5})",
@@ -270,37 +273,34 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
     return checkSchedule(target, problem, *attr, error);
   };
   FailureOr<Selection> chosen = failure();
-  std::string firstError;
+  std::string source, tableError = "it has no entry";
   if (auto tuned = target.tunedSchedule(problem)) {
     chosen = trySchedule(asked.applyTo(*tuned));
-    if (succeeded(chosen))
-      reasons.insert(reasons.begin(),
-                     formatv("schedule from {0}'s table for head dims {1} and "
-                             "{2}",
-                             target.name(), problem.headDim, problem.headDimV));
-    else
-      firstError = error;
+    if (failed(chosen))
+      tableError = error;
+    else if (!chosen->warnings.empty())
+      tableError = chosen->warnings.front();
+    source = formatv("schedule from {0}'s table for head dims {1} and {2}",
+                     target.name(), problem.headDim, problem.headDimV);
   }
-  if (failed(chosen)) {
+  // Where the table does not fit, the rule may still find something that does;
+  // past that, what spills is better than nothing.
+  if (failed(chosen) || !chosen->warnings.empty()) {
     auto ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/true);
-    if (!ruled)
+    if (!ruled && failed(chosen))
       ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/false);
-    if (ruled)
+    if (ruled) {
       chosen = trySchedule(*ruled);
-    if (succeeded(chosen))
-      reasons.insert(reasons.begin(),
-                     "schedule by rule, the largest tile that fits: " +
-                         (firstError.empty() ? "the table has no entry"
-                                             : "the table's does not fit (" +
-                                                   firstError + ")"));
+      source = "schedule by rule, the largest tile that fits, because the "
+               "table's does not serve: " +
+               tableError;
+    }
   }
   if (failed(chosen)) {
-    if (!firstError.empty())
-      error = firstError;
-    if (error.empty())
-      error = formatv("no schedule fits {0}", target.name());
+    error = tableError;
     return failure();
   }
+  reasons.insert(reasons.begin(), source);
   reasons.insert(reasons.end(), chosen->reasons.begin(), chosen->reasons.end());
   chosen->reasons = std::move(reasons);
   return chosen;

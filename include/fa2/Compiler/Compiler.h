@@ -1,0 +1,59 @@
+//===- Compiler.h - from a specification to PTX -----------------*- C++ -*-===//
+//
+// Builds the operation that a person would write by hand and runs the
+// registered pipeline on it: nothing here can do what fa2-opt and fa2-translate
+// cannot.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_COMPILER_COMPILER_H
+#define FA2_COMPILER_COMPILER_H
+
+#include "fa2/Compiler/Specification.h"
+#include "fa2/Target/Schedule.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+
+namespace fa2 {
+
+/// How far to go, and as which text to return the result.
+enum class Emit { FA2, Tiles, GPU, NVVM, LLVMIR, PTX };
+
+struct StageTime {
+  std::string stage;
+  double milliseconds; // of CPU time of this thread
+};
+
+struct Compilation {
+  std::string text;
+  std::string kernel;
+  /// #fa2.schedule as chosen, and why.
+  std::string schedule;
+  std::vector<std::string> reasons, warnings;
+  /// Of the launch; 0 where the compilation stopped before it was known.
+  int64_t sharedBytes = 0, threads = 0;
+  std::vector<StageTime> times;
+};
+
+struct CompileOptions {
+  Emit emit = Emit::PTX;
+  bool lineInfo = false;
+  /// Called with the module's text after each stage of the pipeline.
+  std::function<void(llvm::StringRef stage, llvm::StringRef text)> onStage;
+};
+
+/// func.func with arguments %q, %k, %v and %scale around one fa2.attention.
+mlir::OwningOpRef<mlir::ModuleOp> buildModule(mlir::MLIRContext *context,
+                                              const Specification &spec);
+
+/// Compiles. Safe from several threads at once. On failure `error` has one
+/// line, lower case, that names the field, its value and the limit.
+mlir::FailureOr<Compilation> compile(const Specification &spec,
+                                     const CompileOptions &options,
+                                     std::string &error);
+
+} // namespace fa2
+
+#endif

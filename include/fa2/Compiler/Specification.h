@@ -1,0 +1,49 @@
+//===- Specification.h - what a user asks the compiler for ------*- C++ -*-===//
+#ifndef FA2_COMPILER_SPECIFICATION_H
+#define FA2_COMPILER_SPECIFICATION_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fa2 {
+
+/// A kernel and, where somebody cares, its schedule. Field by field what
+/// fa2-compile's flags and the C interface's keys say.
+struct Specification {
+  std::string pass = "forward";
+  std::string arch = "sm_80";
+  std::string dtype = "bf16"; // bf16 or f16
+  int64_t headDim = 128;      // a multiple of 8 from 8 to 256
+  int64_t headDimV = 0;       // 0: headDim
+  std::string mask = "none";  // none, causal or causal_top_left
+
+  // The schedule; the defaults leave the choice to the compiler.
+  int64_t blockQ = 0, blockKV = 0, warps = 0, stages = 0;
+  std::string partition; // split_q or split_k
+  int64_t qInRegisters = -1, overlap = -1, lazyRescale = -1, minBlocks = 0;
+  std::string order; // ascending or longest_first
+
+  /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
+  /// with the name or the value's form, or an empty string.
+  std::string set(llvm::StringRef key, llvm::StringRef value);
+  /// Sets several: "arch=sm_80 head_dim=64", separated by blanks or commas.
+  std::string setAll(llvm::StringRef text);
+  /// What is wrong with the fields taken together, or an empty string.
+  std::string check() const;
+  /// A symbol for the kernel, such as "fa2_forward_bf16_d128_causal".
+  std::string kernelName() const;
+
+  struct Key {
+    llvm::StringRef name, help;
+  };
+  /// Every key, in the order of the fields.
+  static llvm::ArrayRef<Key> keys();
+};
+
+} // namespace fa2
+
+#endif

@@ -1,0 +1,71 @@
+/*===- fa2.h - the compiler's C interface
+ *-----------------------------------===*
+ *
+ * Compiles a specification to PTX, for programs that embed the compiler. Needs
+ * neither a GPU nor a driver. The PTX begins with its manifest; the runtime
+ * (fa2rt/fa2rt.h), or any launcher that reads the manifest, runs it.
+ *
+ *   fa2_compilation *c = fa2_compile("arch=sm_80 dtype=bf16 head_dim=128
+ *mask=causal"); if (fa2_compilation_ok(c)) use(fa2_compilation_text(c),
+ *fa2_compilation_size(c)); else fprintf(stderr, "%s\n",
+ *fa2_compilation_error(c)); fa2_compilation_free(c);
+ *
+ * Every function is safe from several threads at once.
+ *
+ *===----------------------------------------------------------------------===*/
+#ifndef FA2_FA2_H
+#define FA2_FA2_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FA2_API __attribute__((visibility("default")))
+#else
+#define FA2_API
+#endif
+
+typedef struct fa2_compilation fa2_compilation;
+
+/* "0.1.0" */
+FA2_API const char *fa2_version(void);
+
+/* Compiles. `specification` is a list of key=value, separated by blanks or
+ * commas:
+ *
+ *   pass            forward
+ *   arch            sm_80 and later, such as sm_90
+ *   dtype           bf16 or f16
+ *   head_dim        a multiple of 8 from 8 to 256
+ *   head_dim_v      likewise; that of q by default
+ *   mask            none, causal or causal_top_left
+ *   block_q, block_kv, warps, stages, partition, q_in_registers, overlap,
+ *   lazy_rescale, min_blocks, order: the schedule, field by field (docs)
+ *
+ * What is left out has a default or is chosen. Never returns null unless memory
+ * is out; the result says whether it worked. */
+FA2_API fa2_compilation *fa2_compile(const char *specification);
+
+/* 1 where there is a text, 0 where there is an error. Null counts as an error.
+ */
+FA2_API int fa2_compilation_ok(const fa2_compilation *compilation);
+/* The PTX, terminated by a 0 byte, and its size without that byte. Empty on
+ * error. Lives as long as the compilation. */
+FA2_API const char *fa2_compilation_text(const fa2_compilation *compilation);
+FA2_API size_t fa2_compilation_size(const fa2_compilation *compilation);
+/* The error: one line that names the field, its value and what is supported.
+ * Empty where it worked. */
+FA2_API const char *fa2_compilation_error(const fa2_compilation *compilation);
+/* The schedule and its reasons, line by line. */
+FA2_API const char *
+fa2_compilation_explanation(const fa2_compilation *compilation);
+FA2_API void fa2_compilation_free(fa2_compilation *compilation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,65 @@
+//===- CApi.cpp - the compiler's C interface ------------------------------===//
+
+#include "fa2/Compiler/Compiler.h"
+#include "fa2/fa2.h"
+
+#include <new>
+
+struct fa2_compilation {
+  bool ok = false;
+  std::string text, error, explanation;
+};
+
+static void run(const char *text, fa2_compilation &c) {
+  fa2::Specification spec;
+  if (!text) {
+    c.error = "expected a specification, got a null pointer";
+    return;
+  }
+  c.error = spec.setAll(text);
+  if (!c.error.empty())
+    return;
+  auto result = fa2::compile(spec, {}, c.error);
+  if (mlir::failed(result))
+    return;
+  c.ok = true;
+  c.text = std::move(result->text);
+  c.explanation = result->schedule + "\n";
+  for (const std::string &reason : result->reasons)
+    c.explanation += reason + "\n";
+  for (const std::string &warning : result->warnings)
+    c.explanation += "warning: " + warning + "\n";
+}
+
+extern "C" {
+
+const char *fa2_version(void) { return FA2_VERSION; }
+
+fa2_compilation *fa2_compile(const char *specification) {
+  auto *c = new (std::nothrow) fa2_compilation;
+  if (c)
+    run(specification, *c);
+  return c;
+}
+
+int fa2_compilation_ok(const fa2_compilation *c) { return c && c->ok; }
+
+const char *fa2_compilation_text(const fa2_compilation *c) {
+  return c ? c->text.c_str() : "";
+}
+
+size_t fa2_compilation_size(const fa2_compilation *c) {
+  return c ? c->text.size() : 0;
+}
+
+const char *fa2_compilation_error(const fa2_compilation *c) {
+  return c ? c->error.c_str() : "out of memory";
+}
+
+const char *fa2_compilation_explanation(const fa2_compilation *c) {
+  return c ? c->explanation.c_str() : "";
+}
+
+void fa2_compilation_free(fa2_compilation *c) { delete c; }
+
+} // extern "C"

@@ -1,0 +1,179 @@
+//===- Compile.cpp - from a specification to PTX --------------------------===//
+
+#include "fa2/Compiler/Compiler.h"
+#include "fa2/Pipelines/Pipelines.h"
+#include "fa2/Pipelines/Registration.h"
+#include "fa2/Target/Ptx/Ptx.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <ctime>
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+double threadMilliseconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) * 1e3 + double(t.tv_nsec) * 1e-6;
+}
+
+std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module->print(os, OpPrintingFlags().printNameLocAsPrefix());
+  os << "\n";
+  return text;
+}
+
+/// The stage after which `emit` has what it wants.
+llvm::StringRef lastStage(Emit emit) {
+  switch (emit) {
+  case Emit::FA2:
+    return "fa2-select-schedule";
+  case Emit::Tiles:
+    return "fa2-tile";
+  case Emit::GPU:
+    return "fa2gpu-allocate";
+  default:
+    return pipelineStages().back();
+  }
+}
+
+void setOptions(PipelineOptions &o, const Specification &spec,
+                const CompileOptions &options) {
+  o.target = spec.arch;
+  o.remarks = true;
+  o.lineInfo = options.lineInfo;
+  o.blockQ = spec.blockQ;
+  o.blockKV = spec.blockKV;
+  o.warps = spec.warps;
+  o.stages = spec.stages;
+  o.partition = spec.partition;
+  o.qInRegisters = spec.qInRegisters;
+  o.overlap = spec.overlap;
+  o.lazyRescale = spec.lazyRescale;
+  o.minBlocks = spec.minBlocks;
+  o.order = spec.order;
+}
+
+std::string scheduleText(ModuleOp module) {
+  std::string text;
+  module.walk([&](AttentionOp op) {
+    llvm::raw_string_ostream(text) << op.getScheduleAttr();
+  });
+  return text;
+}
+
+class Run {
+public:
+  Run(const Specification &spec, const CompileOptions &options,
+      Compilation &result, std::string &error)
+      : spec(spec), options(options), result(result), error(error) {}
+
+  LogicalResult run() {
+    double start = threadMilliseconds();
+    DialectRegistry registry;
+    registerDialects(registry);
+    MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+    context.loadAllAvailableDialects();
+    ScopedDiagnosticHandler handler(&context,
+                                    [&](Diagnostic &d) { return collect(d); });
+    OwningOpRef<ModuleOp> module = buildModule(&context, spec);
+    if (failed(verify(*module)))
+      return failure();
+    result.times.push_back({"set-up", threadMilliseconds() - start});
+    if (options.onStage)
+      options.onStage("input", print(*module));
+
+    PipelineOptions pipeline;
+    setOptions(pipeline, spec, options);
+    for (llvm::StringRef stage : pipelineStages()) {
+      start = threadMilliseconds();
+      PassManager pm(&context, ModuleOp::getOperationName());
+      addStage(pm, stage, pipeline);
+      if (failed(pm.run(*module)))
+        return failure();
+      result.times.push_back({stage.str(), threadMilliseconds() - start});
+      if (result.schedule.empty())
+        result.schedule = scheduleText(*module);
+      if (options.onStage)
+        options.onStage(stage, print(*module));
+      if (stage == lastStage(options.emit))
+        break;
+    }
+    return emit(*module);
+  }
+
+private:
+  LogicalResult emit(ModuleOp module) {
+    double start = threadMilliseconds();
+    for (auto launch : module.getOps<gpu::LaunchOp>()) {
+      result.sharedBytes = launch.getSharedBytes();
+      result.threads = launch.getBlock();
+    }
+    if (options.emit == Emit::PTX) {
+      auto ptx = translateToPtx(module);
+      if (failed(ptx))
+        return failure();
+      result.text = std::move(*ptx);
+      result.times.push_back({"ptx", threadMilliseconds() - start});
+    } else if (options.emit == Emit::LLVMIR) {
+      llvm::LLVMContext context;
+      auto llvmModule = translateToLLVMIR(module, context);
+      if (!llvmModule)
+        return failure();
+      llvm::raw_string_ostream(result.text) << *llvmModule;
+      result.times.push_back({"llvm", threadMilliseconds() - start});
+    } else {
+      result.text = print(module);
+    }
+    return success();
+  }
+
+  LogicalResult collect(Diagnostic &d) {
+    std::string text = d.str();
+    switch (d.getSeverity()) {
+    case DiagnosticSeverity::Error:
+      if (error.empty()) { // one error a fault; the first is the cause
+        StringRef message = text;
+        message.consume_front("'fa2.attention' op ");
+        error = message.str();
+      }
+      break;
+    case DiagnosticSeverity::Warning:
+      result.warnings.push_back(text);
+      break;
+    default:
+      result.reasons.push_back(text);
+    }
+    return success();
+  }
+
+  const Specification &spec;
+  const CompileOptions &options;
+  Compilation &result;
+  std::string &error;
+};
+
+} // namespace
+
+FailureOr<Compilation> fa2::compile(const Specification &spec,
+                                    const CompileOptions &options,
+                                    std::string &error) {
+  error = spec.check();
+  if (!error.empty())
+    return failure();
+  Compilation result;
+  result.kernel = spec.kernelName();
+  if (failed(Run(spec, options, result, error).run())) {
+    if (error.empty())
+      error = "the pipeline failed without saying why";
+    return failure();
+  }
+  return result;
+}

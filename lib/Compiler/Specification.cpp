@@ -1,0 +1,152 @@
+//===- Specification.cpp - parsing and checking of specifications ---------===//
+
+#include "fa2/Compiler/Specification.h"
+#include "fa2/Target/Target.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <array>
+#include <variant>
+
+using namespace fa2;
+using llvm::formatv;
+using llvm::StringRef;
+
+namespace {
+
+using Text = std::string Specification::*;
+using Number = int64_t Specification::*;
+using Member = std::variant<Text, Number>;
+
+struct Field {
+  Specification::Key key;
+  Member member;
+};
+
+// clang-format off
+const std::array kFields = {
+    Field{{"pass", "what to compute: forward"}, &Specification::pass},
+    Field{{"arch", "architecture, such as sm_80"}, &Specification::arch},
+    Field{{"dtype", "type of q, k, v and out: bf16 or f16"}, &Specification::dtype},
+    Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256"}, &Specification::headDim},
+    Field{{"head_dim_v", "head dim of v and out (0: that of q)"}, &Specification::headDimV},
+    Field{{"mask", "none, causal (bottom right) or causal_top_left"}, &Specification::mask},
+    Field{{"block_q", "rows of a query tile (0: choose)"}, &Specification::blockQ},
+    Field{{"block_kv", "rows of a key tile (0: choose)"}, &Specification::blockKV},
+    Field{{"warps", "warps a block (0: choose)"}, &Specification::warps},
+    Field{{"stages", "slots of the key and value rings, 1 to 4 (0: choose)"}, &Specification::stages},
+    Field{{"partition", "how warps share a tile: split_q or split_k"}, &Specification::partition},
+    Field{{"q_in_registers", "keep query fragments in registers: 0, 1 (-1: choose)"}, &Specification::qInRegisters},
+    Field{{"overlap", "start the next scores before the exponentials: 0, 1 (-1: choose)"}, &Specification::overlap},
+    Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 16 (-1: choose)"}, &Specification::lazyRescale},
+    Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
+    Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
+};
+// clang-format on
+
+std::string checkHeadDim(StringRef name, int64_t dim) {
+  if (dim >= 8 && dim <= 256 && dim % 8 == 0)
+    return "";
+  std::string nearest;
+  if (dim < 8)
+    nearest = "the nearest supported is 8";
+  else if (dim > 256)
+    nearest = "the nearest supported is 256";
+  else
+    nearest = formatv("the nearest supported are {0} and {1}", dim / 8 * 8,
+                      dim / 8 * 8 + 8);
+  return formatv("expected {0} to be a multiple of 8 from 8 to 256, got {1}; "
+                 "{2}",
+                 name, dim, nearest);
+}
+
+/// The choice that `value` was probably meant to be.
+StringRef nearestOf(StringRef value, llvm::ArrayRef<StringRef> choices) {
+  return *llvm::min_element(choices, [&](StringRef a, StringRef b) {
+    return value.edit_distance(a) < value.edit_distance(b);
+  });
+}
+
+std::string checkChoice(StringRef name, StringRef value,
+                        llvm::ArrayRef<StringRef> choices) {
+  if (llvm::is_contained(choices, value))
+    return "";
+  std::string list = llvm::join(choices.drop_back(), ", ");
+  list += (list.empty() ? "" : " or ") + choices.back().str();
+  std::string text =
+      formatv("expected {0} to be {1}, got '{2}'", name, list, value);
+  if (choices.size() > 1)
+    text += formatv("; the nearest is {0}", nearestOf(value, choices)).str();
+  return text;
+}
+
+} // namespace
+
+llvm::ArrayRef<Specification::Key> Specification::keys() {
+  static const auto keys =
+      llvm::map_to_vector(kFields, [](const Field &f) { return f.key; });
+  return keys;
+}
+
+std::string Specification::set(StringRef key, StringRef value) {
+  for (const Field &field : kFields) {
+    if (field.key.name != key)
+      continue;
+    if (const Text *text = std::get_if<Text>(&field.member)) {
+      this->*(*text) = value.str();
+      // Names may be written with dashes, as flags are.
+      llvm::replace(this->*(*text), '-', '_');
+      return "";
+    }
+    int64_t number;
+    if (value.getAsInteger(10, number))
+      return formatv("expected {0} to be an integer, got '{1}'", key, value);
+    this->*std::get<Number>(field.member) = number;
+    return "";
+  }
+  llvm::SmallVector<StringRef> names;
+  for (const Key &k : keys())
+    names.push_back(k.name);
+  return formatv("unknown key '{0}'; the nearest is {1} (known: {2})", key,
+                 nearestOf(key, names), llvm::join(names, ", "));
+}
+
+std::string Specification::setAll(StringRef text) {
+  llvm::SmallVector<StringRef> parts;
+  llvm::SplitString(text, parts, " \t\r\n,");
+  for (StringRef part : parts) {
+    auto [key, value] = part.split('=');
+    if (key.size() == part.size())
+      return formatv("expected key=value, got '{0}'", part);
+    if (std::string wrong = set(key, value); !wrong.empty())
+      return wrong;
+  }
+  return "";
+}
+
+std::string Specification::check() const {
+  std::string error;
+  if (error = checkChoice("pass", pass, {"forward"}); !error.empty())
+    return error;
+  if (!lookupTarget(arch, error))
+    return error;
+  if (error = checkChoice("dtype", dtype, {"bf16", "f16"}); !error.empty())
+    return error;
+  if (error = checkHeadDim("head_dim", headDim); !error.empty())
+    return error;
+  if (headDimV != 0)
+    if (error = checkHeadDim("head_dim_v", headDimV); !error.empty())
+      return error;
+  return checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
+}
+
+std::string Specification::kernelName() const {
+  std::string name =
+      "fa2_" + pass + "_" + dtype + "_d" + std::to_string(headDim);
+  if (headDimV != 0 && headDimV != headDim)
+    name += "_v" + std::to_string(headDimV);
+  if (mask != "none")
+    name += "_" + mask;
+  return name;
+}

@@ -1,0 +1,231 @@
+//===- fa2-compile.cpp - a specification in, PTX out ----------------------===//
+
+#include "fa2/Compiler/Compiler.h"
+#include "fa2/Compiler/Ptxas.h"
+#include "fa2/Target/Target.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+namespace cl = llvm::cl;
+
+static cl::OptionCategory kKernel("What to compute");
+static cl::OptionCategory kSchedule("Schedule (what is left out is chosen)");
+static cl::OptionCategory kOutput("Output");
+
+static cl::opt<std::string>
+    outputPath("o", cl::init("-"), cl::value_desc("file"),
+               cl::desc("where to write (-: standard output)"),
+               cl::cat(kOutput));
+enum class Kind { FA2, Tiles, GPU, NVVM, LLVMIR, PTX, Cubin };
+static cl::opt<Kind> emitKind(
+    "emit", cl::desc("what to write"), cl::init(Kind::PTX),
+    cl::values(clEnumValN(Kind::FA2, "fa2", "the operation with its schedule"),
+               clEnumValN(Kind::Tiles, "tiles",
+                          "one block's program over tiles"),
+               clEnumValN(Kind::GPU, "gpu",
+                          "tiles laid out over warps, rings, barriers"),
+               clEnumValN(Kind::NVVM, "nvvm", "llvm and nvvm operations"),
+               clEnumValN(Kind::LLVMIR, "llvm", "LLVM IR"),
+               clEnumValN(Kind::PTX, "ptx", "PTX with its manifest (default)"),
+               clEnumValN(Kind::Cubin, "cubin", "machine code, by ptxas")),
+    cl::cat(kOutput));
+static cl::opt<bool> explain("explain",
+                             cl::desc("say on standard error which schedule "
+                                      "was chosen and why, shared memory, "
+                                      "threads, where the time went and, where "
+                                      "ptxas is, registers and spills"),
+                             cl::cat(kOutput));
+static cl::opt<bool>
+    lineInfo("line-info", cl::desc("line numbers in the PTX, for profilers"),
+             cl::cat(kOutput));
+static cl::opt<std::string>
+    saveTemps("save-temps", cl::value_desc("folder"),
+              cl::desc("write the IR after each pass into this folder"),
+              cl::cat(kOutput));
+
+namespace {
+
+/// One flag a key of the specification: --head-dim for head_dim.
+class KeyFlags {
+public:
+  KeyFlags() {
+    bool kernel = true;
+    for (const fa2::Specification::Key &key : fa2::Specification::keys()) {
+      kernel &= key.name != "block_q";
+      std::string flag = key.name.str();
+      llvm::replace(flag, '_', '-');
+      names.push_back(std::make_unique<std::string>(flag));
+      flags.push_back(std::make_unique<cl::opt<std::string>>(
+          llvm::StringRef(*names.back()), cl::desc(key.help),
+          cl::value_desc("value"), cl::cat(kernel ? kKernel : kSchedule)));
+    }
+  }
+  /// What is wrong, or an empty string.
+  std::string apply(fa2::Specification &spec) const {
+    for (auto [key, flag] : llvm::zip(fa2::Specification::keys(), flags))
+      if (flag->getNumOccurrences() != 0)
+        if (std::string wrong = spec.set(key.name, *flag); !wrong.empty())
+          return wrong;
+    return "";
+  }
+
+private:
+  std::vector<std::unique_ptr<std::string>> names;
+  std::vector<std::unique_ptr<cl::opt<std::string>>> flags;
+};
+
+int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "fa2-compile") << message << "\n";
+  return 1;
+}
+
+/// Why writing to `os` failed, or an empty string.
+std::string writeTo(llvm::raw_fd_ostream &os, llvm::StringRef text) {
+  os << text;
+  os.flush();
+  if (!os.has_error())
+    return "";
+  std::string why = os.error().message();
+  os.clear_error();
+  return why;
+}
+
+/// Writes all of `text`, or leaves what was there before. Regular files are
+/// written beside their place and then moved there.
+int write(llvm::StringRef path, llvm::StringRef text) {
+  namespace fs = llvm::sys::fs;
+  std::string why;
+  if (path == "-" || (fs::exists(path) && !fs::is_regular_file(path))) {
+    std::error_code ec;
+    llvm::ToolOutputFile file(path, ec, fs::OF_None);
+    why = ec ? ec.message() : writeTo(file.os(), text);
+    file.keep();
+  } else if (auto temp = fs::TempFile::create(path + ".%%%%%%.tmp",
+                                              fs::all_read | fs::all_write)) {
+    {
+      llvm::raw_fd_ostream os(temp->FD, /*shouldClose=*/false);
+      why = writeTo(os, text);
+    }
+    if (why.empty())
+      why = llvm::toString(temp->keep(path));
+    else
+      llvm::consumeError(temp->discard());
+  } else {
+    why = llvm::toString(temp.takeError());
+  }
+  return why.empty() ? 0 : fail("cannot write '" + path + "': " + why);
+}
+
+fa2::Emit emitOf(Kind kind) {
+  switch (kind) {
+  case Kind::FA2:
+    return fa2::Emit::FA2;
+  case Kind::Tiles:
+    return fa2::Emit::Tiles;
+  case Kind::GPU:
+    return fa2::Emit::GPU;
+  case Kind::NVVM:
+    return fa2::Emit::NVVM;
+  case Kind::LLVMIR:
+    return fa2::Emit::LLVMIR;
+  default:
+    return fa2::Emit::PTX;
+  }
+}
+
+void printExplanation(const fa2::Compilation &c,
+                      const std::optional<fa2::Assembly> &assembly,
+                      llvm::StringRef ptxasNote) {
+  llvm::raw_ostream &os = llvm::errs();
+  os << c.kernel << "\n  " << c.schedule << "\n";
+  for (const std::string &reason : c.reasons)
+    os << "  " << reason << "\n";
+  if (c.threads)
+    os << "  launched with " << c.threads << " threads and " << c.sharedBytes
+       << " bytes of shared memory a block\n";
+  if (assembly)
+    os << "  ptxas: " << assembly->registers << " registers, "
+       << assembly->spillStoreBytes << " bytes of spill stores, "
+       << assembly->spillLoadBytes << " of spill loads, "
+       << assembly->stackBytes << " of stack\n";
+  else if (!ptxasNote.empty())
+    os << "  " << ptxasNote << "\n";
+  double total = 0;
+  os << "  CPU time in ms:";
+  for (const fa2::StageTime &t : c.times) {
+    os << " " << t.stage << llvm::format(" %.1f,", t.milliseconds);
+    total += t.milliseconds;
+  }
+  os << llvm::format(" in all %.1f\n", total);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  KeyFlags keyFlags;
+  cl::HideUnrelatedOptions({&kKernel, &kSchedule, &kOutput});
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << "fa2-compile " FA2_VERSION "\n"; });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "fa2-compile: generates FlashAttention-2 kernels as PTX\n\n"
+      "  fa2-compile --head-dim 128 --mask causal -o attention.ptx\n"
+      "  fa2-compile --arch sm_90 --dtype f16 --head-dim 64 -o - | fa2-run -\n"
+      "  fa2-compile --head-dim 256 --explain --emit=gpu\n");
+
+  fa2::Specification spec;
+  if (std::string wrong = keyFlags.apply(spec); !wrong.empty())
+    return fail(wrong);
+  fa2::CompileOptions options;
+  options.emit = emitOf(emitKind);
+  options.lineInfo = lineInfo;
+  std::string error;
+  std::optional<std::string> ptxas = fa2::findPtxas();
+  if (emitKind == Kind::Cubin && !ptxas)
+    return fail("--emit=cubin needs ptxas, which was not found on PATH, in "
+                "FA2_PTXAS or in "
+                "CUDA_HOME; --emit=ptx needs nothing");
+
+  if (!saveTemps.empty()) {
+    if (std::error_code ec = llvm::sys::fs::create_directories(saveTemps))
+      return fail("cannot create '" + saveTemps + "': " + ec.message());
+    options.onStage = [&, number = 0](llvm::StringRef stage,
+                                      llvm::StringRef text) mutable {
+      llvm::SmallString<128> path(saveTemps);
+      llvm::sys::path::append(
+          path, llvm::formatv("{0,0+2}-{1}.mlir", number++, stage));
+      if (error.empty() && write(path, text) != 0)
+        error = "stopped at the first file of --save-temps that could not be "
+                "written";
+    };
+  }
+
+  auto result = fa2::compile(spec, options, error);
+  if (mlir::failed(result))
+    return fail(error);
+  for (const std::string &warning : result->warnings)
+    llvm::WithColor::warning(llvm::errs(), "fa2-compile") << warning << "\n";
+
+  std::optional<fa2::Assembly> assembly;
+  std::string note;
+  bool isPtx = options.emit == fa2::Emit::PTX;
+  if (isPtx && (emitKind == Kind::Cubin || explain)) {
+    if (ptxas)
+      assembly = fa2::assemble(*ptxas, result->text, spec.arch, note);
+    else
+      note = "ptxas was not found: registers and spills are not known";
+    if (emitKind == Kind::Cubin && !assembly)
+      return fail(note);
+  }
+  if (explain)
+    printExplanation(*result, assembly, note);
+  bool cubin = emitKind == Kind::Cubin;
+  return write(outputPath, cubin ? assembly->cubin : result->text);
+}
