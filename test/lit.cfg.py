@@ -15,6 +15,7 @@ config.environment["PATH"] = os.pathsep.join(
     path + [config.llvm_tools, config.environment.get("PATH", os.environ.get("PATH", ""))])
 
 config.substitutions.append(("%fa2_source", config.fa2_source))
+config.substitutions.append(("%fa2_build", config.fa2_build))
 config.substitutions.append(("%check_examples", config.python + " " + os.path.join(
     config.test_source_root, "Dialect", "check-examples.py")))
 config.substitutions.append(("%td_flags", "-I " + config.mlir_include + " -I " + os.path.join(

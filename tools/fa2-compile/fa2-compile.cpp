@@ -178,7 +178,9 @@ int main(int argc, char **argv) {
       "fa2-compile: generates FlashAttention-2 kernels as PTX\n\n"
       "  fa2-compile --head-dim 128 --mask causal -o attention.ptx\n"
       "  fa2-compile --arch sm_90 --dtype f16 --head-dim 64 -o - | fa2-run -\n"
-      "  fa2-compile --head-dim 256 --explain --emit=gpu\n");
+      "  fa2-compile --head-dim 256 --explain --emit=gpu\n",
+      /*Errs=*/nullptr, /*VFS=*/nullptr, /*EnvVar=*/nullptr,
+      /*LongOptionsUseDoubleDash=*/true);
 
   fa2::Specification spec;
   if (std::string wrong = keyFlags.apply(spec); !wrong.empty())

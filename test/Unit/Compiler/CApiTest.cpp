@@ -1,0 +1,77 @@
+//===- CApiTest.cpp - the compiler's C interface --------------------------===//
+
+#include "fa2/fa2.h"
+
+#include "gtest/gtest.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Compiled {
+  explicit Compiled(const char *spec) : c(fa2_compile(spec)) {}
+  ~Compiled() { fa2_compilation_free(c); }
+  Compiled(const Compiled &) = delete;
+  std::string text() const {
+    return {fa2_compilation_text(c), fa2_compilation_size(c)};
+  }
+  std::string error() const { return fa2_compilation_error(c); }
+  fa2_compilation *c;
+};
+
+TEST(CApi, Compiles) {
+  Compiled c("arch=sm_80 dtype=f16, head_dim=64\tmask=causal");
+  ASSERT_TRUE(fa2_compilation_ok(c.c)) << c.error();
+  EXPECT_EQ(c.error(), "");
+  EXPECT_EQ(c.text().rfind("// fa2-manifest-begin\n", 0), 0u);
+  EXPECT_NE(c.text().find(".entry fa2_forward_f16_d64_causal("),
+            std::string::npos);
+  EXPECT_EQ(fa2_compilation_text(c.c)[fa2_compilation_size(c.c)], '\0');
+  EXPECT_NE(std::string(fa2_compilation_explanation(c.c)).find("block_q = "),
+            std::string::npos);
+}
+
+TEST(CApi, SaysWhatIsWrong) {
+  for (auto [spec, message] : {
+           std::pair{"head_dim=100", "the nearest supported are 96 and 104"},
+           {"headdim=64", "unknown key 'headdim'; the nearest is head_dim"},
+           {"head_dim", "expected key=value, got 'head_dim'"},
+           {"=64", "unknown key ''"},
+           {"head_dim=", "expected head_dim to be an integer, got ''"},
+           {"arch=sm_20", "the nearest supported is sm_80"},
+           {"stages=9", "expected stages to be 1 to 4, got 9"},
+       }) {
+    Compiled c(spec);
+    EXPECT_FALSE(fa2_compilation_ok(c.c));
+    EXPECT_EQ(fa2_compilation_size(c.c), 0u);
+    EXPECT_NE(c.error().find(message), std::string::npos) << c.error();
+    EXPECT_EQ(c.error().find('\n'), std::string::npos);
+  }
+  Compiled null(nullptr);
+  EXPECT_FALSE(fa2_compilation_ok(null.c));
+  EXPECT_FALSE(fa2_compilation_ok(nullptr));
+  fa2_compilation_free(nullptr);
+}
+
+TEST(CApi, ThreadsDoNotDisturbEachOther) {
+  const char *specs[] = {"head_dim=64", "head_dim=32 mask=causal", "head_dim=7",
+                         "head_dim=64"};
+  std::vector<std::string> alone, together(std::size(specs));
+  for (const char *spec : specs) {
+    Compiled c(spec);
+    alone.push_back(c.text() + c.error());
+  }
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < std::size(specs); ++i)
+    threads.emplace_back([&, i] {
+      Compiled c(specs[i]);
+      together[i] = c.text() + c.error();
+    });
+  for (std::thread &t : threads)
+    t.join();
+  EXPECT_EQ(alone, together);
+}
+
+} // namespace
