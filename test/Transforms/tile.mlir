@@ -1,0 +1,88 @@
+// RUN: fa2-opt %s --split-input-file --fa2-tile --mlir-print-local-scope | FileCheck %s
+
+// Algorithm 1 of FlashAttention-2: one block's query tile against the key tiles that it sees,
+// from the last to the first.
+// CHECK-LABEL: fa2.kernel @attention
+// CHECK-SAME: (%[[Q:.*]]: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %[[K:.*]]: memref<{{.*}}>, %[[V:.*]]: memref<{{.*}}>, %[[OUT:.*]]: memref<{{.*}}>, %[[LSE:.*]]: memref<?x?x?xf32, strided<[?, ?, 1]>>, %[[SCALE:.*]]: f32)
+// CHECK-SAME: arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64]>
+// CHECK-SAME: #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64]>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64]>
+// CHECK-SAME: #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>, #fa2.arg<"scale", "in", [], 1.250000e-01 : f64>]
+// CHECK-SAME: spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+// CHECK: fa2.for_each_tile %[[QB:.*]], %[[HEAD:.*]], %[[BATCH:.*]] in (%{{.*}} by 128, %{{.*}}, %{{.*}}) {
+// Query heads share a key head: head / (heads / heads_kv).
+// CHECK: %[[GROUP:.*]] = arith.divui
+// CHECK: %[[HEADKV:.*]] = arith.divui %[[HEAD]], %[[GROUP]]
+// CHECK: %{{.*}}, %[[SQ:.*]] = fa2.sequence %[[Q]][%[[BATCH]]]
+// CHECK: %{{.*}}, %[[SK:.*]] = fa2.sequence %[[K]][%[[BATCH]]]
+// CHECK: %[[QT:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
+// CHECK-DAG: %[[KV:.*]] = fa2.view %[[K]][%[[BATCH]], %[[HEADKV]]]
+// CHECK-DAG: %[[VV:.*]] = fa2.view %[[V]][%[[BATCH]], %[[HEADKV]]]
+// CHECK: %[[BEGIN:.*]], %[[END:.*]], %[[FB:.*]], %[[FE:.*]] = fa2.kv_range %[[QB]] lengths(%[[SQ]], %[[SK]]) blocks(128, 32)
+// CHECK: %[[COUNT:.*]] = arith.subi %[[END]], %[[BEGIN]]
+// CHECK: %[[LAST:.*]] = arith.subi %[[END]], %{{.*}}
+// CHECK-DAG: %[[M0:.*]] = arith.constant dense<0xFF800000> : tensor<128xf32>
+// CHECK-DAG: %[[L0:.*]] = arith.constant dense<0.000000e+00> : tensor<128xf32>
+// CHECK-DAG: %[[O0:.*]] = arith.constant dense<0.000000e+00> : tensor<128x64xf32>
+// CHECK: %[[R:.*]]:3 = scf.for %[[I:.*]] = %{{.*}} to %[[COUNT]] step %{{.*}} iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
+// CHECK: %[[J:.*]] = arith.subi %[[LAST]], %[[I]]
+// CHECK: %[[ROW:.*]] = arith.muli %[[J]], %c32
+// CHECK: %[[KT:.*]] = fa2.load %[[KV]][%[[ROW]]] : <? x 64 x bf16> -> tensor<32x64xbf16>
+// CHECK: %[[S:.*]] = fa2.dot %[[QT]], %[[KT]] {transpose_b}
+// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[J]]) lengths(%[[SQ]], %[[SK]]) full(%[[FB]], %[[FE]]) : tensor<128x32xf32>
+// CHECK: %[[P:.*]], %[[M1:.*]], %[[L1:.*]], %[[A:.*]] = fa2.softmax_step %[[SM]], %[[M]], %[[L]] scale %[[SCALE]] {may_be_empty}
+// CHECK-DAG: %[[PB:.*]] = arith.truncf %[[P]] : tensor<128x32xf32> to tensor<128x32xbf16>
+// CHECK-DAG: %[[OS:.*]] = fa2.scale_rows %[[O]], %[[A]] : tensor<128x64xf32>
+// CHECK: %[[VT:.*]] = fa2.load %[[VV]][%[[ROW]]]
+// CHECK: %[[O1:.*]] = fa2.dot %[[PB]], %[[VT]] acc(%[[OS]]
+// CHECK: scf.yield %[[M1]], %[[L1]], %[[O1]]
+// The division by l is after the loop.
+// CHECK: %[[RES:.*]], %[[RESLSE:.*]] = fa2.softmax_finish %[[R]]#2, %[[R]]#0, %[[R]]#1 scale %[[SCALE]]
+// CHECK: %[[RESB:.*]] = arith.truncf %[[RES]]
+// CHECK: fa2.store %[[RESB]]
+// CHECK: fa2.store %[[RESLSE]]
+func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)
+      {schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 32, warps = 4, stages = 2>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// The mask bounds the range and masks the scores; order and slack are the schedule's; f16; no
+// scale operand: 1/sqrt(64).
+// CHECK-LABEL: fa2.kernel @causal
+// CHECK-NOT: "scale"
+// CHECK: %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK: fa2.for_each_tile {{.*}} by 64, {{.*}} order longest_first
+// CHECK: fa2.kv_range {{.*}} blocks(64, 64) {mask = #fa2.mask<causal>}
+// CHECK: fa2.apply_mask {{.*}} {mask = #fa2.mask<causal>} : tensor<64x64xf32>
+// CHECK: fa2.softmax_step {{.*}} scale %[[SCALE]] {may_be_empty, slack = 8.000000e+00 : f32}
+// CHECK-DAG: arith.truncf {{.*}} to tensor<64x64xf16>
+// CHECK-DAG: fa2.scale_rows {{.*}} {skip_unit}
+func.func @causal(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x64xf16>)
+    -> (tensor<?x?x?x64xf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1, lazy_rescale = 8, order = longest_first>}
+      : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// Queries and keys have 72 columns, values and the output 40.
+// CHECK-LABEL: fa2.kernel @two_head_dims
+// CHECK-SAME: #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 72]>, #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 40]>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 40]>
+// CHECK-SAME: head_dim = 72, head_dim_v = 40
+// CHECK: fa2.dot {{.*}} {transpose_b} : tensor<64x72xbf16>, tensor<64x72xbf16> -> tensor<64x64xf32>
+// CHECK: fa2.dot {{.*}} : tensor<64x64xbf16>, tensor<64x40xbf16> -> tensor<64x40xf32>
+// CHECK: fa2.store {{.*}} : tensor<64x40xbf16>
+func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %v: tensor<?x?x?x40xbf16>)
+    -> (tensor<?x?x?x40xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v)
+      {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>, tensor<?x?x?x40xbf16> -> tensor<?x?x?x40xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x40xbf16>, tensor<?x?x?xf32>
+}
