@@ -86,7 +86,8 @@ fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: fa2gpu.ring.commit %[[Q]]
-// CHECK: %[[MORE0:.*]] = arith.cmpi sgt, %[[N:.*]], %c0
+// CHECK: %[[LIMIT:.*]] = arith.subi %{{.*}}, %c1
+// CHECK: %[[MORE0:.*]] = arith.cmpi sgt, %{{.*}}, %c0
 // CHECK: fa2gpu.ring.acquire %[[K]][%c0]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE0]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%c0]
@@ -95,7 +96,7 @@ fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK-NEXT: fa2gpu.ring.commit %[[V]][%c0]
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0 to
-// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT:.*]] : index
+// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT]] : index
 // CHECK-NEXT: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
 // CHECK-NEXT: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
 // CHECK-NEXT: %[[AHEAD:.*]] = arith.addi %[[I]], %c1
@@ -159,14 +160,15 @@ fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: fa2gpu.ring.commit %[[Q]]
-// CHECK: %[[MORE0:.*]] = arith.cmpi sgt, %[[N:.*]], %c0
+// CHECK: %[[MORE0:.*]] = arith.cmpi sgt, %{{.*}}, %c0
 // CHECK: fa2gpu.ring.acquire %[[K]][%c0]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE0]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%c0]
 // CHECK-NEXT: fa2gpu.ring.acquire %[[V]][%c0]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE0]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[V]][%c0]
-// CHECK: %[[MORE1:.*]] = arith.cmpi sgt, %[[N:.*]], %c1
+// CHECK: %[[MORE1:.*]] = arith.cmpi sgt, %{{.*}}, %c1
+// CHECK: %[[LIMIT:.*]] = arith.subi %{{.*}}, %c2
 // CHECK: fa2gpu.ring.acquire %[[K]][%c1]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE1]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%c1]
@@ -175,7 +177,7 @@ fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK-NEXT: fa2gpu.ring.commit %[[V]][%c1]
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0 to
-// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT:.*]] : index
+// CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT]] : index
 // CHECK-NEXT: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
 // CHECK-NEXT: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
 // CHECK-NEXT: %[[AHEAD:.*]] = arith.addi %[[I]], %c2
