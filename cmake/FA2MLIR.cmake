@@ -25,15 +25,34 @@ target_include_directories(fa2_compiler_options INTERFACE
 target_compile_definitions(fa2_compiler_options INTERFACE FA2_VERSION="${PROJECT_VERSION}")
 target_compile_options(fa2_compiler_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-redundant-move -Wno-comment)
 if(FA2_STATIC)
-  set(fa2_llvm_components NVPTXCodeGen NVPTXDesc NVPTXInfo Core Support Target TargetParser CodeGen Analysis)
-  llvm_map_components_to_libnames(fa2_llvm_libs ${fa2_llvm_components})
-  get_property(fa2_mlir_dialects GLOBAL PROPERTY MLIR_DIALECT_LIBS)
+  # A distribution's MLIR archives name the shared libLLVM as what they need. Two
+  # copies of LLVM in one process break at start-up, so it goes, and the
+  # archives of LLVM come after those of MLIR.
+  get_property(fa2_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+  foreach(target IN LISTS fa2_imported)
+    get_target_property(needs ${target} INTERFACE_LINK_LIBRARIES)
+    if(target MATCHES "^MLIR" AND "LLVM" IN_LIST needs)
+      list(REMOVE_ITEM needs LLVM)
+      set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${needs}")
+    endif()
+  endforeach()
+  llvm_map_components_to_libnames(fa2_llvm_libs NVPTXCodeGen NVPTXDesc NVPTXInfo Core Support Target
+    TargetParser CodeGen Analysis IRReader BitReader BitWriter Remarks FrontendOpenMP)
   target_link_libraries(fa2_compiler_options INTERFACE
-    MLIROptLib MLIRTranslateLib MLIRNVVMDialect MLIRLLVMDialect MLIRGPUDialect MLIRSCFTransforms
-    MLIRSCFTransformUtils MLIRSCFToControlFlow MLIRGPUToNVVMTransforms MLIRNVVMToLLVM MLIRReconcileUnrealizedCasts
-    MLIRArithDialect MLIRMathDialect MLIRMemRefDialect MLIRFuncDialect MLIRTransforms MLIRTargetLLVMIRExport
-    MLIRLLVMToLLVMIRTranslation MLIRNVVMToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRBuiltinToLLVMIRTranslation
-    MLIRFuncInlinerExtension MLIRNVVMTarget ${fa2_llvm_libs})
+    # tools
+    MLIROptLib MLIRTranslateLib
+    # dialects
+    MLIRArithDialect MLIRControlFlowDialect MLIRFuncDialect MLIRFuncInlinerExtension MLIRGPUDialect MLIRLLVMDialect
+    MLIRMathDialect MLIRMemRefDialect MLIRNVVMDialect MLIRSCFDialect MLIRTensorDialect MLIRUBDialect MLIRVectorDialect
+    # passes
+    MLIRTransforms MLIRSCFTransforms MLIRSCFUtils MLIRLLVMIRTransforms
+    # conversions
+    MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRGPUToNVVMTransforms MLIRMathToLLVM MLIRMemRefToLLVM
+    MLIRNVVMToLLVM MLIRReconcileUnrealizedCasts MLIRSCFToControlFlow MLIRUBToLLVM MLIRVectorToLLVM
+    # translation to LLVM IR
+    MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
+    MLIRNVVMToLLVMIRTranslation
+    ${fa2_llvm_libs})
 else()
   target_link_libraries(fa2_compiler_options INTERFACE MLIR LLVM)
 endif()
