@@ -84,7 +84,8 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
                                     (limit + 1024) / (shared + 1024), 32});
   u64 resident = options.residentBlocks ? options.residentBlocks
                                         : processors * perProcessor;
-  grid.resident = u32(std::max<u64>(1, std::min(resident, blockCount)));
+  grid.capacity = u32(std::max<u64>(1, resident));
+  grid.resident = u32(std::min<u64>(grid.capacity, blockCount));
   grid.order.resize(size_t(blockCount));
   for (u32 k = 0; k < grid.order.size(); ++k)
     grid.order[k] = k;
@@ -176,13 +177,11 @@ void Machine::startBlock(Grid &grid) {
   const Launch &launch = *grid.launch;
   if (grid.started == 0) {
     grid.firstSequence = nextSequence;
-    // Everything before is over, unless the launch may overlap (rule 9).
-    bool overlaps = launch.programmatic && !previousGridsDone(grid);
+    // Everything before is ordered, but a programmatic launch may overlap:
+    // only griddepcontrol.wait orders it (rule 9).
     grid.watermark = nextSequence;
-    if (overlaps)
-      for (size_t k = 0; k + 1 < grids.size(); ++k)
-        if (&grids[k + 1] == &grid)
-          grid.watermark = grids[k].watermark;
+    if (launch.programmatic && &grid != &grids.front())
+      grid.watermark = grids[openGrid - 1].watermark;
   }
   u32 linear = grid.order[size_t(grid.started++)];
   block.machine = this;
@@ -254,7 +253,7 @@ void Machine::startBlock(Grid &grid) {
 void Machine::startBlocks() {
   while (openGrid < grids.size()) {
     Grid &grid = grids[openGrid];
-    while (grid.started < grid.total && blocks.size() < grid.resident)
+    while (grid.started < grid.total && blocks.size() < grid.capacity)
       startBlock(grid);
     if (grid.started < grid.total || openGrid + 1 == grids.size())
       return;

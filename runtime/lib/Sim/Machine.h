@@ -190,7 +190,8 @@ struct Grid {
   u64 firstSequence = 0, total = 0, started = 0, finished = 0, released = 0;
   u64 watermark = 0;
   std::vector<u32> order;
-  u32 resident = 1;
+  u32 capacity = 1;                 ///< blocks that may be resident at once
+  u32 resident = 1;                 ///< of this grid
   std::vector<LineProfile> profile; ///< by instruction
 };
 

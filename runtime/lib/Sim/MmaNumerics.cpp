@@ -170,27 +170,29 @@ struct Columns { ///< eight columns of B, [k][8]
 void rowTimesColumns(const u16 *rawA, const u16 *rawB, unsigned n,
                      const Operand16 &a, const Columns &b, float *c,
                      unsigned first, unsigned terms, bool bfloat, int F) {
-  s16 top[8];
-  u32 cbits[8];
+  s16 top[8], products[8];
   bool slow = a.special || b.special;
   for (unsigned j = 0; j < 8; ++j) {
-    cbits[j] = asBits(c[j]);
-    s16 e = s16(cbits[j] >> 23 & 255);
+    s16 e = s16(asBits(c[j]) >> 23 & 255);
     top[j] = s16((e ? e : 1) - 127);
+    products[j] = 2 * kZero16;
   }
   for (unsigned k = first; k < first + terms; ++k)
     for (unsigned j = 0; j < 8; ++j) {
       s16 e = s16(a.exponent[k] + b.exponent[k][j]);
-      top[j] = e > top[j] ? e : top[j];
+      products[j] = e > products[j] ? e : products[j];
     }
-  s16 lowest = top[0], highest = top[0];
-  for (unsigned j = 1; j < 8; ++j) {
-    lowest = std::min(lowest, top[j]);
+  s16 lowest = 0, highest = -127;
+  for (unsigned j = 0; j < 8; ++j) {
+    bool none = products[j] < kZero16 / 2; // every product is zero
+    top[j] = std::max(top[j], products[j]);
     highest = std::max(highest, top[j]);
+    lowest = std::min(lowest, none ? s16(0) : top[j]);
+    if (none && top[j] < kLowest)
+      top[j] = kLowest;
   }
   slow |= lowest < kLowest || highest > kHighest;
   if (slow) {
-    // Nothing to add to a zero: the common padding case.
     for (unsigned j = 0; j < 8; ++j)
       c[j] = fusedDotAdd(rawA + first, rawB + first * n + j, n, c[j], terms,
                          bfloat, unsigned(F));
@@ -213,7 +215,9 @@ void rowTimesColumns(const u16 *rawA, const u16 *rawB, unsigned n,
     double total = (double(sum[j]) + double(fromC[j])) * unit[j];
     // 52 - 23 bits go: truncation towards zero.
     u64 bits = std::bit_cast<u64>(total) & ~((u64(1) << 29) - 1);
-    c[j] = float(std::bit_cast<double>(bits)) + 0.0f;
+    // Without products c stays as it is, but for the sign of zero.
+    c[j] = products[j] < kZero16 / 2 ? c[j] + 0.0f
+                                     : float(std::bit_cast<double>(bits));
   }
 }
 } // namespace

@@ -27,7 +27,8 @@ void SharedShadow::access(const Agents &agents, const SharedBy &by, u32 address,
     bool needsFence = by.async && !other.async;
     if (other.count <= (needsFence ? a : g)[other.agent]) {
       if (other.agent == by.issuer && by.agent == by.issuer &&
-          other.lane != by.lane && other.count >= by.syncEpoch)
+          other.lane != by.lane && other.count >= by.syncEpoch &&
+          !(by.write && otherWrites && other.inst == u16(by.inst)))
         return Kind::Lanes;
       // A lane's wait covers its own cp.async only.
       if (agents.isCopies(other.agent) && !by.async &&
