@@ -259,7 +259,7 @@ std::string listText(std::span<const int64_t> values) {
   std::string text;
   for (int64_t value : values)
     text += fmt::format("{}{}", text.empty() ? "" : ", ", value);
-  return "[" + text + "]";
+  return fmt::format("[{}]", text);
 }
 
 } // namespace fa2rt

@@ -1,0 +1,71 @@
+"""The ctypes binding, on the fake driver (CMakeLists.txt sets the paths)."""
+
+import ctypes
+import math
+import sys
+import unittest
+
+import fa2
+
+BF16_ONE = 0x3F80
+
+
+class Binding(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = fa2.Device("cuda:1")
+        with open(KERNEL) as file:
+            cls.program = cls.device.load(file.read())
+
+    def arguments(self):
+        """Every input is 1; 5 queries on 4 keys: row 0 sees none."""
+        self.ones = (ctypes.c_uint16 * 4096)(*([BF16_ONE] * 4096))
+        self.out = (ctypes.c_uint16 * 80)(*([0xFFFF] * 80))
+        self.lse = (ctypes.c_float * 10)(*([math.nan] * 10))
+        at = ctypes.addressof
+        return {
+            "q": fa2.tensor("q", at(self.ones), "bf16", (1, 5, 2, 16)),
+            "k": fa2.tensor("k", at(self.ones), "bf16", (1, 4, 1, 16), (64, 16, 16, 1)),
+            "v": fa2.tensor("v", at(self.ones), "bf16", (1, 4, 1, 8)),
+            "out": fa2.tensor("out", at(self.out), "bf16", (1, 5, 2, 8)),
+            "lse": fa2.tensor("lse", at(self.lse), "f32", (1, 2, 5)),
+            "scale": 0.5,
+        }
+
+    def test_properties(self):
+        self.assertEqual(self.device.properties()["name"], "Fake GPU")
+        self.assertEqual(self.program.kernels()[0]["registers"], 40)
+        self.assertEqual(self.program.manifest["specification"]["head_dim"], 16)
+        self.assertRegex(fa2.version(), r"^\d+\.\d+\.\d+$")
+
+    def test_launch(self):
+        arguments = self.arguments()
+        self.assertEqual(self.program.workspace_size(**arguments), 0)
+        self.program.launch(arguments)
+        self.device.synchronize()
+        self.assertEqual(list(self.out), [0] * 16 + [BF16_ONE] * 64)
+        # log(keys) + 0.5 * 16
+        for row, value in enumerate(self.lse):
+            keys = row % 5
+            self.assertAlmostEqual(value, math.log(keys) + 8 if keys else -math.inf, places=5)
+        self.assertEqual(len(self.program.measure(arguments, 3)), 3)
+
+    def test_errors(self):
+        with self.assertRaisesRegex(fa2.Error, "scale: -1 is not positive") as caught:
+            self.program.launch(dict(self.arguments(), scale=-1.0))
+        self.assertEqual(caught.exception.status, 1)
+        with self.assertRaisesRegex(fa2.Error, "no argument 'z'"):
+            self.program.launch(dict(self.arguments(), z=1))
+        with self.assertRaisesRegex(TypeError, "q: expected a PyTorch tensor"):
+            self.program.launch(dict(self.arguments(), q="x"))
+        with self.assertRaisesRegex(ValueError, "dtype is 'f8'"):
+            fa2.tensor("q", 0, "f8", (1,))
+        with self.assertRaisesRegex(fa2.Error, "no manifest"):
+            self.device.load(".version 7.0\n")
+        with self.assertRaisesRegex(fa2.Error, "no device is named 'gpu'"):
+            fa2.Device("gpu")
+
+
+if __name__ == "__main__":
+    KERNEL = sys.argv.pop()
+    unittest.main()
