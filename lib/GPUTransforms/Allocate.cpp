@@ -42,9 +42,8 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       if (auto life = lifeOf(op))
         lives.push_back(*life);
     });
-    llvm::stable_sort(lives, [](const Life &a, const Life &b) {
-      return a.bytes > b.bytes;
-    });
+    llvm::stable_sort(
+        lives, [](const Life &a, const Life &b) { return a.bytes > b.bytes; });
     int64_t total = 0;
     for (size_t i = 0; i < lives.size(); ++i) {
       place(lives[i], ArrayRef(lives).take_front(i));
@@ -64,9 +63,9 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   static std::optional<Life> lifeOf(RingCreateOp op) {
     Life life{op};
     auto tile = op.getRing().getType().getTile();
-    life.bytes = llvm::alignTo(sharedLayout(tile).bytes(),
-                               SharedLayout::kAlignment) *
-                 op.getRing().getType().getSlots();
+    life.bytes =
+        llvm::alignTo(sharedLayout(tile).bytes(), SharedLayout::kAlignment) *
+        op.getRing().getType().getSlots();
     // Every use of the ring, and of its slots, in the block's program.
     SmallVector<Operation *> users(op.getRing().getUsers());
     for (size_t i = 0; i < users.size(); ++i)
@@ -75,7 +74,8 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     for (size_t i = 0; i < users.size(); ++i)
       if (auto dot = dyn_cast<DotStartOp>(users[i]))
         llvm::append_range(users, dot.getD().getUsers());
-    auto tiles = *op->getParentOfType<KernelOp>().getOps<ForEachTileOp>().begin();
+    auto tiles =
+        *op->getParentOfType<KernelOp>().getOps<ForEachTileOp>().begin();
     for (Operation *user : users) {
       Operation *top = tiles.getBody().findAncestorOpInRegion(*user);
       if (!life.first || top->isBeforeInBlock(life.first))

@@ -61,8 +61,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-    Value ring = createRing(loc, op.getView(), tile,
-                            loop ? getOperation().getSchedule().getStages() : 1);
+    Value ring =
+        createRing(loc, op.getView(), tile,
+                   loop ? getOperation().getSchedule().getStages() : 1);
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

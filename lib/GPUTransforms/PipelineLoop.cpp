@@ -1,9 +1,9 @@
 //===- PipelineLoop.cpp - fa2gpu-pipeline ---------------------------------===//
 //
 // Assigns every operation of a loop that uses rings to a stage and a place, and
-// lets upstream's scf pipeliner do the rest. Copies are stage 0; everything that
-// reads a tile is the last stage. In the steady state, iteration i then issues
-// the copies of iteration i + distance.
+// lets upstream's scf pipeliner do the rest. Copies are stage 0; everything
+// that reads a tile is the last stage. In the steady state, iteration i then
+// issues the copies of iteration i + distance.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +44,8 @@ void takeOperands(Operation *op, Block *body, SmallVector<Operation *> &ops) {
       continue;
     OpBuilder b(op);
     Operation *copy = b.clone(*def);
-    operand.set(copy->getResult(
-        cast<OpResult>(operand.get()).getResultNumber()));
+    operand.set(
+        copy->getResult(cast<OpResult>(operand.get()).getResultNumber()));
     takeOperands(copy, body, ops);
     ops.push_back(copy);
   }
@@ -71,8 +71,8 @@ SmallVector<CopyGroup> collectCopies(scf::ForOp loop) {
   return groups;
 }
 
-/// A copy of an iteration that does not exist is predicated off; everything else
-/// of stage 0 is harmless.
+/// A copy of an iteration that does not exist is predicated off; everything
+/// else of stage 0 is harmless.
 Operation *predicate(RewriterBase &rewriter, Operation *op, Value condition) {
   if (auto copy = dyn_cast<CopyOp>(op))
     rewriter.modifyOpInPlace(
@@ -92,7 +92,8 @@ struct PipelineLoopPass : public fa2::impl::PipelineLoopBase<PipelineLoopPass> {
         return signalPassFailure();
   }
 
-  /// stages >= 2: waits, then the copies of iteration i + stages - 1, then work.
+  /// stages >= 2: waits, then the copies of iteration i + stages - 1, then
+  /// work.
   Schedule doubleBuffered(scf::ForOp loop, ArrayRef<CopyGroup> groups,
                           unsigned distance);
   /// One stage: the values of iteration i, the scores, then the keys of i + 1.

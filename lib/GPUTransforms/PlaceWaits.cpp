@@ -1,10 +1,11 @@
 //===- PlaceWaits.cpp - fa2gpu-place-waits --------------------------------===//
 //
-// Ring operations say what must hold; copy groups and barriers make it hold. The
-// pass executes the block's program abstractly, with small trip counts for each
-// loop, and keeps the list of copy groups committed so far, which of them every
-// warp has seen, and when each use of a slot was released. Where an operation's
-// condition does not hold, it is given a wait or a barrier, until all runs pass.
+// Ring operations say what must hold; copy groups and barriers make it hold.
+// The pass executes the block's program abstractly, with small trip counts for
+// each loop, and keeps the list of copy groups committed so far, which of them
+// every warp has seen, and when each use of a slot was released. Where an
+// operation's condition does not hold, it is given a wait or a barrier, until
+// all runs pass.
 //
 //   wait(ring, n):    the group of use n is complete and a barrier followed
 //   acquire(ring, n): a barrier stands since release(ring, n - slots)
@@ -141,9 +142,8 @@ bool Simulation::run(Block &block, ArrayRef<int64_t> tripCounts) {
 struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
   void runOnOperation() override {
     SmallVector<Block *> programs;
-    getOperation().walk([&](ForEachTileOp op) {
-      programs.push_back(&op.getBody().front());
-    });
+    getOperation().walk(
+        [&](ForEachTileOp op) { programs.push_back(&op.getBody().front()); });
     for (Block *block : programs)
       place(*block);
     lower();

@@ -31,7 +31,8 @@ std::optional<FallingIndex> matchFalling(Value tile, Value iv) {
     return FallingIndex{sub.getLhs(), 0};
   auto add = sub.getRhs().getDefiningOp<arith::AddIOp>();
   llvm::APInt c;
-  if (add && add.getLhs() == iv && matchPattern(add.getRhs(), m_ConstantInt(&c)))
+  if (add && add.getLhs() == iv &&
+      matchPattern(add.getRhs(), m_ConstantInt(&c)))
     return FallingIndex{sub.getLhs(), c.getSExtValue()};
   return std::nullopt;
 }
@@ -112,8 +113,8 @@ struct SplitMaskedTilesPass
     Value firstAfter =
         maskedAfter ? iteration(mask.getFullBegin()) : loop.getUpperBound();
 
-    scf::ForOp before = cloneOver(b, loop, loop.getLowerBound(), firstFull,
-                                  loop.getInitArgs());
+    scf::ForOp before =
+        cloneOver(b, loop, loop.getLowerBound(), firstFull, loop.getInitArgs());
     scf::ForOp full =
         cloneOver(b, loop, firstFull, firstAfter, before.getResults());
     scf::ForOp last = full;

@@ -105,8 +105,9 @@ KernelOp Tiler::createKernel() {
       describe("lse", "out", dims({"batch", "heads", "seqlen_q"}, {}))};
   if (op.getScale()) {
     types.push_back(b.getF32Type());
-    args.push_back(describe("scale", "in", b.getArrayAttr({}),
-                            b.getF64FloatAttr(1.0 / std::sqrt(double(headDim)))));
+    args.push_back(
+        describe("scale", "in", b.getArrayAttr({}),
+                 b.getF64FloatAttr(1.0 / std::sqrt(double(headDim)))));
   }
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr());
@@ -121,11 +122,11 @@ KernelOp Tiler::createKernel() {
   v = entry->getArgument(2);
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
-  scale = op.getScale() ? Value(entry->getArgument(5))
-                        : arith::ConstantOp::create(
-                              b, loc,
-                              b.getF32FloatAttr(float(
-                                  1.0 / std::sqrt(double(headDim)))));
+  scale = op.getScale()
+              ? Value(entry->getArgument(5))
+              : arith::ConstantOp::create(
+                    b, loc,
+                    b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
   return kernel;
 }
 
@@ -135,10 +136,8 @@ scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
   auto range = KVRangeOp::create(b, loc, qBlock, seqlenQ, seqlenK,
                                  b.getI64IntegerAttr(bq),
                                  b.getI64IntegerAttr(bkv), op.getMaskAttr());
-  Value count =
-      arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
-  Value last =
-      arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
+  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
+  Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
   float ninf = -std::numeric_limits<float>::infinity();
   Value m0 = splat({bq}, ninf), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
@@ -153,8 +152,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
   Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
 
   // S = Q K_j^T
-  Value kTile =
-      LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
+  Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
                           Value{}, /*transpose_b=*/true);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
@@ -165,12 +163,11 @@ scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, scale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
       b.getUnitAttr());
+  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
                                      schedule.getLazyRescale() > 0);
-  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
-  Value vTile =
-      LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
+  Value vTile = LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
   Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
                            /*transpose_b=*/false);
   scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});

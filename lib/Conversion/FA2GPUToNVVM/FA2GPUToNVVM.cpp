@@ -45,28 +45,32 @@ public:
         out.append(n, t.getElementType());
       return success();
     });
-    addConversion([this](InFlightType t, SmallVectorImpl<Type> &out)
-                      -> std::optional<LogicalResult> {
-      return convertType(t.getTile(), out);
-    });
-    addConversion([ctx](RingType, SmallVectorImpl<Type> &out)
-                      -> std::optional<LogicalResult> {
-      out.push_back(IntegerType::get(ctx, 32)); // address of slot 0
-      return success();
-    });
-    addConversion([ctx](ViewType, SmallVectorImpl<Type> &out)
-                      -> std::optional<LogicalResult> {
-      out.append({LLVM::LLVMPointerType::get(ctx, kGlobal),
-                  IntegerType::get(ctx, 64), IndexType::get(ctx)});
-      return success();
-    });
-    addConversion([ctx](MemRefType t, SmallVectorImpl<Type> &out)
-                      -> std::optional<LogicalResult> {
-      out.push_back(LLVM::LLVMPointerType::get(ctx, kGlobal));
-      out.append(t.getNumDynamicDims(), IndexType::get(ctx));
-      out.append(t.getRank() - 1, IntegerType::get(ctx, 64));
-      return success();
-    });
+    addConversion(
+        [this](InFlightType t,
+               SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
+          return convertType(t.getTile(), out);
+        });
+    addConversion(
+        [ctx](RingType,
+              SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
+          out.push_back(IntegerType::get(ctx, 32)); // address of slot 0
+          return success();
+        });
+    addConversion(
+        [ctx](ViewType,
+              SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
+          out.append({LLVM::LLVMPointerType::get(ctx, kGlobal),
+                      IntegerType::get(ctx, 64), IndexType::get(ctx)});
+          return success();
+        });
+    addConversion(
+        [ctx](MemRefType t,
+              SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
+          out.push_back(LLVM::LLVMPointerType::get(ctx, kGlobal));
+          out.append(t.getNumDynamicDims(), IndexType::get(ctx));
+          out.append(t.getRank() - 1, IntegerType::get(ctx, 64));
+          return success();
+        });
     // Within one conversion, values of several parts are rebuilt at their uses.
     auto materialize = [](OpBuilder &b, Type type, ValueRange inputs,
                           Location loc) -> Value {
@@ -77,8 +81,8 @@ public:
   }
 };
 
-/// Parameters that nothing reads are dropped; of those with the same meaning the
-/// first one serves all uses.
+/// Parameters that nothing reads are dropped; of those with the same meaning
+/// the first one serves all uses.
 void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
   SmallVector<Attribute> kept;
   llvm::MapVector<Attribute, Value> byMeaning;

@@ -16,11 +16,12 @@ namespace {
 
 /// One chunk of a tile in one thread's hands.
 struct Chunk {
-  Value shared;  // i32 address
-  Value global;  // pointer
-  Value row;     // index, from the sequence's start
-  Value inTile;  // i1 or null: this thread has such a chunk
-  Value inCols;  // i1 or null: the chunk is not padding
+  Value shared; // i32 address
+  Value global; // pointer
+  Value row;    // index: of the chunk's row in the tile, this thread's part
+  int64_t step; // and the constant part: the row is row + step
+  Value inTile; // i1 or null: this thread has such a chunk
+  Value inCols; // i1 or null: the chunk is not padding
 };
 
 /// Calls `body` for each chunk of the tile that falls to this thread.
@@ -57,12 +58,13 @@ void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
     for (int64_t r = 0; r < rows; r += perStep) {
       Chunk c;
       // Swizzles repeat every eight rows.
-      c.shared = perStep % 8 == 0
-                     ? e.add(shared0, r * panel.bytes)
-                     : e.add(slot, e.add(sharedOffset(e.add(row, r)),
-                                         panel.offset));
+      c.shared =
+          perStep % 8 == 0
+              ? e.add(shared0, r * panel.bytes)
+              : e.add(slot, e.add(sharedOffset(e.add(row, r)), panel.offset));
       c.global = global;
-      c.row = e.add(row0, r);
+      c.row = e.toIndex(row);
+      c.step = r;
       c.inCols = inCols;
       if (r + perStep > rows)
         c.inTile = e.less(e.add(row, r), e.i32(rows));
@@ -97,11 +99,15 @@ struct CopyLowering : public OpConversionPattern<CopyOp> {
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
     ViewParts view = ViewParts::from(adaptor.getView());
     forEachChunk(
-        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
-        threadsOf(op), [&](const Chunk &c) {
+        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0], threadsOf(op),
+        [&](const Chunk &c) {
           Value read = c.inCols;
+          // step < length - firstRow - row: one register and a constant
           if (!op.getInBounds())
-            read = e.both(read, e.less(c.row, view.length));
+            read = e.both(
+                read,
+                e.less(e.index(c.step),
+                       e.sub(e.sub(view.length, adaptor.getRow()[0]), c.row)));
           if (op.getPredicate())
             read = e.both(read, adaptor.getPredicate()[0]);
           Value bytes = read ? e.select(read, e.i32(16), e.i32(0)) : Value();
@@ -122,14 +128,16 @@ struct CopyOutLowering : public OpConversionPattern<CopyOutOp> {
   matchAndRewrite(CopyOutOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
     ViewParts view = ViewParts::from(adaptor.getView());
     auto quad = VectorType::get({4}, rewriter.getI32Type());
     forEachChunk(
-        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
-        threadsOf(op), [&](const Chunk &c) {
+        e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0], threadsOf(op),
+        [&](const Chunk &c) {
           Value write = e.both(e.both(c.inTile, c.inCols),
-                               e.less(c.row, view.length));
+                               e.less(e.add(c.row, c.step),
+                                      e.sub(view.length, adaptor.getRow()[0])));
           when(e, write, [&] {
             Value v = LLVM::LoadOp::create(rewriter, op.getLoc(), quad,
                                            e.sharedPointer(c.shared), 16);
@@ -165,6 +173,7 @@ struct CopyWaitLowering : public OpConversionPattern<CopyWaitOp> {
 
 void fa2::gpu::populateCopyPatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
-  patterns.add<CopyLowering, CopyOutLowering, CopyCommitLowering,
-               CopyWaitLowering>(converter, patterns.getContext());
+  patterns
+      .add<CopyLowering, CopyOutLowering, CopyCommitLowering, CopyWaitLowering>(
+          converter, patterns.getContext());
 }

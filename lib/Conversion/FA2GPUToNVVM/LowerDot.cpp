@@ -1,8 +1,8 @@
 //===- LowerDot.cpp - matmuls and operand loads ---------------------------===//
 //
-// Fragments come from shared memory by ldmatrix. Which 8 x 8 blocks one ldmatrix
-// brings, whether it transposes, and each lane's address all follow from the
-// family's fragment and the tile's layout in shared memory.
+// Fragments come from shared memory by ldmatrix. Which 8 x 8 blocks one
+// ldmatrix brings, whether it transposes, and each lane's address all follow
+// from the family's fragment and the tile's layout in shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +14,9 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// Reads 16 x 16 blocks of a shared tile with ldmatrix.x4. `block0` and `block1`
-/// say where the 8 x 8 matrices 1 and 2 lie relative to matrix 0 (3 at their
-/// sum), in the tile's own coordinates.
+/// Reads 16 x 16 blocks of a shared tile with ldmatrix.x4. `block0` and
+/// `block1` say where the 8 x 8 matrices 1 and 2 lie relative to matrix 0 (3 at
+/// their sum), in the tile's own coordinates.
 class BlockReader {
 public:
   BlockReader(Emit &e, Value base, SharedLayout layout, Coord block0,
@@ -37,8 +37,8 @@ public:
   SmallVector<Value, 4> load(int64_t row0, int64_t col0) {
     const SharedLayout::Panel &panel = layout.panelOf(col0);
     int64_t chunk0 = (col0 - panel.col) * 2 / SharedLayout::kChunkBytes;
-    Value pointer = e.gep(address(panel.bytes, chunk0),
-                          panel.offset + row0 * panel.bytes);
+    Value pointer =
+        e.gep(address(panel.bytes, chunk0), panel.offset + row0 * panel.bytes);
     Type i32 = e.b.getI32Type();
     auto quad = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
                                                  {i32, i32, i32, i32});
@@ -133,9 +133,7 @@ public:
   }
 
 private:
-  Coord at(Coord kn) const {
-    return transposed ? Coord{kn.col, kn.row} : kn;
-  }
+  Coord at(Coord kn) const { return transposed ? Coord{kn.col, kn.row} : kn; }
   bool transposed;
   BlockReader reader;
 };
@@ -144,8 +142,8 @@ private:
 SmallVector<Value, 4> multiply(Emit &e, ArrayRef<Value> a, ArrayRef<Value> b,
                                ArrayRef<Value> c, Type dtype) {
   Type f32 = e.b.getF32Type();
-  auto result = LLVM::LLVMStructType::getLiteral(e.b.getContext(),
-                                                 {f32, f32, f32, f32});
+  auto result =
+      LLVM::LLVMStructType::getLiteral(e.b.getContext(), {f32, f32, f32, f32});
   auto operand = [&](ArrayRef<Value> regs) {
     SmallVector<Value> out(regs);
     if (dtype.isF16())
@@ -173,7 +171,8 @@ struct DotStartLowering : public OpConversionPattern<DotStartOp> {
   matchAndRewrite(DotStartOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
-    RankedTensorType aType = tensorType(op.getA()), bType = tensorType(op.getB());
+    RankedTensorType aType = tensorType(op.getA()),
+                     bType = tensorType(op.getB());
     RankedTensorType dType = op.getD().getType().getTile();
     auto acc = cast<AccAttr>(dType.getEncoding());
     if (!isa<MmaSyncAttr>(acc.getFamily()))

@@ -53,8 +53,8 @@ struct ConstantLowering : public OpConversionPattern<arith::ConstantOp> {
     SmallVector<Type> types;
     if (failed(getTypeConverter()->convertType(op.getType(), types)))
       return rewriter.notifyMatchFailure(op, "no layout");
-    Value scalar = arith::ConstantOp::create(
-        rewriter, op.getLoc(), dense.getSplatValue<TypedAttr>());
+    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(),
+                                             dense.getSplatValue<TypedAttr>());
     SmallVector<Value> out(types.size(), scalar);
     rewriter.replaceOpWithMultiple(op, {out});
     return success();

@@ -130,7 +130,8 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     Value rows = adaptor.getRows()[0], heads = adaptor.getHeads()[0];
-    Value tiles = e.divU(e.add(rows, op.getBlock() - 1), e.index(op.getBlock()));
+    Value tiles =
+        e.divU(e.add(rows, op.getBlock() - 1), e.index(op.getBlock()));
     Value id = mlir::gpu::BlockIdOp::create(rewriter, op.getLoc(),
                                             mlir::gpu::Dimension::x);
     Value tile, headAndBatch;
@@ -141,8 +142,8 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
       Value number = e.divU(id, perSection), rest = e.remU(id, perSection);
       Value first = e.mul(number, section);
       Value all = e.mul(heads, adaptor.getBatches()[0]);
-      Value width = rewriter.createOrFold<arith::MinUIOp>(
-          op.getLoc(), section, e.sub(all, first));
+      Value width = rewriter.createOrFold<arith::MinUIOp>(op.getLoc(), section,
+                                                          e.sub(all, first));
       tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
       headAndBatch = e.add(first, e.remU(rest, width));
     } else {

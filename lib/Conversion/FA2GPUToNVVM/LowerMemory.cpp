@@ -33,7 +33,8 @@ struct DimLowering : public OpConversionPattern<memref::DimOp> {
     auto type = dyn_cast<MemRefType>(op.getSource().getType());
     if (!dim || !type || !type.isDynamicDim(*dim))
       return rewriter.notifyMatchFailure(op, "not a known dynamic dimension");
-    rewriter.replaceOp(op, MemRefParts(type, adaptor.getSource()).extents[*dim]);
+    rewriter.replaceOp(op,
+                       MemRefParts(type, adaptor.getSource()).extents[*dim]);
     return success();
   }
 };
@@ -117,12 +118,11 @@ struct RingSlotLowering : public OpConversionPattern<RingSlotOp> {
 
 /// Runs `body` in the warps that are to store a tile: all of them, or the first
 /// one when every warp holds the whole result (split_k).
-template <typename Fn>
-void inStoringWarps(Emit &e, AccAttr acc, Fn body) {
+template <typename Fn> void inStoringWarps(Emit &e, AccAttr acc, Fn body) {
   if (acc.getSplitK() == 1)
     return body();
-  Value first = e.b.createOrFold<arith::CmpIOp>(
-      e.loc, arith::CmpIPredicate::eq, e.warp(), e.i32(0));
+  Value first = e.b.createOrFold<arith::CmpIOp>(e.loc, arith::CmpIPredicate::eq,
+                                                e.warp(), e.i32(0));
   auto branch = scf::IfOp::create(e.b, e.loc, first);
   OpBuilder::InsertionGuard guard(e.b);
   e.b.setInsertionPointToStart(branch.thenBlock());
@@ -141,6 +141,7 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
     if (!acc || !isPacked(type))
       return rewriter.notifyMatchFailure(op, "not a packed accumulator tile");
     Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
     inStoringWarps(e, acc, [&] {
       store(e, acc.tileLayout(type.getShape()),
             sharedLayout(cast<RankedTensorType>(op.getSlot().getType())),
@@ -185,6 +186,7 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
     if (!encoding)
       return rewriter.notifyMatchFailure(op, "not a row vector");
     Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
     AccAttr acc = encoding.getAcc();
     TileLayout layout = acc.tileLayout({type.getDimSize(0), 8});
     ViewParts view = ViewParts::from(adaptor.getView());

@@ -1,6 +1,7 @@
 //===- LowerSoftmax.cpp - masks and the online softmax --------------------===//
 //
-// exp(x) = 2^(x log2 e): with k = scale * log2 e, one fma and one ex2 an element,
+// exp(x) = 2^(x log2 e): with k = scale * log2 e, one fma and one ex2 an
+// element,
 //   p = 2^(k s - k m).
 // Row values are held by every lane that holds elements of the row; sums stay
 // partial over those lanes until the end.
@@ -81,10 +82,10 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
     for (ArrayRef<int64_t> regs : registersByRow(layout)) {
       // lower <= col0 + c < upper, with c the register's own column
       Value row = e.add(row0, layout.at(0, 0, regs.front()).row);
-      Value upper = mask ? mask.upper(rewriter, op.getLoc(), row, sq, sk)
-                         : Value();
-      Value lower = mask ? mask.lower(rewriter, op.getLoc(), row, sq, sk)
-                         : Value();
+      Value upper =
+          mask ? mask.upper(rewriter, op.getLoc(), row, sq, sk) : Value();
+      Value lower =
+          mask ? mask.lower(rewriter, op.getLoc(), row, sq, sk) : Value();
       Value end = allKeys;
       if (upper)
         end = rewriter.createOrFold<arith::MinSIOp>(op.getLoc(), end,
@@ -122,8 +123,7 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       SmallVector<Value> s;
       for (int64_t r : regs)
         s.push_back(p[r]);
-      Value rowMax =
-          reduceOverLanes(e, layout, reduceInTwoChains(s, max), max);
+      Value rowMax = reduceOverLanes(e, layout, reduceInTwoChains(s, max), max);
       Value m1, grows;
       if (slack > 0.0f) {
         // k (rowmax - m) > slack; false where both are -inf
@@ -138,9 +138,8 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       // -inf - -inf has no value: a row without keys so far refers to 0.
       Value reference = m1;
       if (op.getMayBeEmpty()) {
-        Value none = arith::CmpFOp::create(rewriter, op.getLoc(),
-                                           arith::CmpFPredicate::OEQ, m1,
-                                           e.f32(-kInf));
+        Value none = arith::CmpFOp::create(
+            rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, m1, e.f32(-kInf));
         reference = e.select(none, e.f32(0.0f), m1);
       }
       Value shift = e.fneg(e.fmul(reference, k));
@@ -212,9 +211,8 @@ struct SoftmaxFinishLowering : public OpConversionPattern<SoftmaxFinishOp> {
       Value total = row.getPartial() == Partial::Lanes
                         ? reduceOverLanes(e, layout, l, sum)
                         : l;
-      Value empty = arith::CmpFOp::create(rewriter, op.getLoc(),
-                                          arith::CmpFPredicate::OEQ, total,
-                                          e.f32(0.0f));
+      Value empty = arith::CmpFOp::create(
+          rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, total, e.f32(0.0f));
       inverse.push_back(e.select(empty, e.f32(0.0f), e.rcp(total)));
       Value log = e.fma(m, op.getScale(), e.fmul(e.lg2(total), e.f32(kLn2)));
       lse.push_back(e.select(empty, e.f32(-kInf), log));
@@ -243,8 +241,8 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
 
-    Value lane0 = e.add(e.mul(laneRow(e, layout), pitch),
-                        e.mul(laneCol(e, layout), 4));
+    Value lane0 =
+        e.add(e.mul(laneRow(e, layout), pitch), e.mul(laneCol(e, layout), 4));
     Value rowBase = e.mul(laneRow(e, layout), pitch);
     auto at = [&](Value base, int64_t row, int64_t col) {
       return e.gep(e.sharedPointer(base), row * pitch + col * 4);
@@ -297,9 +295,8 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
         ms.push_back(load(baseRow, w, cols));
         most = most ? e.fmax(most, ms.back()) : ms.back();
       }
-      Value none = arith::CmpFOp::create(rewriter, op.getLoc(),
-                                         arith::CmpFPredicate::OEQ, most,
-                                         e.f32(-kInf));
+      Value none = arith::CmpFOp::create(
+          rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, most, e.f32(-kInf));
       Value reference = e.select(none, e.f32(0.0f), most);
       Value total;
       for (int64_t w = 0; w < splits; ++w) {
@@ -310,7 +307,8 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
       for (int64_t r : regs) {
         Value value;
         for (int64_t w = 0; w < splits; ++w) {
-          Value part = e.fmul(load(base, w, layout.at(0, 0, r).col), factors[w]);
+          Value part =
+              e.fmul(load(base, w, layout.at(0, 0, r).col), factors[w]);
           value = value ? e.fadd(value, part) : part;
         }
         o[r] = value;

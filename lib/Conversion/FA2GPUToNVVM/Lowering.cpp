@@ -8,8 +8,12 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-Value Emit::i32(int64_t v) { return arith::ConstantIntOp::create(b, loc, v, 32); }
-Value Emit::i64(int64_t v) { return arith::ConstantIntOp::create(b, loc, v, 64); }
+Value Emit::i32(int64_t v) {
+  return arith::ConstantIntOp::create(b, loc, v, 32);
+}
+Value Emit::i64(int64_t v) {
+  return arith::ConstantIntOp::create(b, loc, v, 64);
+}
 Value Emit::f32(float v) {
   return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v));
 }
@@ -83,9 +87,15 @@ Value Emit::toI64(Value x) {
   return b.createOrFold<arith::IndexCastOp>(loc, b.getI64Type(), x);
 }
 
-Value Emit::fmul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
-Value Emit::fadd(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
-Value Emit::fsub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
+Value Emit::fmul(Value x, Value y) {
+  return arith::MulFOp::create(b, loc, x, y);
+}
+Value Emit::fadd(Value x, Value y) {
+  return arith::AddFOp::create(b, loc, x, y);
+}
+Value Emit::fsub(Value x, Value y) {
+  return arith::SubFOp::create(b, loc, x, y);
+}
 Value Emit::fneg(Value x) { return arith::NegFOp::create(b, loc, x); }
 Value Emit::fma(Value x, Value y, Value z) {
   return LLVM::FMAOp::create(b, loc, x, y, z);
@@ -119,7 +129,17 @@ Value Emit::pack(Value lo, Value hi, Type dtype) {
 }
 
 Value Emit::thread() {
+  if (ownThread)
+    return ownThread;
   return toI32(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
+}
+void Emit::readThreadAnew() {
+  // Side effects keep it from being merged with other reads.
+  ownThread = LLVM::InlineAsmOp::create(
+                  b, loc, b.getI32Type(), ValueRange{}, "mov.u32 $0, %tid.x;",
+                  "=r", /*has_side_effects=*/true, /*is_align_stack=*/false,
+                  LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+                  .getResult(0);
 }
 Value Emit::lane() { return bitAnd(thread(), kWarpLanes - 1); }
 Value Emit::warp() { return shr(thread(), 5); }

@@ -59,6 +59,9 @@ public:
   mlir::Value pack(mlir::Value lo, mlir::Value hi, mlir::Type dtype);
 
   mlir::Value thread(); // i32, in the block
+  /// From here on, thread() reads its register anew, so that addresses after a
+  /// loop have nothing in common with those before it and none lives across it.
+  void readThreadAnew();
   mlir::Value lane();
   mlir::Value warp();
   mlir::Value shuffleXor(mlir::Value f, int64_t mask);
@@ -72,6 +75,9 @@ public:
 
   mlir::OpBuilder &b;
   mlir::Location loc;
+
+private:
+  mlir::Value ownThread;
 };
 
 /// A view as it is lowered: address of row 0, elements from row to row, rows.

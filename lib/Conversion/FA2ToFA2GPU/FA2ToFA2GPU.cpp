@@ -1,14 +1,14 @@
 //===- FA2ToFA2GPU.cpp - convert-fa2-to-fa2gpu ----------------------------===//
 //
-// Warp partitioning. Few layouts are needed, and what a tile is used for decides
-// which one it gets: products and what is elementwise on them are accumulators,
-// loaded tiles lie in shared memory, vectors of one value a row follow the
-// accumulator's rows, and a computed left operand is converted once.
+// Warp partitioning. Few layouts are needed, and what a tile is used for
+// decides which one it gets: products and what is elementwise on them are
+// accumulators, loaded tiles lie in shared memory, vectors of one value a row
+// follow the accumulator's rows, and a computed left operand is converted once.
 //
 //===----------------------------------------------------------------------===//
 
-#include "fa2/Conversion/Passes.h"
 #include "KVRange.h"
+#include "fa2/Conversion/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -35,10 +35,9 @@ public:
     bool splitK = schedule.getPartition() == Partition::SplitK;
     // split_q: warp w has rows; split_k: it has columns of the scores, and a
     // private sum over its keys of everything else.
-    scores = AccAttr::get(ctx, family,
-                          splitK ? ArrayRef<int64_t>{1, warps}
-                                 : ArrayRef<int64_t>{warps, 1},
-                          1);
+    scores = AccAttr::get(
+        ctx, family,
+        splitK ? ArrayRef<int64_t>{1, warps} : ArrayRef<int64_t>{warps, 1}, 1);
     output = splitK ? AccAttr::get(ctx, family, {1, 1}, warps) : scores;
   }
 
@@ -131,8 +130,8 @@ void Partitioner::encodeValues() {
   }
   auto encode = [&](Value v) {
     if (isTile(v))
-      v.setType(withEncoding(cast<RankedTensorType>(v.getType()),
-                             encodingOf(v)));
+      v.setType(
+          withEncoding(cast<RankedTensorType>(v.getType()), encodingOf(v)));
   };
   kernel.walk([&](Operation *op) {
     if (isa<fa2::LoadOp>(op))
@@ -146,8 +145,8 @@ void Partitioner::encodeValues() {
     // A constant's attribute has its type.
     if (auto c = dyn_cast<arith::ConstantOp>(op))
       if (auto dense = dyn_cast<DenseElementsAttr>(c.getValue()))
-        c.setValueAttr(DenseElementsAttr::get(cast<ShapedType>(c.getType()),
-                                              dense.getSplatValue<Attribute>()));
+        c.setValueAttr(DenseElementsAttr::get(
+            cast<ShapedType>(c.getType()), dense.getSplatValue<Attribute>()));
   });
 }
 
@@ -157,7 +156,7 @@ void Partitioner::convertLoads() {
     auto type = withEncoding(cast<RankedTensorType>(op.getTile().getType()),
                              SharedAttr::get(ctx));
     auto load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
-                                    op.getRow());
+                                         op.getRow());
     op.replaceAllUsesWith(load.getTile());
     op.erase();
   });
@@ -184,14 +183,15 @@ void Partitioner::convertDots() {
     auto dType = cast<RankedTensorType>(dot.getD().getType());
     bool aShared = isa<SharedAttr>(aType.getEncoding());
     if (!aShared)
-      a = asOperand(a, OperandAttr::get(ctx, cast<AccAttr>(aType.getEncoding())));
+      a = asOperand(a,
+                    OperandAttr::get(ctx, cast<AccAttr>(aType.getEncoding())));
     else if (schedule.getQInRegisters() &&
              schedule.getPartition() == Partition::SplitQ)
       a = asOperand(a, OperandAttr::get(ctx, output));
     b.setInsertionPoint(dot);
-    auto start = DotStartOp::create(
-        b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
-        dot.getAcc(), dot.getTransposeB());
+    auto start =
+        DotStartOp::create(b, dot.getLoc(), InFlightType::get(ctx, dType), a,
+                           dot.getB(), dot.getAcc(), dot.getTransposeB());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();
@@ -206,9 +206,9 @@ void Partitioner::combineSplits() {
     auto scratchTile = RankedTensorType::get(
         {o.getDimSize(0) * output.getSplitK(), o.getDimSize(1) + 2},
         b.getF32Type(), SharedAttr::get(ctx));
-    Value scratch = RingCreateOp::create(
-        b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
-        b.getStringAttr("combine"), IntegerAttr{});
+    Value scratch =
+        RingCreateOp::create(b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
+                             b.getStringAttr("combine"), IntegerAttr{});
     auto combined = CombineSplitsOp::create(
         b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
         op.getO(), op.getM(), op.getL(), op.getScale(), scratch);

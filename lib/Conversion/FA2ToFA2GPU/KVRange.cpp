@@ -33,8 +33,8 @@ SmallVector<Value, 4> fa2::expandKVRange(OpBuilder &b, KVRangeOp op) {
   };
   auto ceilTiles = [&](Value x) { return floorTiles(add(x, blockKV - 1)); };
 
-  Value first = b.createOrFold<arith::MulIOp>(loc, op.getQBlock(),
-                                              constant(blockQ));
+  Value first =
+      b.createOrFold<arith::MulIOp>(loc, op.getQBlock(), constant(blockQ));
   Value last = add(minOf(add(first, blockQ), sq), -1);
   auto lower = [&](Value row) -> Value {
     Value v = mask ? mask.lower(b, loc, row, sq, sk) : Value();

@@ -72,9 +72,7 @@ Value MaskAttr::upper(OpBuilder &b, Location loc, Value row, Value seqlenQ,
   return arith::AddIOp::create(b, loc, end, shift);
 }
 
-StringRef MaskAttr::getSpecName() const {
-  return stringifyMaskKind(getKind());
-}
+StringRef MaskAttr::getSpecName() const { return stringifyMaskKind(getKind()); }
 
 //===----------------------------------------------------------------------===//
 // Schedules

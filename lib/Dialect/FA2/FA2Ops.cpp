@@ -41,13 +41,14 @@ LogicalResult AttentionOp::verify() {
     return emitOpError() << "expected q of bf16 or f16, got " << dtype;
   for (auto [name, t] : {std::pair{"k", k}, {"v", v}, {"out", out}})
     if (t.getElementType() != dtype)
-      return emitOpError() << "expected " << name << " to have q's element type "
-                           << dtype << ", got " << t.getElementType();
+      return emitOpError() << "expected " << name
+                           << " to have q's element type " << dtype << ", got "
+                           << t.getElementType();
   // 2. ranks and head dims
   for (auto [name, t] : {std::pair{"q", q}, {"k", k}, {"v", v}, {"out", out}}) {
     if (t.getRank() != 4)
-      return emitOpError() << "expected " << name << " to have rank 4, got rank "
-                           << t.getRank();
+      return emitOpError() << "expected " << name
+                           << " to have rank 4, got rank " << t.getRank();
     if (t.isDynamicDim(3))
       return emitOpError() << "expected the head dim of " << name
                            << " to be static because it is compiled in";
@@ -112,9 +113,8 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "expected one description an argument, "
                          << getFunctionType().getNumInputs() << ", got "
                          << getArguments().size();
-  for (auto [attr, type] :
-       llvm::zip(getArguments().getAsRange<ArgumentAttr>(),
-                 getFunctionType().getInputs()))
+  for (auto [attr, type] : llvm::zip(getArguments().getAsRange<ArgumentAttr>(),
+                                     getFunctionType().getInputs()))
     if (auto memref = dyn_cast<MemRefType>(type))
       if (memref.getRank() != int64_t(attr.getDims().size()))
         return emitOpError() << "expected " << attr.getName() << " to have "
@@ -165,14 +165,12 @@ ParseResult ForEachTileOp::parse(OpAsmParser &p, OperationState &result) {
     if (!order)
       return p.emitError(p.getCurrentLocation())
              << "expected order ascending or longest_first, got " << keyword;
-    result.addAttribute("order",
-                        TileOrderAttr::get(p.getContext(), *order));
+    result.addAttribute("order", TileOrderAttr::get(p.getContext(), *order));
   }
   result.addAttribute("block", p.getBuilder().getI64IntegerAttr(block));
   Region *body = result.addRegion();
   if (p.resolveOperands(operands, index, result.operands) ||
-      p.parseRegion(*body, args) ||
-      p.parseOptionalAttrDict(result.attributes))
+      p.parseRegion(*body, args) || p.parseOptionalAttrDict(result.attributes))
     return failure();
   ensureTerminator(*body, p.getBuilder(), result.location);
   return success();
@@ -181,8 +179,8 @@ ParseResult ForEachTileOp::parse(OpAsmParser &p, OperationState &result) {
 void ForEachTileOp::print(OpAsmPrinter &p) {
   Block &block = getBody().front();
   p << ' ' << block.getArgument(0) << ", " << block.getArgument(1) << ", "
-    << block.getArgument(2) << " in (" << getRows() << " by "
-    << getBlock() << ", " << getHeads() << ", " << getBatches() << ")";
+    << block.getArgument(2) << " in (" << getRows() << " by " << getBlock()
+    << ", " << getHeads() << ", " << getBatches() << ")";
   if (getOrder() != TileOrder::Ascending)
     p << " order " << stringifyTileOrder(getOrder());
   p << ' ';
@@ -202,7 +200,8 @@ LogicalResult ViewOp::verify() {
   if (source.getRank() != 4 && source.getRank() != 3)
     return emitOpError() << "expected a source of rank 4 or 3, got rank "
                          << source.getRank();
-  if (view.getCols() != cols || view.getElementType() != source.getElementType())
+  if (view.getCols() != cols ||
+      view.getElementType() != source.getElementType())
     return emitOpError() << "expected a view of " << cols << " columns of "
                          << source.getElementType() << " because its source is "
                          << source << ", got " << view;

@@ -65,24 +65,22 @@ void FA2GPUDialect::initialize() {
 
 // c[i], i = 0..3: row = lane / 4 + 8 (i / 2), col = 2 (lane % 4) + i % 2
 Fragment MmaSyncAttr::accumulator() const {
-  return {16, 8,
-          {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}},
-          {{0, 1}, {8, 0}}};
+  return {16, 8, {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {{0, 1}, {8, 0}}};
 }
 
 // a[i], i = 0..7: row = lane / 4 + 8 (i / 2 % 2),
 //                 col = 2 (lane % 4) + i % 2 + 8 (i / 4)
 Fragment MmaSyncAttr::operandA() const {
-  return {16, 16,
+  return {16,
+          16,
           {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}},
           {{0, 1}, {8, 0}, {0, 8}}};
 }
 
-// b[i], i = 0..3: row (k) = 2 (lane % 4) + i % 2 + 8 (i / 2), col (n) = lane / 4
+// b[i], i = 0..3: row (k) = 2 (lane % 4) + i % 2 + 8 (i / 2), col (n) = lane /
+// 4
 Fragment MmaSyncAttr::operandB() const {
-  return {16, 8,
-          {{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}},
-          {{1, 0}, {8, 0}}};
+  return {16, 8, {{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}}, {{1, 0}, {8, 0}}};
 }
 
 bool MmaSyncAttr::takesSharedA() const { return true; }

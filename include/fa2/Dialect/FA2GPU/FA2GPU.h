@@ -1,7 +1,7 @@
 //===- FA2GPU.h - the fa2gpu dialect ----------------------------*- C++ -*-===//
 //
-// Tiles laid out over the warps of a block, rings of shared memory, matmuls that
-// are started and waited for. The .td files say what each op means.
+// Tiles laid out over the warps of a block, rings of shared memory, matmuls
+// that are started and waited for. The .td files say what each op means.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_DIALECT_FA2GPU_FA2GPU_H

@@ -1,9 +1,10 @@
 //===- Layout.h - where the elements of a tile are --------------*- C++ -*-===//
 //
 // Plain C++, no MLIR: maps between coordinates of a tile and (warp, lane,
-// register), or byte addresses in shared memory. Matrix fragments are linear maps
-// over bits (each bit of the lane and register number adds one basis coordinate),
-// so they are tables of basis coordinates; a tile is a grid of fragments.
+// register), or byte addresses in shared memory. Matrix fragments are linear
+// maps over bits (each bit of the lane and register number adds one basis
+// coordinate), so they are tables of basis coordinates; a tile is a grid of
+// fragments.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_DIALECT_FA2GPU_LAYOUT_H
@@ -24,8 +25,8 @@ struct Coord {
   Coord operator+(Coord o) const { return {row + o.row, col + o.col}; }
 };
 
-/// One instruction's block of elements in the lanes of a warp: the coordinate of
-/// (lane, reg) is the sum of the basis coordinates of their set bits.
+/// One instruction's block of elements in the lanes of a warp: the coordinate
+/// of (lane, reg) is the sum of the basis coordinates of their set bits.
 struct Fragment {
   int64_t rows, cols;
   std::vector<Coord> laneBits; // five, lowest bit first
@@ -66,8 +67,8 @@ public:
   /// The register that holds `c` in this very warp and lane, if it does.
   std::optional<int64_t> find(int64_t warp, int64_t lane, Coord c) const;
 
-  /// Which rows one thread holds: coordinates of (lane 0, register) differ only by
-  /// them. Row slot of a register, 0 .. numRowSlots() - 1.
+  /// Which rows one thread holds: coordinates of (lane 0, register) differ only
+  /// by them. Row slot of a register, 0 .. numRowSlots() - 1.
   int64_t rowSlot(int64_t reg) const;
   int64_t numRowSlots() const;
   /// Lane bits that do not move the row: the lanes to reduce a row over.
@@ -105,7 +106,8 @@ public:
   const Panel &panelOf(int64_t col) const;
   /// Byte offset of an element.
   int64_t offset(int64_t row, int64_t col) const;
-  /// The place of chunk 0 of a row is row-dependent: chunk c is at c ^ xorOf(row).
+  /// The place of chunk 0 of a row is row-dependent: chunk c is at c ^
+  /// xorOf(row).
   static int64_t xorOf(int64_t row, int64_t panelBytes);
 
   std::string print() const;
