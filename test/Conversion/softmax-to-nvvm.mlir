@@ -1,0 +1,154 @@
+// RUN: fa2-opt %s --split-input-file --convert-fa2gpu-to-nvvm | FileCheck %s
+
+// A lane has 2 rows of a 16 x 16 tile and 4 of the columns of each. With k = scale * log2(e): one fma and one ex2 an
+// element, one ex2 a row for alpha. The maximum is reduced over the 4 lanes of a row, the sum stays partial.
+// CHECK-LABEL: gpu.func @step
+// CHECK: %[[K:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
+// CHECK-COUNT-2: nvvm.shfl.sync  bfly
+// CHECK-NOT: arith.cmpf
+// CHECK: llvm.intr.fma
+// CHECK-COUNT-5: llvm.nvvm.ex2.approx.ftz
+// CHECK-NOT: ex2
+// CHECK-COUNT-2: nvvm.shfl.sync  bfly
+// CHECK-COUNT-5: llvm.nvvm.ex2.approx.ftz
+// CHECK-NOT: shfl
+// CHECK: gpu.return
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @step(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c : !s, !m, !l
+  }
+  fa2.return
+}
+
+// -----
+
+// Where a row may have no key so far its reference is 0, not -inf: -inf - -inf has no value.
+// CHECK-LABEL: gpu.func @may_be_empty
+// CHECK-COUNT-2: nvvm.shfl.sync  bfly
+// CHECK: %[[NONE:.*]] = arith.cmpf oeq, %[[MAX2:.*]], %cst{{.*}} : f32
+// CHECK: %[[REF:.*]] = arith.select %[[NONE]], %{{.*}}, %[[MAX2]] : f32
+// CHECK: arith.mulf %[[REF]]
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @may_be_empty(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {may_be_empty} : !s, !m, !l
+  }
+  fa2.return
+}
+
+// -----
+
+// Lazy rescaling: the reference moves when the maximum grew by more than 2^8; a warp in which no row's did
+// keeps its accumulator as it is.
+// CHECK-LABEL: gpu.func @lazy
+// CHECK: %[[GROWS:.*]] = arith.cmpf ogt, %{{.*}}, %cst{{.*}} : f32
+// CHECK: arith.select %[[GROWS]]
+// CHECK: arith.cmpf une
+// CHECK: arith.cmpf une
+// CHECK: %[[ANY:.*]] = nvvm.vote.sync any
+// CHECK: scf.if %[[ANY]]
+// CHECK-COUNT-8: arith.mulf
+// CHECK-NOT: arith.mulf
+// CHECK: } else {
+// CHECK-NEXT: scf.yield
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @lazy(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32} : !s, !m, !l
+    %os = fa2.scale_rows %s, %a {skip_unit} : !s, !m
+  }
+  fa2.return
+}
+
+// -----
+
+// The end: the sum over lanes, one division a row; a row without keys gives 0 and -inf.
+// CHECK-LABEL: gpu.func @finish
+// CHECK-COUNT-2: nvvm.shfl.sync  bfly
+// CHECK: %[[EMPTY:.*]] = arith.cmpf oeq
+// CHECK: llvm.nvvm.rcp.approx.ftz.f
+// CHECK: arith.select %[[EMPTY]]
+// CHECK: llvm.nvvm.lg2.approx.f
+// CHECK: arith.select %[[EMPTY]]
+// CHECK: llvm.nvvm.rcp.approx.ftz.f
+// CHECK-COUNT-8: arith.mulf
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @finish(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %out, %lse = fa2.softmax_finish %s, %m, %l scale %c : !s, !m, !l -> !m
+  }
+  fa2.return
+}
+
+// -----
+
+// Columns are compared with the row's bound and the sequence's end at once.
+// CHECK-LABEL: gpu.func @mask
+// CHECK: arith.minsi
+// CHECK: %[[END:.*]] = arith.minsi
+// CHECK-COUNT-4: arith.cmpi sgt, %[[END]], %{{.*}} : index
+// CHECK-NOT: %[[END]],
+// CHECK: gpu.return
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @mask(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %sm = fa2.apply_mask %s at(%t, %h) lengths(%n, %n) full(%n, %n) {mask = #fa2.mask<causal>} : !s
+  }
+  fa2.return
+}
