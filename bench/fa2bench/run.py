@@ -162,6 +162,7 @@ def peer_run(peer, inputs):
         if not worst <= PEER_TOLERANCE:
             return None, f"it computes something else (relative error {worst:.3g})"
     except Exception as error:
+        synchronize(f"{peer.label}, {case}")
         return None, (str(error).splitlines() or [repr(error)])[0][:160]
     return (lambda index: call(*inputs.sets[index])), ""
 
