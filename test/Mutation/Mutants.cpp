@@ -1,0 +1,120 @@
+//===- Mutants.cpp - One thing removed or weakened at a time --------------===//
+
+#include "Mutants.h"
+
+#include <regex>
+#include <sstream>
+
+namespace fa2::sim::mutation {
+
+namespace {
+/// A line that matches becomes `replacement` (regex format; $` and $' keep the
+/// rest of the line).
+struct Rule {
+  const char *kind;
+  bool synchronisation;
+  std::regex pattern;
+  const char *replacement;
+};
+
+const std::vector<Rule> &rules() {
+  auto re = [](const char *text) {
+    return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+  };
+  static const std::vector<Rule> list = {
+      // Barriers of the block and of the warp.
+      {"barrier removed", true,
+       re(R"((@!?%?\w+\s+)?(bar|barrier)\.(cta\.)?(sync|arrive)[^;]*;)"), ""},
+      {"bar.warp.sync removed", true, re(R"(bar\.warp\.sync[^;]*;)"), ""},
+      {"barrier count", true, re(R"((bar\.(sync|arrive)\s+[^,;]+,\s*)(\d+);)"),
+       "$1 32;"},
+      {"barrier number", true,
+       re(R"((bar\.(?:sync|arrive)\s+)([^,;]+)(,[^;]+);)"), "$1 15$3;"},
+      // Waits.
+      {"wait removed", true,
+       re(R"((cp\.async(\.bulk)?\.wait_(group(\.read)?|all)|wgmma\.wait_group\.sync\.aligned)[^;]*;)"),
+       ""},
+      {"wait removed", true,
+       re(R"((mbarrier\.try_wait\.parity[^\s]*\s+)([%\w]+)\s*,[^;]*;)"),
+       "setp.eq.u32 $2, 0, 0;"},
+      {"wait count", true,
+       re(R"((wait_group(?:\.read|\.sync\.aligned)?\s+)0;)"), "$1 1;"},
+      {"wait count", true,
+       re(R"((wait_group(?:\.read|\.sync\.aligned)?\s+)1;)"), "$1 2;"},
+      {"parity", true,
+       re(R"((mbarrier\.try_wait\.parity[^\s]*\s+[%\w]+\s*,\s*\[[^\]]*\]\s*,\s*)([%\w]+)([^;]*);)"),
+       "{ .reg .b32 %mutant; xor.b32 %mutant, $2, 1; $1 %mutant$3; }"},
+      // Commits and fences.
+      {"commit removed", true, re(R"([\w.]+\.commit_group[^;]*;)"), ""},
+      {"fence removed", true,
+       re(R"((fence\.(proxy|acq_rel|sc)|wgmma\.fence)[^;]*;)"), ""},
+      // mbarriers.
+      {"arrive removed", true,
+       re(R"((@!?%?\w+\s+)?mbarrier\.arrive\.(shared|release)[^;]*;)"), ""},
+      {"arrive doubled", true,
+       re(R"((@!?%?\w+\s+)?mbarrier\.arrive\.(shared|release)[^;]*;)"),
+       "$& $&"},
+      {"arrival count", true,
+       re(R"((mbarrier\.init[^\s]*\s+\[[^\]]*\]\s*,\s*)([%\w]+);)"),
+       "{ .reg .b32 %mutant; add.u32 %mutant, $2, 1; $1 %mutant; }"},
+      {"expect_tx removed", true,
+       re(R"(mbarrier\.arrive\.expect_tx(\.[^\s]*\s+_,\s*\[[^\]]*\])[^;]*;)"),
+       "mbarrier.arrive$1;"},
+      {"expect_tx bytes", true,
+       re(R"((mbarrier\.arrive\.expect_tx[^\s]*\s+_,\s*\[[^\]]*\]\s*,\s*)([%\w]+);)"),
+       "{ .reg .b32 %mutant; add.u32 %mutant, $2, 16; $1 %mutant; }"},
+      {"order weakened", true, re(R"(\b(ld)\.acquire\.)"), "$1.relaxed."},
+      {"order weakened", true, re(R"(\b(red|st)\.release\.)"), "$1.relaxed."},
+      {"grid wait removed", true, re(R"(griddepcontrol\.wait;)"), ""},
+      // Predicates, masks, bounds, swizzles.
+      {"predicate dropped", false,
+       re(R"(@!?%?\w+\s+((?:st|red|cp|ld|mbarrier)\.[^;]*;))"), "$1"},
+      {"predicate negated", false, re(R"(@(%?\w+)(\s+(?:st|ld|red|cp)\.))"),
+       "@!$1$2"},
+      {"mask compare", false, re(R"(setp\.lt\.(s32|u32))"), "setp.le.$1"},
+      {"mask compare", false, re(R"(setp\.le\.(s32|u32))"), "setp.lt.$1"},
+      {"mask compare", false, re(R"(setp\.gt\.(s32|u32))"), "setp.ge.$1"},
+      {"mask compare", false, re(R"(setp\.ge\.(s32|u32))"), "setp.gt.$1"},
+      {"bound of a copy", false,
+       re(R"((cp\.async\.c[ag]\.shared[^\s]*\s+\[[^\]]*\]\s*,\s*\[[^\]]*\]\s*,\s*16)\s*,\s*%\w+;)"),
+       "$1;"},
+      {"swizzle", false, re(R"(xor\.b32(\s+%\w+,\s*%\w+,\s*)(%?\w+);)"),
+       "or.b32$1$2;"},
+      {"selection", false,
+       re(R"(selp\.(f32|b32)(\s+%\w+,\s*)([^,]+),\s*([^,]+),)"),
+       "selp.$1$2$4, $3,"},
+  };
+  return list;
+}
+} // namespace
+
+std::vector<Mutant> mutantsOf(const std::string &ptx) {
+  std::vector<Mutant> mutants;
+  std::istringstream text(ptx);
+  std::string line;
+  for (unsigned number = 1; std::getline(text, line); ++number) {
+    std::string code = line.substr(0, line.find("//"));
+    if (code.empty() || code.find(';') == code.npos)
+      continue;
+    for (const Rule &rule : rules()) {
+      if (!std::regex_search(code, rule.pattern))
+        continue;
+      Mutant m{rule.kind, rule.synchronisation, number,
+               std::regex_replace(code, rule.pattern, rule.replacement,
+                                  std::regex_constants::format_first_only)};
+      if (m.text != code)
+        mutants.push_back(m);
+    }
+  }
+  return mutants;
+}
+
+std::string applyMutant(const std::string &ptx, const Mutant &mutant) {
+  size_t begin = 0;
+  for (unsigned line = 1; line < mutant.line; ++line)
+    begin = ptx.find('\n', begin) + 1;
+  size_t end = ptx.find('\n', begin);
+  return ptx.substr(0, begin) + mutant.text + ptx.substr(end);
+}
+
+} // namespace fa2::sim::mutation
