@@ -185,12 +185,14 @@ public:
     }
     if (result.ok())
       return;
-    std::string text = result.error;
+    std::string text = "the simulator reports:";
+    if (!result.error.empty())
+      text += fmt::format("\n{}", result.error);
     for (const sim::Report &report : result.reports)
-      text += (text.empty() ? "" : "\n") + sim::toString(report);
+      text += fmt::format("\n{}", sim::toString(report));
     if (result.suppressedReports)
       text += fmt::format("\n{} more reports", result.suppressedReports);
-    throw Error(FA2RT_ERROR_SIMULATOR, "the simulator reports:\n" + text);
+    throw Error(FA2RT_ERROR_SIMULATOR, text);
   }
 
   std::string profile() const override {

@@ -6,6 +6,7 @@
 
 #include "Doctor.h"
 #include "Options.h"
+#include "Parallel.h"
 #include "Report.h"
 #include "RunCase.h"
 #include "Sweep.h"
@@ -209,6 +210,7 @@ int runMany(const Options &options, fa2rtDevice *device,
         randomConfiguration(kernel, options.configuration.seed, i, most, work));
   RunOptions run;
   run.check = options.check;
+  run.checkBudget = 0.5e9 * threadCount(); // some tenths of a second a case
   run.repeats = options.repeats.value_or(0);
   auto begin = std::chrono::steady_clock::now();
   SweepResult sweep =

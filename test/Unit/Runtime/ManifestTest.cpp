@@ -59,7 +59,7 @@ TEST(Manifest, LaysParametersOutAsPtxDoes) {
 TEST(Manifest, NeedsTheMarks) {
   EXPECT_CONTAINS(refusal(""), "no manifest");
   EXPECT_CONTAINS(refusal(".version 7.0\n"), "no manifest");
-  EXPECT_CONTAINS(refusal("\n" + samplePtx()), "no manifest");
+  EXPECT_CONTAINS(refusal(fmt::format("\n{}", samplePtx())), "no manifest");
   EXPECT_CONTAINS(refusal("// fa2-manifest-begin\n// {\n"), "text ends");
   EXPECT_CONTAINS(refusal("// fa2-manifest-begin\n// {\n.version 7.0\n"),
                   "line 3");

@@ -224,6 +224,28 @@ TEST(Tool, RefusesBadInput) {
   }
 }
 
+TEST(Tool, WithoutADevice) {
+  // With the simulator built in it serves; else the PTX is only assembled, and
+  // the exit status says that nothing ran.
+  Ran ran = runTool(kNaive, "LD_LIBRARY_PATH=/nowhere FA2_PTXAS=/bin/true");
+#ifdef HAS_SIMULATOR
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  EXPECT_SAYS(ran, "simulated sm_80");
+  ran = runTool(kNaive + "--profile --json", "LD_LIBRARY_PATH=/nowhere");
+  ASSERT_EQ(ran.status, 0) << ran.text;
+  EXPECT_GT(ran.json()["profile"]["profile"]["warp_instructions"], 0);
+  ran =
+      runTool(kNaive + "--cases 10 --max-seqlen 70 --device sim:sm_90?seed=2");
+  EXPECT_EQ(ran.status, 0) << ran.text;
+#else
+  EXPECT_EQ(ran.status, 3) << ran.text;
+  EXPECT_SAYS(ran, "/bin/true assembles the PTX for sm_80");
+  ran = runTool(kNaive, "LD_LIBRARY_PATH=/nowhere FA2_PTXAS=/bin/false");
+  EXPECT_EQ(ran.status, 1) << ran.text;
+  EXPECT_SAYS(ran, "REFUSES");
+#endif
+}
+
 TEST(Tool, ReadsStandardInput) {
   Ran ran = runTool("- --repeats 0 < " + kNaive);
   EXPECT_EQ(ran.status, 0) << ran.text;

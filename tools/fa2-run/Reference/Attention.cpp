@@ -19,27 +19,60 @@ namespace fa2run {
 
 namespace {
 
-/// scores[j] = sum_d q[d] k[j][d]
+/// scores[j] = sum_d q[d] k[j][d]; four keys at a time, whose sums do not wait
+/// for each other.
 FA2RUN_CLONES void dots(const double *q, const float *k, int64_t keys,
                         int64_t dim, double *scores) {
-  for (int64_t j = 0; j < keys; ++j) {
-    const float *key = k + j * dim;
+  int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    const float *k0 = k + j * dim, *k1 = k0 + dim, *k2 = k1 + dim,
+                *k3 = k2 + dim;
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+    for (int64_t d = 0; d < dim; ++d) {
+      s0 += q[d] * double(k0[d]);
+      s1 += q[d] * double(k1[d]);
+      s2 += q[d] * double(k2[d]);
+      s3 += q[d] * double(k3[d]);
+    }
+    scores[j] = s0;
+    scores[j + 1] = s1;
+    scores[j + 2] = s2;
+    scores[j + 3] = s3;
+  }
+  for (; j < keys; ++j) {
     double sum = 0;
-#pragma omp simd reduction(+ : sum)
     for (int64_t d = 0; d < dim; ++d)
-      sum += q[d] * double(key[d]);
+      sum += q[d] * double(k[j * dim + d]);
     scores[j] = sum;
   }
 }
 
+/// scores[j] = sum_d q[d] k[j][d]; four keys at a time, whose sums do not wait
+/// for each other.
 FA2RUN_CLONES void dots32(const float *q, const float *k, int64_t keys,
                           int64_t dim, float *scores) {
-  for (int64_t j = 0; j < keys; ++j) {
-    const float *key = k + j * dim;
+  int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    const float *k0 = k + j * dim, *k1 = k0 + dim, *k2 = k1 + dim,
+                *k3 = k2 + dim;
+    float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+    for (int64_t d = 0; d < dim; ++d) {
+      s0 += q[d] * k0[d];
+      s1 += q[d] * k1[d];
+      s2 += q[d] * k2[d];
+      s3 += q[d] * k3[d];
+    }
+    scores[j] = s0;
+    scores[j + 1] = s1;
+    scores[j + 2] = s2;
+    scores[j + 3] = s3;
+  }
+  for (; j < keys; ++j) {
     float sum = 0;
-#pragma omp simd reduction(+ : sum)
     for (int64_t d = 0; d < dim; ++d)
-      sum += q[d] * key[d];
+      sum += q[d] * k[j * dim + d];
     scores[j] = sum;
   }
 }
@@ -49,26 +82,38 @@ FA2RUN_CLONES void weigh(const double *p, const float *v, int64_t keys,
                          int64_t dim, double *sums) {
   for (int64_t d = 0; d < dim; ++d)
     sums[d] = 0;
-  for (int64_t j = 0; j < keys; ++j) {
-    const float *value = v + j * dim;
-    double weight = p[j];
+  int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    const float *v0 = v + j * dim, *v1 = v0 + dim, *v2 = v1 + dim,
+                *v3 = v2 + dim;
+    double p0 = p[j], p1 = p[j + 1], p2 = p[j + 2], p3 = p[j + 3];
 #pragma omp simd
     for (int64_t d = 0; d < dim; ++d)
-      sums[d] += weight * double(value[d]);
+      sums[d] += (p0 * double(v0[d]) + p1 * double(v1[d])) +
+                 (p2 * double(v2[d]) + p3 * double(v3[d]));
   }
+  for (; j < keys; ++j)
+    for (int64_t d = 0; d < dim; ++d)
+      sums[d] += p[j] * double(v[j * dim + d]);
 }
 
+/// sums[d] = sum_j p[j] v[j][d]
 FA2RUN_CLONES void weigh32(const float *p, const float *v, int64_t keys,
                            int64_t dim, float *sums) {
   for (int64_t d = 0; d < dim; ++d)
     sums[d] = 0;
-  for (int64_t j = 0; j < keys; ++j) {
-    const float *value = v + j * dim;
-    float weight = p[j];
+  int64_t j = 0;
+  for (; j + 4 <= keys; j += 4) {
+    const float *v0 = v + j * dim, *v1 = v0 + dim, *v2 = v1 + dim,
+                *v3 = v2 + dim;
+    float p0 = p[j], p1 = p[j + 1], p2 = p[j + 2], p3 = p[j + 3];
 #pragma omp simd
     for (int64_t d = 0; d < dim; ++d)
-      sums[d] += weight * value[d];
+      sums[d] += (p0 * v0[d] + p1 * v1[d]) + (p2 * v2[d] + p3 * v3[d]);
   }
+  for (; j < keys; ++j)
+    for (int64_t d = 0; d < dim; ++d)
+      sums[d] += p[j] * v[j * dim + d];
 }
 
 } // namespace

@@ -1,0 +1,160 @@
+//===- SimDeviceTest.cpp - the simulator as the runtime's device ----------===//
+
+#include "Support.h"
+#include "fa2rt/fa2rt.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+using namespace fa2rt::test;
+
+namespace {
+
+std::string naivePtx() {
+  std::ifstream file(KERNELS "/naive_forward.ptx");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The naive kernel on inputs of 1: 5 queries, 4 keys, 2 heads, 1 key head.
+struct Case {
+  fa2rtDevice *device = nullptr;
+  fa2rtProgram *program = nullptr;
+  std::vector<uint16_t> ones = std::vector<uint16_t>(1024, 0x3f80);
+  std::vector<uint16_t> out = std::vector<uint16_t>(96, 0xffff);
+  std::vector<float> lse = std::vector<float>(16, NAN);
+  int64_t q[4] = {1, 5, 2, 16}, k[4] = {1, 4, 1, 16}, v[4] = {1, 4, 1, 8},
+          o[4] = {1, 5, 2, 8}, l[3] = {1, 2, 5};
+
+  explicit Case(const char *name, const std::string &ptx = naivePtx()) {
+    EXPECT_EQ(fa2rtDeviceOpen(name, &device), FA2RT_OK) << fa2rtLastError();
+    EXPECT_EQ(
+        fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+        FA2RT_OK)
+        << fa2rtLastError();
+  }
+  ~Case() {
+    fa2rtProgramUnload(program);
+    fa2rtDeviceClose(device);
+  }
+  fa2rtStatus launch() {
+    fa2rtArgument arguments[] = {
+        fa2rtTensor("q", ones.data(), FA2RT_BF16, 4, q, nullptr),
+        fa2rtTensor("k", ones.data() + 256, FA2RT_BF16, 4, k, nullptr),
+        fa2rtTensor("v", ones.data() + 512, FA2RT_BF16, 4, v, nullptr),
+        fa2rtTensor("out", out.data(), FA2RT_BF16, 4, o, nullptr),
+        fa2rtTensor("lse", lse.data(), FA2RT_F32, 3, l, nullptr)};
+    return fa2rtLaunch(program, arguments, 5, nullptr, 0, nullptr);
+  }
+};
+
+} // namespace
+
+TEST(SimDevice, RunsTheKernel) {
+  for (const char *name : {"sim", "sim:sm_80", "sim:sm_90", "sim?strict",
+                           "sim:sm_90?seed=3&resident=2&completion=late"}) {
+    Case c(name);
+    ASSERT_EQ(c.launch(), FA2RT_OK) << fa2rtLastError();
+    for (size_t i = 0; i < 80; ++i)
+      EXPECT_EQ(c.out[i], i < 16 ? 0 : 0x3f80) << i; // row 0 sees no key
+    for (size_t i = 80; i < 96; ++i)
+      EXPECT_EQ(c.out[i], 0xffff) << i;
+    for (size_t i = 0; i < 10; ++i)
+      EXPECT_NEAR(std::exp(c.lse[i] - 4), double(i % 5), 1e-4) << i;
+  }
+}
+
+TEST(SimDevice, Properties) {
+  fa2rtDevice *device = nullptr;
+  fa2rtDeviceProperties properties;
+  ASSERT_EQ(fa2rtDeviceOpen("sim:sm_90?sms=4", &device), FA2RT_OK);
+  ASSERT_EQ(fa2rtDeviceGetProperties(device, &properties), FA2RT_OK);
+  EXPECT_EQ(properties.is_simulated, 1);
+  EXPECT_EQ(properties.compute_capability, 90);
+  EXPECT_EQ(properties.multiprocessors, 4);
+  EXPECT_EQ(properties.shared_bytes_per_block, 232448);
+  EXPECT_EQ(fa2rtHasSimulator(), 1);
+  fa2rtDeviceClose(device);
+}
+
+TEST(SimDevice, RefusesNamesAndOptions) {
+  for (const char *name :
+       {"sim:", "sim:sm_70", "sim:sm_80?seed", "sim?seed=x", "sim?seed=-1",
+        "sim?sms=0", "sim?completion=soon", "sim?strict=1", "sim?fast",
+        "sim?seed=1&&strict", "simx", "sim:sm_80x"}) {
+    fa2rtDevice *device = nullptr;
+    EXPECT_EQ(fa2rtDeviceOpen(name, &device), FA2RT_ERROR_ARGUMENT) << name;
+    EXPECT_EQ(device, nullptr);
+  }
+}
+
+TEST(SimDevice, ReportsBecomeErrors) {
+  // The lse is stored one element too far: out of bounds on the last row.
+  std::string ptx = naivePtx();
+  size_t at = ptx.find("st.global.f32");
+  ASSERT_NE(at, std::string::npos);
+  Case c("sim", ptx.replace(ptx.find(']', at), 1, "+4]"));
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_SIMULATOR);
+  EXPECT_CONTAINS(fa2rtLastError(), "the simulator reports");
+  EXPECT_CONTAINS(fa2rtLastError(), "naive_forward");
+}
+
+TEST(SimDevice, ChecksTheElementsNotTheAllocation) {
+  // The host's buffer goes on after the last key, but a fifth key is out of
+  // bounds.
+  std::string ptx = naivePtx();
+  Case beyond("sim", replaced(ptx, "\"value\": \"seqlen_k\"",
+                              "\"value\": \"seqlen_k + 1\""));
+  EXPECT_EQ(beyond.launch(), FA2RT_ERROR_SIMULATOR);
+  EXPECT_CONTAINS(fa2rtLastError(), "global");
+}
+
+TEST(SimDevice, WhatItCannotTakeIsRefusedAtLoad) {
+  std::string ptx = replaced(naivePtx(), "st.global.f32", "st.global.f99");
+  fa2rtDevice *device = nullptr;
+  fa2rtProgram *program = nullptr;
+  ASSERT_EQ(fa2rtDeviceOpen("sim", &device), FA2RT_OK);
+  EXPECT_EQ(
+      fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+      FA2RT_ERROR_SIMULATOR);
+  EXPECT_CONTAINS(fa2rtLastError(), "line ");
+  // The budget ends a run that takes too long.
+  fa2rtDeviceClose(device);
+  Case c("sim?budget=10");
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_SIMULATOR);
+}
+
+TEST(SimDevice, Profile) {
+  const char *json = nullptr;
+  Case plain("sim");
+  ASSERT_EQ(plain.launch(), FA2RT_OK);
+  EXPECT_EQ(fa2rtProgramProfile(plain.program, &json), FA2RT_ERROR_ARGUMENT);
+  Case c("sim?profile");
+  EXPECT_EQ(fa2rtProgramProfile(c.program, &json), FA2RT_ERROR_ARGUMENT);
+  ASSERT_EQ(c.launch(), FA2RT_OK);
+  ASSERT_EQ(fa2rtProgramProfile(c.program, &json), FA2RT_OK);
+  auto profile = nlohmann::json::parse(json)["profile"];
+  EXPECT_EQ(profile["blocks"], 2);
+  EXPECT_EQ(profile["global_store_bytes"], 80 * 2 + 10 * 4);
+}
+
+TEST(SimDevice, MemoryOfHugeExtentCostsWhatItTouches) {
+  fa2rtDevice *device = nullptr;
+  ASSERT_EQ(fa2rtDeviceOpen("sim", &device), FA2RT_OK);
+  void *memory = nullptr;
+  size_t bytes = size_t(1) << 40;
+  ASSERT_EQ(fa2rtMemoryAllocate(device, bytes, &memory), FA2RT_OK)
+      << fa2rtLastError();
+  int value = 42, back = 0;
+  char *last = static_cast<char *>(memory) + bytes - sizeof value;
+  EXPECT_EQ(fa2rtMemoryCopyIn(device, last, &value, sizeof value), FA2RT_OK);
+  EXPECT_EQ(fa2rtMemoryCopyOut(device, &back, last, sizeof value), FA2RT_OK);
+  EXPECT_EQ(back, 42);
+  EXPECT_EQ(fa2rtMemoryFree(device, memory), FA2RT_OK);
+  EXPECT_EQ(fa2rtMemoryFree(device, &back), FA2RT_ERROR_ARGUMENT);
+  fa2rtDeviceClose(device);
+}
