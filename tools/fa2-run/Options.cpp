@@ -119,8 +119,10 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
                  "timed launches (default: 30 on cuda, 0 on sim)")
       ->check(CLI::Range(0, 100000))
       ->group(running);
-  app.add_flag("--profile", o.profile,
-               "on sim: print what the kernels did, by instruction class")
+  app.add_flag(
+         "--profile", o.profile,
+         "on sim: print what the kernels did, by instruction class and by "
+         "operation (fa2-compile --line-info) or opcode")
       ->group(running);
 
   auto sweeps = "Many cases";

@@ -4,6 +4,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
+#include <vector>
+
 namespace fa2run {
 
 std::string headText(const Kernel &kernel, const std::string &deviceName,
@@ -84,10 +88,47 @@ std::string caseText(const Kernel &kernel, const Configuration &configuration,
   return text;
 }
 
+namespace {
+
+/// What the lines of one origin did together.
+struct Tally {
+  int64_t executions = 0, globalBytes = 0, sharedBytes = 0, conflicts = 0,
+          tensorOperations = 0;
+};
+
+/// By the operation of the IR that the line information names; instructions
+/// without it, by opcode.
+std::vector<std::pair<std::string, Tally>>
+tallyLines(const nlohmann::ordered_json &lines) {
+  std::map<std::string, Tally> tallies;
+  for (const auto &line : lines) {
+    int64_t source = line["source_line"];
+    std::string origin =
+        source > 0 ? fmt::format("{}:{}:{}", line["file"].get<std::string>(),
+                                 source, line["source_column"].get<int64_t>())
+                   : line["opcode"].get<std::string>();
+    Tally &tally = tallies[origin];
+    tally.executions += line["executions"].get<int64_t>();
+    tally.globalBytes += line["global_bytes"].get<int64_t>();
+    tally.sharedBytes += line["shared_bytes"].get<int64_t>();
+    tally.conflicts += line["bank_conflicts"].get<int64_t>();
+    tally.tensorOperations += line["tensor_operations"].get<int64_t>();
+  }
+  std::vector<std::pair<std::string, Tally>> sorted(tallies.begin(),
+                                                    tallies.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto &a, const auto &b) {
+                     return a.second.executions > b.second.executions;
+                   });
+  return sorted;
+}
+
+} // namespace
+
 std::string profileText(const nlohmann::ordered_json &result, bool verbose) {
   auto found = result.find("profile");
   if (found == result.end())
-    return "profile    " + result.dump() + "\n";
+    return "";
   const nlohmann::ordered_json &profile = *found;
   std::string text = "profile\n";
   for (const auto &[name, value] : profile.items()) {
@@ -98,10 +139,22 @@ std::string profileText(const nlohmann::ordered_json &result, bool verbose) {
         text += fmt::format("  {:<26} {:>16}\n", "instructions: " + category,
                             count.dump());
   }
-  if (verbose)
-    if (auto lines = profile.find("lines"); lines != profile.end())
-      for (const auto &line : *lines)
-        text += "  " + line.dump() + "\n";
+  auto lines = profile.find("lines");
+  if (lines == profile.end())
+    return text;
+  constexpr size_t kShown = 20;
+  auto tallies = tallyLines(*lines);
+  text += fmt::format("  {:<52} {:>10} {:>11} {:>11} {:>9} {:>12}\n",
+                      "operation, or opcode", "executions", "global B",
+                      "shared B", "conflicts", "tensor ops");
+  for (size_t i = 0; i < tallies.size() && (verbose || i < kShown); ++i) {
+    const auto &[origin, tally] = tallies[i];
+    text += fmt::format("  {:<52} {:>10} {:>11} {:>11} {:>9} {:>12}\n", origin,
+                        tally.executions, tally.globalBytes, tally.sharedBytes,
+                        tally.conflicts, tally.tensorOperations);
+  }
+  if (!verbose && tallies.size() > kShown)
+    text += fmt::format("  and {} more (--verbose)\n", tallies.size() - kShown);
   return text;
 }
 

@@ -20,7 +20,8 @@ std::string headText(const Kernel &kernel, const std::string &deviceName,
 std::string caseText(const Kernel &kernel, const Configuration &configuration,
                      const RunOptions &options, const CaseResult &result);
 
-/// The simulator's profile; with `verbose`, line by line.
+/// The simulator's profile: totals, and sums by operation of the IR where the
+/// PTX has line information, else by opcode (all of them with `verbose`).
 std::string profileText(const nlohmann::ordered_json &profile, bool verbose);
 
 } // namespace fa2run
