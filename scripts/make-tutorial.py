@@ -1,0 +1,84 @@
+"""Writes docs/tutorial.md from docs/tutorial.in.md and what the tools really print.
+
+usage: make-tutorial.py [--tools BUILD/tools] [--check]
+
+In the template, a line `@run COMMAND` becomes the command and its output as code. After the
+command, `| lines A-B`, `| from REGEX`, `| to REGEX` and `| only REGEX` cut the output (in that
+order of application; `...` marks what was cut), and `| wide N` sets where long lines are
+cut. --check writes nothing and fails when docs/tutorial.md is not what would be written.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def cut(lines, steps):
+    width = 116
+    for step in steps:
+        word, _, rest = step.partition(" ")
+        if word == "lines":
+            first, last = map(int, rest.split("-"))
+            lines = (["..."] if first > 1 else []) + lines[first - 1:last] + (["..."] if last < len(lines) else [])
+        elif word in ("from", "to"):
+            at = next((i for i, line in enumerate(lines) if re.search(rest, line)), None)
+            if at is None:
+                sys.exit(f"make-tutorial: no line matches {rest!r}; the template needs a new cut")
+            lines = ["..."] + lines[at:] if word == "from" else lines[:at + 1] + ["..."]
+        elif word == "only":
+            kept = [line for line in lines if re.search(rest, line)]
+            if not kept:
+                sys.exit(f"make-tutorial: no line matches {rest!r}; the template needs a new cut")
+            lines = kept
+        elif word == "wide":
+            width = int(rest)
+        else:
+            sys.exit(f"make-tutorial: unknown cut {step!r}")
+    return [line if len(line) <= width else line[:width - 3] + "..." for line in lines]
+
+
+def render(template, environment):
+    text = []
+    for line in template.splitlines():
+        if not line.startswith("@run "):
+            text.append(line)
+            continue
+        command, *steps = [part.strip() for part in line[5:].split(" | cut ")]
+        result = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True,
+                                cwd=environment["FA2_TUTORIAL_FOLDER"])
+        output = (result.stdout + result.stderr).rstrip("\n").splitlines()
+        if result.returncode != 0 and "error:" not in result.stderr:
+            sys.exit(f"make-tutorial: {command!r} failed ({result.returncode}):\n" + "\n".join(output))
+        text += ["```", "$ " + command] + cut(output, steps) + ["```"]
+    return "\n".join(text) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", default=os.path.join(root, "build", "release", "tools"))
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    environment = dict(os.environ)
+    tools = [os.path.join(args.tools, t) for t in ("fa2-opt", "fa2-translate", "fa2-compile", "fa2-run")]
+    environment["PATH"] = os.pathsep.join(tools + [environment.get("PATH", "")])
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        environment["FA2_TUTORIAL_FOLDER"] = folder
+        with open(os.path.join(root, "docs", "tutorial.in.md")) as f:
+            text = render(f.read(), environment)
+    path = os.path.join(root, "docs", "tutorial.md")
+    if not args.check:
+        with open(path, "w") as f:
+            f.write(text)
+        return 0
+    with open(path) as f:
+        if f.read() == text:
+            return 0
+    print("docs/tutorial.md is not what the tools print now; run scripts/make-tutorial.py and read the difference")
+    return 1
+
+
+sys.exit(main())
