@@ -82,8 +82,9 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
   u64 processors = options.capability >= 90 ? 132 : 108;
   u64 perProcessor = std::min<u64>({2048 / ((threads + 31) / 32 * 32),
                                     (limit + 1024) / (shared + 1024), 32});
-  u64 resident = options.residentBlocks ? options.residentBlocks
-                                        : processors * perProcessor;
+  u64 resident = options.residentBlocks
+                     ? options.residentBlocks
+                     : std::min<u64>(processors * perProcessor, 64);
   grid.capacity = u32(std::max<u64>(1, resident));
   grid.resident = u32(std::min<u64>(grid.capacity, blockCount));
   grid.order.resize(size_t(blockCount));

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Writes the mutation case of a forward kernel from its manifest: one head, contiguous tensors.
+
+    case_from_manifest.py KERNEL.ptx SEQLEN_Q SEQLEN_K > KERNEL.case
+"""
+import json
+import re
+import sys
+
+
+def manifest_of(path):
+    lines = []
+    with open(path) as file:
+        for line in file:
+            if line.startswith("// fa2-manifest-end"):
+                return json.loads("\n".join(lines[1:]))
+            lines.append(line[3:].rstrip("\n"))
+    sys.exit(f"{path}: no manifest")
+
+
+def evaluate(expression, names):
+    """docs/manifest.md's grammar, of which Python's is a superset but for the operators' spelling."""
+    if isinstance(expression, int):
+        return expression
+    text = expression.replace("&&", " and ").replace("||", " or ").replace("/", "//")
+    text = re.sub(r"!(?!=)", " not ", text)
+    text = re.sub(r"(\w+)\.stride\[(\d)\]", r"stride_\1_\2", text)
+    text = re.sub(r"device\.(\w+)", r"device_\1", text).replace("if(", "choose(")
+    functions = dict(min=min, max=max, ceildiv=lambda a, b: -(-a // b), pow2floor=lambda a: 1 << (a.bit_length() - 1),
+                     choose=lambda c, a, b: a if c else b)
+    return int(eval(text, {"__builtins__": {}}, {**functions, **names}))
+
+
+def main():
+    path, seqlen_q, seqlen_k = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    manifest = manifest_of(path)
+    names = dict(batch=1, heads=1, heads_kv=1, seqlen_q=seqlen_q, seqlen_k=seqlen_k, device_multiprocessors=108,
+                 device_l2_bytes=40 << 20, device_shared_bytes_per_block=166912,
+                 device_compute_capability=manifest["target"]["min_compute_capability"])
+    strides, scalars = {}, {}
+    for argument in manifest["arguments"]:
+        if argument["kind"] == "scalar":
+            scalars[argument["name"]] = argument
+            continue
+        shape = [names.get(e, e) for e in argument["shape"]]
+        stride = [1]
+        for extent in shape[:0:-1]:
+            stride.insert(0, stride[0] * extent)
+        strides[argument["name"]] = stride
+        for k, s in enumerate(stride):
+            names[f"stride_{argument['name']}_{k}"] = s
+        fill = "normal" if argument["direction"] == "in" else "output"
+        if len(shape) == 4:  # [batch, seqlen, heads, d] with one head
+            shape = [shape[0] * shape[2], shape[1], shape[3]]
+        print("tensor", argument["name"], argument["dtype"], fill, *shape)
+    if manifest["workspace"]["bytes"]:
+        bytes_ = evaluate(manifest["workspace"]["bytes"], names)
+        print("tensor workspace i32 workspace", -(-bytes_ // 4))
+    scale = scalars["scale"]["default"]
+    for launch in manifest["launches"]:
+        print("launch", launch["kernel"], *[evaluate(g, names) for g in launch["grid"]], *launch["block"],
+              launch["shared_bytes"])
+        for p in launch["parameters"]:
+            if p["kind"] == "pointer":
+                print("  pointer", p["of"])
+            elif p["kind"] == "stride":
+                print("  i64", strides[p["of"]][p["dim"]])
+            elif p["kind"] in ("i32", "i64"):
+                print(" ", p["kind"], evaluate(p["value"], names))
+            elif p["kind"] == "scalar":
+                print(" ", scalars[p["of"]]["dtype"], scalars[p["of"]]["default"])
+            elif p["kind"] == "tensor_map":
+                dims = [max(1, evaluate(d, names)) for d in p["dims"]]
+                size = 4 if "f32" in p["of"] else 2
+                print("  map", p["of"], len(dims), size, p["swizzle"], *dims,
+                      *[evaluate(s, names) for s in p["strides"]], *p["box"])
+            else:
+                sys.exit(f"{path}: parameter kind '{p['kind']}' is not supported here")
+    causal = int(manifest["specification"]["mask"] != "none")
+    print("forward q k v out lse", scale, causal)
+
+
+if __name__ == "__main__":
+    main()
