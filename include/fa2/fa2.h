@@ -42,7 +42,7 @@ FA2_API const char *fa2_version(void);
  *   head_dim        a multiple of 8 from 8 to 256
  *   head_dim_v      likewise; that of q by default
  *   mask            none, causal or causal_top_left
- *   block_q, block_kv, warps, stages, partition, q_in_registers, overlap,
+ *   block_q, block_kv, warps, stages, partition, q_in_registers,
  *   lazy_rescale, min_blocks, order: the schedule, field by field (docs)
  *
  * What is left out has a default or is chosen. Never returns null unless memory

@@ -55,7 +55,6 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.stages = spec.stages;
   o.partition = spec.partition;
   o.qInRegisters = spec.qInRegisters;
-  o.overlap = spec.overlap;
   o.lazyRescale = spec.lazyRescale;
   o.minBlocks = spec.minBlocks;
   o.order = spec.order;

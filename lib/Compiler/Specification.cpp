@@ -38,7 +38,6 @@ const std::array kFields = {
     Field{{"stages", "slots of the key and value rings, 1 to 4 (0: choose)"}, &Specification::stages},
     Field{{"partition", "how warps share a tile: split_q or split_k"}, &Specification::partition},
     Field{{"q_in_registers", "keep query fragments in registers: 0, 1 (-1: choose)"}, &Specification::qInRegisters},
-    Field{{"overlap", "start the next scores before the exponentials: 0, 1 (-1: choose)"}, &Specification::overlap},
     Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 16 (-1: choose)"}, &Specification::lazyRescale},
     Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
     Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},

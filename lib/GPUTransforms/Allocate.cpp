@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Target/Target.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -37,11 +38,24 @@ struct Life {
 struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    auto programs = kernel.getOps<ForEachTileOp>();
+    if (!llvm::hasSingleElement(programs)) {
+      kernel.emitOpError()
+          << "expected one fa2.for_each_tile because lives are "
+             "counted along its body";
+      return signalPassFailure();
+    }
+    Block &program = (*programs.begin()).getBody().front();
     SmallVector<Life> lives;
+    bool known = true;
     kernel.walk([&](RingCreateOp op) {
-      if (auto life = lifeOf(op))
+      FailureOr<Life> life = lifeOf(op, program);
+      known &= succeeded(life);
+      if (succeeded(life) && life->first)
         lives.push_back(*life);
     });
+    if (!known)
+      return signalPassFailure();
     llvm::stable_sort(
         lives, [](const Life &a, const Life &b) { return a.bytes > b.bytes; });
     int64_t total = 0;
@@ -49,7 +63,8 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       place(lives[i], ArrayRef(lives).take_front(i));
       total = std::max(total, lives[i].offset + lives[i].bytes);
     }
-    Builder b(&getContext());
+    if (failed(checkLimit(kernel, total)))
+      return signalPassFailure();
     for (Life &life : lives)
       life.ring.setOffset(life.offset);
     kernel.setSharedBytes(total);
@@ -60,7 +75,22 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
           separate(earlier.last, later.first);
   }
 
-  static std::optional<Life> lifeOf(RingCreateOp op) {
+  static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {
+    std::string error;
+    StringRef name = kernel.getSchedule().getTarget();
+    const Target *target = lookupTarget(name, error);
+    if (!target)
+      return kernel.emitOpError() << error;
+    int64_t limit = target->limits().sharedBytesPerBlock;
+    if (bytes > limit)
+      return kernel.emitOpError()
+             << "expected at most " << limit << " bytes of shared memory on "
+             << name << ", got " << bytes;
+    return success();
+  }
+
+  /// Without uses, `first` stays null.
+  static FailureOr<Life> lifeOf(RingCreateOp op, Block &program) {
     Life life{op};
     auto tile = op.getRing().getType().getTile();
     life.bytes =
@@ -74,17 +104,18 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     for (size_t i = 0; i < users.size(); ++i)
       if (auto dot = dyn_cast<DotStartOp>(users[i]))
         llvm::append_range(users, dot.getD().getUsers());
-    auto tiles =
-        *op->getParentOfType<KernelOp>().getOps<ForEachTileOp>().begin();
     for (Operation *user : users) {
-      Operation *top = tiles.getBody().findAncestorOpInRegion(*user);
+      Operation *top = program.findAncestorOpInBlock(*user);
+      if (!top) {
+        user->emitOpError() << "expected uses of a ring in the body of "
+                               "fa2.for_each_tile";
+        return failure();
+      }
       if (!life.first || top->isBeforeInBlock(life.first))
         life.first = top;
       if (!life.last || life.last->isBeforeInBlock(top))
         life.last = top;
     }
-    if (!life.first)
-      return std::nullopt;
     return life;
   }
 

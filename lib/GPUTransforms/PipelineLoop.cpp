@@ -125,34 +125,35 @@ Schedule PipelineLoopPass::doubleBuffered(scf::ForOp loop,
 
 Schedule PipelineLoopPass::singleBuffered(scf::ForOp loop,
                                           ArrayRef<CopyGroup> groups) {
-  // The first ring in program order is copied ahead; the last operation that
-  // reads it is its release. The others are copied first of all.
+  // The first ring in program order is copied one iteration ahead. Its wait
+  // comes first, so that the barrier there also frees the slots of the others;
+  // its next copy follows the waits for those, whose barrier frees its own
+  // slot.
   Schedule schedule;
   CopyGroup ahead = groups.front();
   Value aheadRing = ahead.acquire.getRing();
   auto push = [&](Operation *op, unsigned stage) {
     schedule.push_back({op, stage});
   };
+  auto ofAhead = [&](auto op) { return op.getRing() == aheadRing; };
+  for (auto wait : loop.getBody()->getOps<RingWaitOp>())
+    if (ofAhead(wait))
+      push(wait, 1);
   for (const CopyGroup &g : groups.drop_front())
     for (Operation *op : g.ops)
       push(op, 1);
-  bool released = false;
   for (Operation &op : loop.getBody()->without_terminator()) {
-    if (isCopy(groups, &op))
+    if (isCopy(groups, &op) || isa<RingWaitOp>(op))
       continue;
-    auto wait = dyn_cast<RingWaitOp>(op);
-    if (wait && wait.getRing() != aheadRing)
-      continue; // right after the release below
     push(&op, 1);
     auto release = dyn_cast<RingReleaseOp>(op);
-    if (!release || release.getRing() != aheadRing || released)
+    if (!release || !ofAhead(release))
       continue;
-    released = true;
-    for (auto w : loop.getBody()->getOps<RingWaitOp>())
-      if (w.getRing() != aheadRing)
-        push(w, 1);
-    for (Operation *a : ahead.ops)
-      push(a, 0);
+    for (auto wait : loop.getBody()->getOps<RingWaitOp>())
+      if (!ofAhead(wait))
+        push(wait, 1);
+    for (Operation *op : ahead.ops)
+      push(op, 0);
   }
   return schedule;
 }

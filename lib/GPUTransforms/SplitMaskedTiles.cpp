@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SPLITMASKEDTILES
@@ -46,10 +47,10 @@ std::optional<FallingIndex> matchCopy(CopyOp copy, Value iv) {
 struct SplitMaskedTilesPass
     : public fa2::impl::SplitMaskedTilesBase<SplitMaskedTilesPass> {
   void runOnOperation() override {
-    SmallVector<scf::ForOp> loops;
+    llvm::SetVector<scf::ForOp> loops; // each once, whatever its masks
     getOperation().walk([&](ApplyMaskOp op) {
       if (auto loop = dyn_cast<scf::ForOp>(op->getParentOp()))
-        loops.push_back(loop);
+        loops.insert(loop);
     });
     for (scf::ForOp loop : loops)
       if (failed(split(loop)))

@@ -39,7 +39,6 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.stages = o.stages;
   options.partition = o.partition;
   options.qInRegisters = o.qInRegisters;
-  options.overlap = o.overlap;
   options.lazyRescale = o.lazyRescale;
   options.minBlocks = o.minBlocks;
   options.order = o.order;

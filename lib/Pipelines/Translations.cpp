@@ -4,6 +4,7 @@
 #include "fa2/Target/Ptx/Ptx.h"
 
 #include "mlir/Tools/mlir-translate/Translation.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
@@ -21,6 +22,27 @@ onModule(Operation *op, llvm::raw_ostream &os,
     return failure();
   os << *text;
   return success();
+}
+
+/// Every layout of the module's tensors, once, as a table.
+static std::string printLayouts(ModuleOp module) {
+  llvm::SetVector<RankedTensorType> types;
+  module.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (auto tile = dyn_cast<RankedTensorType>(type);
+          tile && tile.getRank() == 2 && tile.getEncoding())
+        types.insert(tile);
+  });
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (RankedTensorType tile : types) {
+    os << tile << "\n";
+    if (auto layout = dyn_cast<gpu::DistributedLayoutAttr>(tile.getEncoding()))
+      os << layout.tileLayout(tile.getShape()).print();
+    else if (isa<gpu::SharedAttr>(tile.getEncoding()))
+      os << gpu::sharedLayout(tile).print();
+  }
+  return text;
 }
 
 void fa2::registerTranslations() {
@@ -41,6 +63,14 @@ void fa2::registerTranslations() {
           std::string text;
           llvm::raw_string_ostream(text) << *llvmModule;
           return text;
+        });
+      },
+      registerDialects);
+  static TranslateFromMLIRRegistration layouts(
+      "fa2-print-layouts", "who holds which element of each tile, as tables",
+      [](Operation *op, llvm::raw_ostream &os) {
+        return onModule(op, os, [](ModuleOp module) -> FailureOr<std::string> {
+          return printLayouts(module);
         });
       },
       registerDialects);

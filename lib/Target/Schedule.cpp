@@ -24,7 +24,6 @@ Schedule Schedule::fromAttr(ScheduleAttr a) {
   s.stages = a.getStages();
   s.partition = a.getPartition();
   s.qInRegisters = a.getQInRegisters();
-  s.overlap = a.getOverlap();
   s.lazyRescale = a.getLazyRescale();
   s.minBlocks = a.getMinBlocks();
   s.order = a.getOrder();
@@ -39,7 +38,7 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
   });
   ScheduleAttr attr = ScheduleAttr::getChecked(
       [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
-      target, blockQ, blockKV, warps, stages, partition, qInRegisters, overlap,
+      target, blockQ, blockKV, warps, stages, partition, qInRegisters,
       lazyRescale, minBlocks, order);
   if (!attr)
     return failure();
@@ -53,7 +52,6 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.stages = stages.value_or(s.stages);
   s.partition = partition.value_or(s.partition);
   s.qInRegisters = qInRegisters.value_or(s.qInRegisters);
-  s.overlap = overlap.value_or(s.overlap);
   s.lazyRescale = lazyRescale.value_or(s.lazyRescale);
   s.minBlocks = minBlocks.value_or(s.minBlocks);
   s.order = order.value_or(s.order);
@@ -90,10 +88,8 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
   if (splitK) // o, m and l of every warp
     f.scratchBytes = s.warps * s.blockQ * (up(p.headDimV, 8) + 2) * kFloatBytes;
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
-  // P takes half of the registers of S; only with overlap do both live at once.
+  // P takes the place of S.
   f.scoreRegisters = rows * keys / kLanes;
-  if (s.overlap)
-    f.scoreRegisters += f.scoreRegisters / 2;
   if (s.qInRegisters)
     f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
@@ -239,7 +235,6 @@ static void explainAsked(const ScheduleOverrides &a,
   add("partition", a.partition,
       [](Partition p) { return stringifyPartition(p).str(); });
   add("q_in_registers", a.qInRegisters, flag);
-  add("overlap", a.overlap, flag);
   add("lazy_rescale", a.lazyRescale, number);
   add("min_blocks", a.minBlocks, number);
   add("order", a.order,

@@ -80,8 +80,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     asked.stages = number(stages, 0);
     asked.lazyRescale = number(lazyRescale, -1);
     asked.minBlocks = number(minBlocks, 0);
-    if (failed(flag("q-in-registers", qInRegisters, asked.qInRegisters)) ||
-        failed(flag("overlap", overlap, asked.overlap)))
+    if (failed(flag("q-in-registers", qInRegisters, asked.qInRegisters)))
       return failure();
     if (!partition.empty() &&
         !(asked.partition = symbolizePartition(StringRef(partition)))) {

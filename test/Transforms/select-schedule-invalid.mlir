@@ -7,7 +7,7 @@
 // RUN: not fa2-opt %s --fa2-select-schedule="warps=3 block-q=64" 2>&1 | FileCheck %s --check-prefix=WHOLE
 // RUN: not fa2-opt %s --fa2-select-schedule=partition=split_v 2>&1 | FileCheck %s --check-prefix=PARTITION
 // RUN: not fa2-opt %s --fa2-select-schedule=order=random 2>&1 | FileCheck %s --check-prefix=ORDER
-// RUN: not fa2-opt %s --fa2-select-schedule=overlap=2 2>&1 | FileCheck %s --check-prefix=FLAG
+// RUN: not fa2-opt %s --fa2-select-schedule=q-in-registers=2 2>&1 | FileCheck %s --check-prefix=FLAG
 
 // ARCH: error: 'fa2.attention' op unknown arch 'sm_85'; the nearest supported is sm_86 (supported: sm_80, sm_86,
 // NAME: error: 'fa2.attention' op unknown arch 'hopper' (supported: sm_80,
@@ -18,7 +18,7 @@
 // WHOLE: error: 'fa2.attention' op expected block_q to be a multiple of 16 * warps = 48
 // PARTITION: error: 'fa2.attention' op expected partition split_q or split_k, got split_v
 // ORDER: error: 'fa2.attention' op expected order ascending or longest_first, got random
-// FLAG: error: 'fa2.attention' op expected overlap to be 0, 1 or -1 to choose, got 2
+// FLAG: error: 'fa2.attention' op expected q-in-registers to be 0, 1 or -1 to choose, got 2
 func.func @attention(%q: tensor<?x?x?x128xbf16>) {
   %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
       -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>

@@ -24,7 +24,7 @@ def ConvertFA2GPUToNVVM : Pass<"convert-fa2gpu-to-nvvm", "::mlir::ModuleOp"> {
     a slot its address. Beside each gpu.module stands the fa2gpu.launch that the manifest
     is written from.
   }];
-  let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::NVVM::NVVMDialect", "::mlir::LLVM::LLVMDialect",
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::gpu::GPUDialect", "::mlir::NVVM::NVVMDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::math::MathDialect"];
 }
 

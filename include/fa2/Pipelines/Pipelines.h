@@ -46,9 +46,6 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<int64_t> qInRegisters{*this, "q-in-registers",
                                llvm::cl::desc("0, 1 or -1 to choose"),
                                llvm::cl::init(-1)};
-  Option<int64_t> overlap{*this, "overlap",
-                          llvm::cl::desc("0, 1 or -1 to choose"),
-                          llvm::cl::init(-1)};
   Option<int64_t> lazyRescale{
       *this, "lazy-rescale",
       llvm::cl::desc("powers of two before the accumulator is rescaled"),

@@ -21,7 +21,7 @@ class Target;
 struct Schedule {
   int64_t blockQ = 64, blockKV = 64, warps = 4, stages = 2;
   Partition partition = Partition::SplitQ;
-  bool qInRegisters = false, overlap = false;
+  bool qInRegisters = false;
   int64_t lazyRescale = 0; // powers of two; 0 rescales always
   int64_t minBlocks = 1;
   TileOrder order = TileOrder::Ascending;
@@ -37,7 +37,7 @@ struct Schedule {
 struct ScheduleOverrides {
   std::optional<int64_t> blockQ, blockKV, warps, stages, lazyRescale, minBlocks;
   std::optional<Partition> partition;
-  std::optional<bool> qInRegisters, overlap;
+  std::optional<bool> qInRegisters;
   std::optional<TileOrder> order;
 
   Schedule applyTo(Schedule schedule) const;

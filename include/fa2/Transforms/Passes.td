@@ -20,7 +20,6 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "0", "slots of the key and value rings (0: choose)">,
     Option<"partition", "partition", "std::string", "\"\"", "split_q or split_k (empty: choose)">,
     Option<"qInRegisters", "q-in-registers", "int64_t", "-1", "keep query fragments in registers (0, 1; -1: choose)">,
-    Option<"overlap", "overlap", "int64_t", "-1", "start the next scores before the exponentials (0, 1; -1: choose)">,
     Option<"lazyRescale", "lazy-rescale", "int64_t", "-1", "powers of two before the accumulator is rescaled (-1: choose)">,
     Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
     Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,

@@ -105,7 +105,25 @@ void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
 
 struct ConvertFA2GPUToNVVMPass
     : public fa2::impl::ConvertFA2GPUToNVVMBase<ConvertFA2GPUToNVVMPass> {
+  /// What the patterns rely on, said by name.
+  LogicalResult checkInput() {
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      if (!kernel.getSharedBytes())
+        return kernel.emitOpError()
+               << "expected shared_bytes; run fa2gpu-allocate";
+      if (!llvm::hasSingleElement(kernel.getOps<ForEachTileOp>()))
+        return kernel.emitOpError() << "expected one fa2.for_each_tile";
+      for (auto ring : kernel.getOps<RingCreateOp>())
+        if (!ring.getOffset() && !ring->use_empty())
+          return ring.emitOpError()
+                 << "expected an offset; run fa2gpu-allocate";
+    }
+    return success();
+  }
+
   void runOnOperation() override {
+    if (failed(checkInput()))
+      return signalPassFailure();
     MLIRContext *ctx = &getContext();
     RegisterTypeConverter converter(ctx);
     ConversionTarget target(*ctx);

@@ -9,6 +9,7 @@
 
 #include "KVRange.h"
 #include "fa2/Conversion/Passes.h"
+#include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -27,10 +28,9 @@ namespace {
 
 class Partitioner {
 public:
-  explicit Partitioner(KernelOp kernel)
+  Partitioner(KernelOp kernel, MatmulFamilyAttr family)
       : kernel(kernel), ctx(kernel.getContext()), b(ctx),
         schedule(kernel.getSchedule()) {
-    auto family = cast<MatmulFamilyAttr>(MmaSyncAttr::get(ctx));
     int64_t warps = schedule.getWarps();
     bool splitK = schedule.getPartition() == Partition::SplitK;
     // split_q: warp w has rows; split_k: it has columns of the scores, and a
@@ -221,7 +221,15 @@ void Partitioner::combineSplits() {
 struct ConvertFA2ToFA2GPUPass
     : public fa2::impl::ConvertFA2ToFA2GPUBase<ConvertFA2ToFA2GPUPass> {
   void runOnOperation() override {
-    if (failed(Partitioner(getOperation()).run()))
+    KernelOp kernel = getOperation();
+    std::string error;
+    const Target *target =
+        lookupTarget(kernel.getSchedule().getTarget(), error);
+    if (!target) {
+      kernel.emitOpError() << error;
+      return signalPassFailure();
+    }
+    if (failed(Partitioner(kernel, target->matmulFamily(&getContext())).run()))
       signalPassFailure();
   }
 };

@@ -82,9 +82,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef target, int64_t blockQ,
                                    int64_t blockKv, int64_t warps,
                                    int64_t stages, Partition partition,
-                                   bool qInRegisters, bool overlap,
-                                   int64_t lazyRescale, int64_t minBlocks,
-                                   TileOrder order) {
+                                   bool qInRegisters, int64_t lazyRescale,
+                                   int64_t minBlocks, TileOrder order) {
   auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
     if (value >= 16 && value <= 256 && value % 16 == 0)
       return success();

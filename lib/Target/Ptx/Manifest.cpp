@@ -102,7 +102,6 @@ private:
       json.attribute("stages", s.getStages());
       json.attribute("partition", stringifyPartition(s.getPartition()));
       json.attribute("q_in_registers", s.getQInRegisters());
-      json.attribute("overlap", s.getOverlap());
       json.attribute("lazy_rescale", s.getLazyRescale());
       json.attribute("min_blocks", s.getMinBlocks());
       json.attribute("order", stringifyTileOrder(s.getOrder()));

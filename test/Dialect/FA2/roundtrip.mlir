@@ -14,11 +14,11 @@ func.func @default_scale(%q: !qkv, %k: !qkv, %v: tensor<?x?x?x32xf16>) -> tensor
 
 // CHECK-LABEL: func @scheduled
 // CHECK: fa2.attention ins({{.*}}) scale(%{{.*}}) {mask = #fa2.mask<causal_top_left>,
-// CHECK-SAME: schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 4, stages = 1, partition = split_k, q_in_registers = true, overlap = true, lazy_rescale = 8, min_blocks = 2, order = longest_first>}
+// CHECK-SAME: schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 4, stages = 1, partition = split_k, q_in_registers = true, lazy_rescale = 8, min_blocks = 2, order = longest_first>}
 func.func @scheduled(%q: !qkv, %c: f32) -> !qkv {
   %o, %lse = fa2.attention ins(%q, %q, %q) scale(%c) {mask = #fa2.mask<causal_top_left>,
       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 4, stages = 1,
-                               partition = split_k, q_in_registers = true, overlap = true,
+                               partition = split_k, q_in_registers = true,
                                lazy_rescale = 8, min_blocks = 2, order = longest_first>}
       : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
   return %o : !qkv

@@ -67,9 +67,9 @@ TEST_F(TargetTest, FootprintByHand) {
   EXPECT_EQ(f.accumulatorRegisters, 128);
   EXPECT_EQ(f.scoreRegisters, 64);
   EXPECT_EQ(f.queryRegisters, 0);
-  s.qInRegisters = s.overlap = true;
+  s.qInRegisters = true;
   f = footprint({128, 128}, s);
-  EXPECT_EQ(f.scoreRegisters, 96);
+  EXPECT_EQ(f.scoreRegisters, 64);
   EXPECT_EQ(f.queryRegisters, 64);
 }
 

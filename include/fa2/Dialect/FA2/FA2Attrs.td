@@ -60,8 +60,6 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     - `partition`: `split_q` gives each warp its own query rows, `split_k` its own
       keys of every tile (section 3.3 of the FlashAttention-2 paper).
     - `q_in_registers`: the query fragments are kept in registers.
-    - `overlap`: the scores of the next tile are started before the
-      exponentials of this one.
     - `lazy_rescale`: the accumulator is rescaled only once a row's maximum has
       grown by more than this many powers of two; 0 rescales always.
     - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
@@ -75,7 +73,6 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     "int64_t":$block_q, "int64_t":$block_kv, "int64_t":$warps, "int64_t":$stages,
     DefaultValuedParameter<"::fa2::Partition", "::fa2::Partition::SplitQ">:$partition,
     DefaultValuedParameter<"bool", "false">:$q_in_registers,
-    DefaultValuedParameter<"bool", "false">:$overlap,
     DefaultValuedParameter<"int64_t", "0">:$lazy_rescale,
     DefaultValuedParameter<"int64_t", "1">:$min_blocks,
     DefaultValuedParameter<"::fa2::TileOrder", "::fa2::TileOrder::Ascending">:$order);
