@@ -79,11 +79,11 @@ void SharedShadow::access(const Agents &agents, const SharedBy &by, u32 address,
     if (by.write) {
       unsigned kept = 0;
       for (unsigned k = 0; k < w.readers; ++k) {
-        Stamp &other = w.reads[k];
+        const Stamp other = w.reads[k].stamp();
         if (other.mask & mask)
           note(relation(other, false), other, first, false);
         if (other.mask & ~mask)
-          w.reads[kept++] = other;
+          w.reads[kept++] = w.reads[k];
       }
       w.readers = u8(kept);
       w.written |= mask;
@@ -103,23 +103,24 @@ void SharedShadow::access(const Agents &agents, const SharedBy &by, u32 address,
           s.mask &= u8(~mask);
     } else {
       unsigned k = 0;
-      while (k < w.readers && w.reads[k].agent != by.agent)
+      while (k < w.readers && w.reads[k].agent != u8(by.agent))
         ++k;
       if (k == kReaders) {
         // Full: one that is ordered before this access says no more than it.
         for (k = 0; k < kReaders; ++k)
-          if (w.reads[k].count <= g[w.reads[k].agent])
+          if (w.reads[k].countLane >> 8 <= g[w.reads[k].agent])
             break;
         if (k == kReaders)
           k = by.count % kReaders;
       } else if (k == w.readers) {
         ++w.readers;
-      } else if (w.reads[k].count == stamp.count) {
-        stamp.mask |= w.reads[k].mask;
-        if (stamp.lane != w.reads[k].lane)
+      } else if (const Stamp old = w.reads[k].stamp();
+                 old.count == stamp.count) {
+        stamp.mask |= old.mask;
+        if (stamp.lane != old.lane)
           stamp.lane = 0xff;
       }
-      w.reads[k] = stamp;
+      w.reads[k] = Reader::of(stamp);
     }
   }
 }

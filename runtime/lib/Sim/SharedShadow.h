@@ -47,13 +47,29 @@ private:
     u8 lane;
     bool async, atomic;
   };
+  /// A reader in 8 bytes: counts of 2^24 and more are taken as 2^24 - 1.
+  struct Reader {
+    u32 countLane; ///< count << 8 | lane
+    u16 inst;
+    u8 agent; ///< Agents::count() is at most 256
+    u8 flags; ///< mask | async << 4 | atomic << 5
+    Stamp stamp() const {
+      return {countLane >> 8,   agent,         inst,
+              u8(flags & 15),   u8(countLane), (flags & 16) != 0,
+              (flags & 32) != 0};
+    }
+    static Reader of(const Stamp &s) {
+      return {std::min(s.count, 0xffffffu) << 8 | s.lane, s.inst, u8(s.agent),
+              u8(s.mask | s.async << 4 | s.atomic << 5)};
+    }
+  };
   static constexpr unsigned kReaders = 16;
   struct Word { // all zero is a word never touched
     u32 generation;
     u8 readers;
     u8 written; ///< bytes
     Stamp writes[2];
-    Stamp reads[kReaders];
+    Reader reads[kReaders];
   };
   /// Zero-filled on demand by the system: only words that are used take memory.
   struct Free {

@@ -149,7 +149,7 @@ struct Options {
   uint64_t seed = 0; ///< orders of blocks and warps, random completion
   /// Blocks resident at once; 0: as many as a device of 132 (capability 90)
   /// or 108 multiprocessors would hold by shared memory and threads, at most
-  /// 64 (the shadow of a block may take 13 MB).
+  /// 64 (the shadow of a block may take 9 MB).
   unsigned residentBlocks = 0;
   Completion completion = Completion::Random;
   /// False turns off rules 1 to 9, 11 and 12, not the bounds of global and
