@@ -25,8 +25,8 @@ struct Entry {
 constexpr Entry kTable[] = {
     // d    q    kv  warps stages  q in regs  lazy  min blocks
     {  64, 128,  64,   4,    2,    true,       8,     1},
-    {  80, 128,  64,   4,    3,    false,      8,     1},
-    {  96, 128,  64,   4,    2,    false,      8,     1},
+    {  80, 128,  64,   4,    2,    false,      8,     1},
+    {  96, 128,  48,   4,    2,    false,      8,     1},
     { 128, 128,  32,   4,    2,    false,      8,     1},
     { 224,  64,  48,   4,    2,    true,       8,     1},
     { 256,  64,  32,   4,    2,    true,       8,     1},
