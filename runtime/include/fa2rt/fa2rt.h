@@ -274,8 +274,9 @@ FA2RT_API fa2rtStatus fa2rtEventElapsed(fa2rtEvent *start, fa2rtEvent *stop,
                                         float *milliseconds);
 
 /* Launches once untimed, then `repeats` times back to back, and writes each
-   launch's time on the device to milliseconds[0 .. repeats). The stream is held until the host has
-   queued everything, so that no host time is in the figures. Synchronous. */
+   launch's time on the device to milliseconds[0 .. repeats). The stream is held
+   until the host has queued everything, so that no host time is in the figures.
+   Synchronous. */
 FA2RT_API fa2rtStatus fa2rtMeasure(const fa2rtProgram *program,
                                    const fa2rtArgument *arguments, size_t count,
                                    void *workspace, size_t workspace_bytes,

@@ -4,6 +4,8 @@
 #include "PtxEntries.h"
 #include "Support.h"
 
+#include <random>
+
 using namespace fa2rt;
 using namespace fa2rt::test;
 
@@ -218,6 +220,43 @@ TEST(Manifest, EveryTruncationIsRefused) {
   size_t end = whole.find("// fa2-manifest-end");
   for (size_t length = 0; length < end; length += 7)
     refusal(whole.substr(0, length));
+}
+
+TEST(Manifest, AnyChangeParsesOrIsRefused) {
+  // Seeded edits of a good text; Fuzz/ goes further. A reader that crashes,
+  // hangs or throws anything else fails here.
+  const std::string whole = samplePtx();
+  const std::string alphabet = "{}[]\",:0189-eE.+*/()qks_ \n\\\xff";
+  std::mt19937 random(1);
+  int parsed = 0, refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = whole;
+    for (int edits = 1 + int(random() % 3); edits > 0; --edits) {
+      size_t at = random() % text.size();
+      switch (random() % 4) {
+      case 0:
+        text[at] = alphabet[random() % alphabet.size()];
+        break;
+      case 1:
+        text.erase(at, 1 + random() % 20);
+        break;
+      case 2:
+        text.insert(at, 1, alphabet[random() % alphabet.size()]);
+        break;
+      default:
+        text.insert(at, text.substr(random() % text.size(), random() % 40));
+      }
+    }
+    try {
+      Manifest::parse(text);
+      ++parsed;
+    } catch (const Error &error) {
+      EXPECT_EQ(error.status, FA2RT_ERROR_MANIFEST) << text;
+      ++refused;
+    }
+  }
+  EXPECT_GT(parsed, 100);
+  EXPECT_GT(refused, 1000);
 }
 
 TEST(Manifest, CarriageReturnsAreWhitespace) {
