@@ -225,7 +225,8 @@ EXPORT long fakeCudaCount(const char *name) {
   return counts[name];
 }
 EXPORT void *fakeCudaContext(int device, unsigned long long id) {
-  return new ContextRecord{id, device};
+  static std::deque<ContextRecord> contexts;
+  return &contexts.emplace_back(ContextRecord{id, device});
 }
 
 EXPORT Result cuGetErrorName(Result result, const char **text) {
