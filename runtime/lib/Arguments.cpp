@@ -150,6 +150,9 @@ private:
     // The span of the tensor in bytes, from its lowest to its highest element.
     __int128 span = 0;
     int64_t packed = 1;
+    bool empty = false;
+    for (int64_t extent : bound.shape)
+      empty |= extent == 0;
     for (size_t back = 0; back < rank; ++back) {
       size_t d = rank - 1 - back;
       int64_t extent = bound.shape[d];
@@ -167,7 +170,7 @@ private:
       if (back > 0 && stride % argument.strideMultiple != 0)
         refuse("{}: stride {} is {} elements; it must be a multiple of {}",
                argument.name, d, stride, argument.strideMultiple);
-      if (stride == 0 && argument.direction != FA2RT_IN)
+      if (stride == 0 && !empty && argument.direction != FA2RT_IN)
         refuse("{}: stride {} is 0 over an extent of {}, so that elements of "
                "an output would share memory",
                argument.name, d, extent);
