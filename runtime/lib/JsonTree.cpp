@@ -93,7 +93,7 @@ public:
     if (object.find(value))
       fail(FA2RT_ERROR_MANIFEST, "line {}: field '{}' is given twice",
            lineBefore(0), value);
-    object.members.emplace_back(std::move(value), JsonNode());
+    object.members.push_back({std::move(value), JsonNode()});
     return true;
   }
 
@@ -122,7 +122,7 @@ private:
       return root;
     JsonNode &parent = *stack.back();
     if (parent.kind == JsonNode::Kind::Object)
-      return parent.members.back().second;
+      return parent.members.back().value;
     return parent.elements.emplace_back();
   }
 
@@ -147,7 +147,7 @@ private:
     if (!stack.empty()) {
       JsonNode &parent = *stack.back();
       node = parent.kind == JsonNode::Kind::Object
-                 ? &parent.members.back().second
+                 ? &parent.members.back().value
                  : &parent.elements.back();
     }
     stack.push_back(node);
@@ -169,9 +169,9 @@ private:
 } // namespace
 
 const JsonNode *JsonNode::find(std::string_view name) const {
-  for (const auto &member : members)
-    if (member.first == name)
-      return &member.second;
+  for (const JsonMember &member : members)
+    if (member.name == name)
+      return &member.value;
   return nullptr;
 }
 

@@ -10,10 +10,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace fa2rt {
+
+struct JsonMember;
 
 struct JsonNode {
   enum class Kind { Null, Boolean, Integer, Real, String, Array, Object };
@@ -24,12 +25,17 @@ struct JsonNode {
   double real = 0;
   std::string string;
   std::vector<JsonNode> elements;
-  std::vector<std::pair<std::string, JsonNode>> members;
+  std::vector<JsonMember> members;
 
   /// The member of that name, or null.
   const JsonNode *find(std::string_view name) const;
   /// "an object", "an integer", …
   const char *kindName() const;
+};
+
+struct JsonMember {
+  std::string name;
+  JsonNode value;
 };
 
 /// Parses one JSON value; `firstLine` is the number of the text's first line.
