@@ -85,8 +85,8 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
   f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
                             tileBytes(s.blockKV, p.headDimV, kElementBytes));
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
-  if (splitK) // o, m and l of every warp
-    f.scratchBytes = s.warps * s.blockQ * (up(p.headDimV, 8) + 2) * kFloatBytes;
+  if (splitK) // o of every warp, m and l in two more columns
+    f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
   // P takes the place of S.
   f.scoreRegisters = rows * keys / kLanes;
@@ -250,10 +250,14 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   std::vector<std::string> reasons;
   explainAsked(asked, reasons);
   // Values out of range are refused by name before any arithmetic on them.
-  if (failed(asked.applyTo(Schedule{}).toAttr(context, target.name(), error)) &&
-      isWhole(asked.warps.value_or(1) < 1 ? Schedule{}
-                                          : asked.applyTo(Schedule{})))
-    return failure();
+  // Whether warps and rows go together is seen later, when all are known.
+  Schedule rows = asked.applyTo(Schedule{}), warps;
+  warps.warps = rows.warps;
+  warps.blockQ = 16 * std::clamp<int64_t>(rows.warps, 1, 16);
+  rows.warps = 1;
+  for (const Schedule &s : {rows, warps})
+    if (failed(s.toAttr(context, target.name(), error)))
+      return failure();
   if (!asked.order && problem.masked) {
     asked.order = TileOrder::LongestFirst;
     reasons.push_back(

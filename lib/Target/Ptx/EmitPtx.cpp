@@ -4,6 +4,9 @@
 #include "fa2/Target/Ptx/Ptx.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -52,6 +55,23 @@ static void markInlineAsmConvergent(llvm::Module &module) {
         call->setConvergent();
 }
 
+namespace {
+/// Without a handler, an error of the backend ends the process.
+struct CollectErrors : llvm::DiagnosticHandler {
+  explicit CollectErrors(std::string &errors) : errors(errors) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+    if (info.getSeverity() == llvm::DS_Error) {
+      llvm::raw_string_ostream os(errors);
+      llvm::DiagnosticPrinterRawOStream printer(os);
+      os << (errors.empty() ? "" : "; ");
+      info.print(printer);
+    }
+    return true;
+  }
+  std::string &errors;
+};
+} // namespace
+
 FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
                                          const Target &target,
                                          std::string &error) {
@@ -76,6 +96,12 @@ FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
     error = "LLVM's NVPTX backend cannot write assembly";
     return failure();
   }
+  llvm::LLVMContext &context = module.getContext();
+  auto before = context.getDiagnosticHandler();
+  context.setDiagnosticHandler(std::make_unique<CollectErrors>(error));
   passes.run(module);
+  context.setDiagnosticHandler(std::move(before));
+  if (!error.empty())
+    return failure();
   return text.str().str();
 }

@@ -94,3 +94,17 @@ gpu.module @m {
 }
 // expected-error @+1 {{'llvm.exp.f32' has no instruction in PTX}}
 fa2gpu.launch @m::@k grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters [#fa2gpu.param<"i32", "1">]
+
+// -----
+
+// What code generation itself finds is an error like any other.
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+#schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
+gpu.module @m {
+  llvm.func @k(%x: f32) attributes {nvvm.kernel} {
+    %y = llvm.inline_asm has_side_effects "mov.f32 $0, $1;", "=x,f" %x : (f32) -> f32
+    llvm.return
+  }
+}
+// expected-error @+1 {{cannot be compiled: }}
+fa2gpu.launch @m::@k grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters [#fa2gpu.param<"i32", "1">]
