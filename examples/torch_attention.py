@@ -2,7 +2,7 @@
 """Launches an fa2 kernel on PyTorch tensors, on the current stream.
 
     fa2-compile --head-dim 128 --mask causal -o attn.ptx
-    PYTHONPATH=python FA2RT_LIBRARY=build/runtime/lib/libfa2rt.so.0 \
+    PYTHONPATH=python FA2RT_LIBRARY=build/release/runtime/lib/libfa2rt.so.0 \
         examples/torch_attention.py attn.ptx
 
 Compares with PyTorch's own attention, then captures the launch in a CUDA graph
