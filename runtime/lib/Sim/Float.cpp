@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Lanes.h"
+#include <limits>
 
 namespace fa2::sim {
 namespace {
@@ -18,6 +19,21 @@ template <bool Sat, class T> T saturated(T x) {
   if constexpr (Sat)
     return x > 0 ? (x < 1 ? x : T(1)) : T(0); // NaN becomes +0
   return x;
+}
+
+// a b + c under .ftz: a result that is subnormal before it is rounded is
+// flushed, even when it would round up to the smallest normal number (as an
+// H200 does).
+template <bool Ftz, class T> T fused(T a, T b, T c) {
+  T rounded = std::fma(a, b, c);
+  if constexpr (Ftz && std::is_same_v<T, float>) {
+    constexpr float kSmallest = std::numeric_limits<float>::min();
+    if (std::fabs(rounded) == kSmallest &&
+        std::fabs(std::fma((long double)a, (long double)b, (long double)c)) <
+            kSmallest)
+      return std::copysign(0.0f, rounded);
+  }
+  return rounded;
 }
 
 template <class T, bool Ftz, bool Sat> struct AddF {
@@ -35,13 +51,17 @@ template <class T, bool Ftz, bool Sat> struct SubF {
 template <class T, bool Ftz, bool Sat> struct MulF {
   static T apply(T a, T b) {
     using F = Fold<Ftz>;
-    return saturated<Sat>(F::out(F::in(a)*F::in(b)));
+    T x = F::in(a), y = F::in(b);
+    // -0 keeps the sign of a zero product.
+    if constexpr (Ftz)
+      return saturated<Sat>(F::out(fused<Ftz, T>(x, y, T(-0.0))));
+    return saturated<Sat>(F::out(x * y));
   }
 };
 template <class T, bool Ftz, bool Sat> struct FmaF {
   static T apply(T a, T b, T c) {
     using F = Fold<Ftz>;
-    return saturated<Sat>(F::out(std::fma(F::in(a), F::in(b), F::in(c))));
+    return saturated<Sat>(F::out(fused<Ftz, T>(F::in(a), F::in(b), F::in(c))));
   }
 };
 template <class T, bool Ftz, bool Sat> struct DivF {
