@@ -21,16 +21,18 @@ template <bool Sat, class T> T saturated(T x) {
   return x;
 }
 
-// a b + c under .ftz: a result that is subnormal before it is rounded is
-// flushed, even when it would round up to the smallest normal number (as an
-// H200 does).
+// a b + c under .ftz: a result that is subnormal once rounded to 24 bits with
+// an unbounded exponent is flushed, even where the subnormal grid would round
+// it up to the smallest normal number (as an H200 does).
 template <bool Ftz, class T> T fused(T a, T b, T c) {
   T rounded = std::fma(a, b, c);
   if constexpr (Ftz && std::is_same_v<T, float>) {
     constexpr float kSmallest = std::numeric_limits<float>::min();
+    // Half way between the largest 24-bit number below it and 2^-126.
+    constexpr long double kBound = kSmallest * (1.0L - 0x1p-25L);
     if (std::fabs(rounded) == kSmallest &&
         std::fabs(std::fma((long double)a, (long double)b, (long double)c)) <
-            kSmallest)
+            kBound)
       return std::copysign(0.0f, rounded);
   }
   return rounded;

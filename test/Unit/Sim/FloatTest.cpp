@@ -38,7 +38,11 @@ TEST(SimFloat, SpecialValues) {
   EXPECT_EQ(b.eval("add.f32 %r10, %r0, %r1;", 1, 1), 2u);
   EXPECT_EQ(b.eval("add.ftz.f32 %r10, %r0, %r1;", 0x80000001, 0x80000001),
             0x80000000u);
-  // 2^-126 (1 - 2^-24) is subnormal, though it would round to 2^-126.
+  // 2^-126 (1 - 2^-24) is subnormal, though its grid would round it to 2^-126;
+  // 2^-126 (1 - 1e-15) has rounded to 2^-126 before it could be flushed.
+  EXPECT_EQ(
+      b.eval("fma.rn.ftz.f32 %r10, %r0, %r1, %r1;", 0xa6ac2fc5, 0x00800000),
+      0x00800000u);
   EXPECT_EQ(b.eval("mul.rn.ftz.f32 %r10, %r0, %r1;", 0x00800000, 0x3f7fffff),
             0u);
   EXPECT_EQ(b.eval("mul.rn.f32 %r10, %r0, %r1;", 0x00800000, 0x3f7fffff),
