@@ -236,8 +236,8 @@ struct TileAttentionPass
       auto func = op->getParentOfType<func::FuncOp>();
       if (!func || !llvm::hasSingleElement(func.getBody()) ||
           func.getBody().front().getOperations().size() != 2 ||
-          func.getBody().front().getTerminator()->getOperands() !=
-              op->getResults()) {
+          !llvm::equal(func.getBody().front().getTerminator()->getOperands(),
+                       op->getResults())) {
         op.emitOpError() << "expected to be all of a function that returns "
                             "its results, because the function becomes the "
                             "kernel";
