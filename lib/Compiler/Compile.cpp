@@ -111,7 +111,7 @@ public:
 private:
   LogicalResult emit(ModuleOp module) {
     double start = threadMilliseconds();
-    for (auto launch : module.getOps<gpu::LaunchOp>()) {
+    for (auto launch : module.getOps<fa2::gpu::LaunchOp>()) {
       result.sharedBytes = launch.getSharedBytes();
       result.threads = launch.getBlock();
     }

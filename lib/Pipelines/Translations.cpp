@@ -37,10 +37,10 @@ static std::string printLayouts(ModuleOp module) {
   llvm::raw_string_ostream os(text);
   for (RankedTensorType tile : types) {
     os << tile << "\n";
-    if (auto layout = dyn_cast<gpu::DistributedLayoutAttr>(tile.getEncoding()))
+    if (auto layout = dyn_cast<fa2::gpu::DistributedLayoutAttr>(tile.getEncoding()))
       os << layout.tileLayout(tile.getShape()).print();
-    else if (isa<gpu::SharedAttr>(tile.getEncoding()))
-      os << gpu::sharedLayout(tile).print();
+    else if (isa<fa2::gpu::SharedAttr>(tile.getEncoding()))
+      os << fa2::gpu::sharedLayout(tile).print();
   }
   return text;
 }
