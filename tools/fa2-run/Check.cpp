@@ -133,7 +133,8 @@ DecodedHeads decodeHeads(const Kernel &kernel, const Configuration &c,
 
 RowResult checkRow(const Kernel &kernel, const Configuration &c,
                    const Tensors &tensors, const Head &head, int64_t batch,
-                   int64_t headIndex, int64_t row, Scratch &scratch) {
+                   int64_t headIndex, int64_t row, TensorCore core,
+                   Scratch &scratch) {
   RowResult result;
   result.row = row;
   int64_t keys = visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK);
@@ -158,6 +159,10 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
       result.exact &= value == 0;
     return result;
   }
+  // Few rows need it, and it costs more than the rest.
+  if (!(lseError(result) <= lseAllowed(result)))
+    result.scoreError =
+        scoreError(head, q.data(), keys, result.lseReference, core);
   standardRow(head, q.data(), keys, scratch, standard.data());
   result.error = largestError(out.data(), reference.data(), kernel.headDimV);
   result.standardError =
@@ -229,7 +234,8 @@ void merge(CheckResult &result, const HeadVerdict &verdict, int64_t batch,
 } // namespace
 
 CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
-                         const Tensors &tensors, const RowSample &sample) {
+                         const Tensors &tensors, const RowSample &sample,
+                         TensorCore core) {
   CheckResult result;
   scanOutputs(kernel, c, tensors, result);
   DecodedHeads decoded = decodeHeads(kernel, c, tensors, sample);
@@ -257,7 +263,7 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
     Scratch scratch;
     for (size_t r = chunk.begin; r < chunk.end; ++r)
       rows[chunk.head][r] = checkRow(kernel, c, tensors, head, entry.batch,
-                                     entry.head, entry.rows[r], scratch);
+                                     entry.head, entry.rows[r], core, scratch);
   });
   for (size_t i = 0; i < sample.heads.size(); ++i) {
     for (const RowResult &row : rows[i])

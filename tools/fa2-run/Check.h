@@ -3,6 +3,7 @@
 #define FA2RUN_CHECK_H
 
 #include "Reference/Accuracy.h"
+#include "Reference/TensorCore.h"
 #include "Tensors.h"
 
 #include <cstdint>
@@ -40,10 +41,12 @@ struct CheckResult {
 };
 
 /// Compares the downloaded outputs. Every element of the outputs, sampled or
-/// not, must have been written and be a number (lse: not NaN).
+/// not, must have been written and be a number (lse: not NaN). `core` is the
+/// device's.
 CheckResult checkOutputs(const Kernel &kernel,
                          const Configuration &configuration,
-                         const Tensors &tensors, const RowSample &sample);
+                         const Tensors &tensors, const RowSample &sample,
+                         TensorCore core);
 
 } // namespace fa2run
 

@@ -19,8 +19,9 @@ const char *const kDescription =
 The inputs are drawn (--seed) or read from .npy files. The outputs are compared
 with a float64 reference under the project's accuracy rule: for each row, the
 largest error is at most twice that of standard attention done in the input
-dtype, plus 2 ulp; the log-sum-exp is within 1e-5 (1 + |lse|). Memory that the
-kernel must not read holds NaN; memory that it must not write is checked.
+dtype, plus 2 ulp; the log-sum-exp is within 1e-5 (1 + |lse|) and what tensor
+cores do to such scores. Memory that the kernel must not read holds NaN; memory
+that it must not write is checked.
 
   fa2-compile --head-dim 128 -o attn.ptx && fa2-run attn.ptx
   fa2-compile --head-dim 64 --mask causal -o - | fa2-run - --seqlen 1024)";

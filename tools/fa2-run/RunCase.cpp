@@ -110,7 +110,10 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
       options.checkBudget > 0 ? options.checkBudget : defaultBudget();
   result.sample = chooseRows(kernel, configuration, options.check, budget);
   if (options.check != CheckMode::None) {
-    result.check = checkOutputs(kernel, configuration, t, result.sample);
+    fa2rtDeviceProperties properties;
+    check(fa2rtDeviceGetProperties(device, &properties));
+    result.check = checkOutputs(kernel, configuration, t, result.sample,
+                                tensorCoreOf(properties.compute_capability));
     notePadding(result, "out", t.out);
     if (kernel.hasLse)
       notePadding(result, "lse", t.lse);

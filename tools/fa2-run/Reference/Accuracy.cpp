@@ -34,6 +34,8 @@ double ratio(double error, double allowed) {
   return allowed > 0 && error < kInfinity ? error / allowed : kInfinity;
 }
 
+} // namespace
+
 double lseError(const RowResult &row) {
   if (row.lse == row.lseReference) // -inf too
     return 0;
@@ -41,7 +43,9 @@ double lseError(const RowResult &row) {
   return std::isfinite(error) ? error : kInfinity;
 }
 
-} // namespace
+double lseAllowed(const RowResult &row) {
+  return 1e-5 * (1 + std::abs(row.lseReference)) + row.scoreError;
+}
 
 double largestError(const float *out, const double *reference, int64_t count) {
   double largest = 0;
@@ -88,8 +92,7 @@ HeadVerdict judge(const std::vector<RowResult> &rows, Precision precision) {
         verdict.worstAllowed = allowed;
       }
       double error = lseError(row);
-      double lseAllowed = 1e-5 * (1 + std::abs(row.lseReference));
-      double lseRatio = ratio(error, lseAllowed);
+      double lseRatio = ratio(error, lseAllowed(row));
       verdict.lseMaxError = std::max(verdict.lseMaxError, error);
       if (lseRatio > verdict.lseWorstRatio || verdict.lseWorstRow < 0) {
         verdict.lseWorstRatio = lseRatio;
@@ -103,8 +106,10 @@ HeadVerdict judge(const std::vector<RowResult> &rows, Precision precision) {
       }
       if (!(lseRatio <= 1)) {
         failed = true;
-        failRow(row, fmt::format("lse is {:.9g}, the reference {:.9g}", row.lse,
-                                 row.lseReference));
+        failRow(row,
+                fmt::format("lse is {:.9g}, the reference {:.9g}: error "
+                            "{:.3g} exceeds the allowed {:.3g}",
+                            row.lse, row.lseReference, error, lseAllowed(row)));
       }
     }
     verdict.failedRows += failed;
