@@ -38,7 +38,7 @@ class Failures:
 
 
 def allocate(count):
-    return torch.empty(count, dtype=torch.uint8, device=DEVICE)
+    return torch.zeros(count, dtype=torch.uint8, device=DEVICE)
 
 
 def synchronize(what):

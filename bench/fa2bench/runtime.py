@@ -113,7 +113,8 @@ class Call:
     """A launch with its arguments fixed, so that repeating it costs one foreign call.
 
     tensors: name -> object with data_ptr(), shape and stride() (PyTorch's), and its dtype's
-    name in the manifest. The tensors are kept alive.
+    name in the manifest. The tensors are kept alive. allocate(bytes) gives the workspace, zeroed
+    (the manifest's "zeroed"): launch one Call on one stream at a time.
     """
 
     def __init__(self, program, tensors, reals, allocate):

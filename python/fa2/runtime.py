@@ -87,6 +87,7 @@ def _declare(library):
         "fa2rtProgramKernelCount": (c_int32, [handle]),
         "fa2rtProgramGetKernel": (status, [handle, c_int32, POINTER(_KernelInfo)]),
         "fa2rtWorkspaceSize": (status, arguments + [POINTER(c_size_t), POINTER(c_size_t)]),
+        "fa2rtWorkspaceZeroed": (c_int32, [handle]),
         "fa2rtLaunch": (status, arguments + [c_void_p, c_size_t, c_void_p]),
         "fa2rtMeasure": (status, arguments + [c_void_p, c_size_t, c_void_p, c_int32, POINTER(c_float)]),
         "fa2rtMemoryAllocate": (status, [handle, c_size_t, POINTER(c_void_p)]),
@@ -211,6 +212,7 @@ class Program:
             )
         )
         self.manifest = json.loads(library().fa2rtProgramManifest(self._handle))
+        self._zeroed = {}  # workspaces of zeros, by device and stream
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -235,10 +237,15 @@ class Program:
         _check(library().fa2rtWorkspaceSize(self._handle, array, count, byref(size), None))
         return size.value
 
+    def workspace_zeroed(self):
+        """Whether the workspace must be zeroed once; every launch leaves it so, and one serves a stream."""
+        return bool(library().fa2rtWorkspaceZeroed(self._handle))
+
     def launch(self, arguments, workspace=None, workspace_bytes=0, stream=None):
         """Launches on `stream` (an address such as torch's stream.cuda_stream).
 
-        `arguments` is a dict; `workspace` is a device address. Asynchronous.
+        `arguments` is a dict; `workspace` is a device address (see
+        workspace_zeroed). Asynchronous.
         """
         array, count = _marshal(arguments)
         _check(library().fa2rtLaunch(self._handle, array, count, workspace, workspace_bytes, stream))
@@ -258,7 +265,9 @@ class Program:
         """Launches on PyTorch tensors, on PyTorch's current stream.
 
         A workspace, when the kernel needs one, is a PyTorch tensor too, so its
-        memory is reused in the order of that stream.
+        memory is reused in the order of that stream. One that must hold zeros is
+        kept for the stream's later calls; in a graph's capture each call has one
+        of its own, which the graph zeroes at each replay.
         """
         import torch
 
@@ -267,7 +276,11 @@ class Program:
         array, count = _marshal(arguments)
         size = c_size_t()
         _check(library().fa2rtWorkspaceSize(self._handle, array, count, byref(size), None))
-        workspace = torch.empty(size.value, dtype=torch.uint8, device=place) if size.value else None
+        workspace = None
+        if size.value and not self.workspace_zeroed():
+            workspace = torch.empty(size.value, dtype=torch.uint8, device=place)
+        elif size.value:
+            workspace = self._zeroed_workspace(torch, size.value, place, stream)
         with torch.cuda.device(place):
             _check(
                 library().fa2rtLaunch(
@@ -279,3 +292,15 @@ class Program:
                     stream.cuda_stream,
                 )
             )
+
+    def _zeroed_workspace(self, torch, size, place, stream):
+        def zeros():
+            return torch.zeros(size, dtype=torch.uint8, device=place)
+
+        if torch.cuda.is_current_stream_capturing():
+            return zeros()
+        key = (place, stream.cuda_stream)
+        workspace = self._zeroed.get(key)
+        if workspace is None or workspace.numel() < size:
+            workspace = self._zeroed[key] = zeros()
+        return workspace

@@ -234,6 +234,10 @@ fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
   });
 }
 
+int32_t fa2rtWorkspaceZeroed(const fa2rtProgram *program) {
+  return program ? int32_t(program->program.manifest().workspaceZeroed) : 0;
+}
+
 fa2rtStatus fa2rtLaunch(const fa2rtProgram *program,
                         const fa2rtArgument *arguments, size_t count,
                         void *workspace, size_t workspace_bytes, void *stream) {

@@ -47,15 +47,17 @@ struct WorkspaceRegion {
   size_t bytes = 0;
 };
 
-/// What a tensor map describes: out-of-range elements read as zero.
+/// What a tensor map describes: boxes of a tensor [batch, seq, heads, d], whose
+/// dims are, innermost first, d, seq, heads, batch. Elements out of range read
+/// as zero.
 struct TensorMapRequest {
   std::string_view tensor; // for error texts
   void *data = nullptr;
   fa2rtDType dtype = FA2RT_BF16;
-  std::vector<uint64_t> dims;    // elements, innermost first, all >= 1
-  std::vector<uint64_t> strides; // bytes, of dimensions 1 and up
-  std::vector<uint32_t> box;     // elements
-  int swizzle = 0;               // bytes: 0, 32, 64, 128
+  std::array<uint64_t, 4> dims{};    // elements, all >= 1
+  std::array<uint64_t, 3> strides{}; // bytes, of seq, heads and batch
+  std::array<uint32_t, 4> box{};     // elements
+  int swizzle = 0;                   // bytes: 0, 32, 64, 128
 
   bool operator==(const TensorMapRequest &) const = default;
 };
@@ -83,6 +85,7 @@ struct LaunchList {
   /// What the kernels may touch; the simulator checks every access against it.
   std::span<const BoundTensor> tensors;
   WorkspaceRegion workspace;
+  bool workspaceZeroed = false; // the kernels may read it before they write
 };
 
 struct KernelRequest {

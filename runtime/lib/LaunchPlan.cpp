@@ -10,7 +10,6 @@ namespace fa2rt {
 
 namespace {
 
-constexpr uint64_t kMaxMapExtent = uint64_t(1) << 32;
 constexpr int64_t kMaxMapStride = int64_t(1) << 40;
 constexpr int64_t kMaxGrid[3] = {(int64_t(1) << 31) - 1, 65535, 65535};
 
@@ -49,43 +48,50 @@ bool evaluateGrid(const LaunchInfo &launch, const Bindings &bindings,
 }
 
 TensorMapRequest mapRequest(const Parameter &parameter,
-                            const BoundTensor &tensor,
-                            const Bindings &bindings) {
+                            const BoundTensor &tensor) {
+  // [batch, seq, heads, d] from the innermost: d, seq, heads, batch.
+  constexpr std::array<size_t, 4> order = {3, 1, 2, 0};
   TensorMapRequest request;
   request.tensor = tensor.name;
   request.data = tensor.data;
   request.dtype = tensor.dtype;
-  request.box = parameter.box;
+  request.box = {parameter.boxCols, parameter.boxRows, 1, 1};
   request.swizzle = parameter.swizzle;
   bool empty = !tensor.data;
-  for (const Expression &expression : parameter.dims) {
-    int64_t extent = evaluate(expression, bindings);
-    if (extent < 0 || uint64_t(extent) > kMaxMapExtent)
-      refuse("{}: a tensor map's extent '{}' is {}; extents are 0 to 2^32",
-             tensor.name, expression.text(), extent);
+  for (size_t i = 0; i < order.size(); ++i) {
+    int64_t extent = tensor.shape[order[i]];
     empty |= extent == 0;
-    request.dims.push_back(extent == 0 ? 1 : uint64_t(extent));
+    request.dims[i] = extent == 0 ? 1 : uint64_t(extent);
   }
-  for (size_t i = 0; i < parameter.strides.size(); ++i) {
-    const Expression &expression = parameter.strides[i];
-    int64_t bytes = evaluate(expression, bindings);
-    // The stride of a single element is never used, and callers leave
-    // anything in it.
-    if (empty || request.dims[i + 1] <= 1)
-      bytes = 16;
-    if (bytes < 0 || bytes >= kMaxMapStride || bytes % 16)
-      refuse("{}: a tensor map's stride '{}' is {} bytes; strides are "
-             "multiples of 16 from 0 to below 2^40",
-             tensor.name, expression.text(), bytes);
-    request.strides.push_back(uint64_t(bytes));
+  int64_t size = dtypeBytes(tensor.dtype);
+  for (size_t i = 0; i < request.strides.size(); ++i) {
+    size_t dim = order[i + 1];
+    // Callers leave anything in a stride that is never used: it is encoded as
+    // that of a row.
+    if (empty || request.dims[i + 1] == 1) {
+      request.strides[i] = (request.dims[0] * uint64_t(size) + 15) / 16 * 16;
+      continue;
+    }
+    int64_t stride = tensor.strides[dim]; // bytes within 2^62: Arguments.cpp
+    if (stride < 0)
+      refuse("{}: stride {} is {} elements; a tensor map takes no negative "
+             "strides",
+             tensor.name, dim, stride);
+    int64_t bytes = stride * size;
+    if (bytes % 16 || bytes >= kMaxMapStride)
+      refuse("{}: stride {} is {} elements, {} bytes; a tensor map takes "
+             "multiples of 16 bytes below 2^40",
+             tensor.name, dim, stride, bytes);
+    request.strides[i] = uint64_t(bytes);
   }
-  // No copy is issued from an empty tensor, but the map must be encodable.
+  // The kernel issues no copy from an empty tensor, but a map needs an address.
   if (!request.data)
     request.data = reinterpret_cast<void *>(uintptr_t(256));
-  if (reinterpret_cast<uintptr_t>(request.data) % 16)
-    refuse("{}: the address {} is not a multiple of the 16 bytes that a "
+  uint64_t address = reinterpret_cast<uint64_t>(request.data);
+  if (address % 16)
+    refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
            "tensor map needs",
-           tensor.name, fmt::ptr(request.data));
+           tensor.name, address);
   return request;
 }
 
@@ -131,8 +137,8 @@ void fillParameter(const Parameter &parameter, const Bindings &bindings,
     return;
   }
   case Parameter::Kind::TensorMap: {
-    TensorMapImage image = encode(
-        mapRequest(parameter, bindings.tensors[parameter.argument], bindings));
+    TensorMapImage image =
+        encode(mapRequest(parameter, bindings.tensors[parameter.argument]));
     std::memcpy(to, image.data(), image.size());
     return;
   }

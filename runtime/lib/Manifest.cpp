@@ -2,6 +2,7 @@
 
 #include "Manifest.h"
 
+#include "Device.h"
 #include "ManifestReader.h"
 #include "PtxEntries.h"
 
@@ -86,6 +87,8 @@ public:
     Object workspace(object.required("workspace"));
     manifest.workspaceBytes = expression(workspace.required("bytes"));
     manifest.workspaceAlignment = powerOfTwo(workspace.required("alignment"));
+    if (workspace.has("zeroed"))
+      manifest.workspaceZeroed = workspace.required("zeroed").boolean();
     workspace.finish();
     for (Field &field : object.required("launches").elements(1, 64))
       readLaunch(Object(field));
@@ -338,28 +341,36 @@ private:
 
   void readTensorMap(Object &object, Parameter &parameter) {
     parameter.kind = Parameter::Kind::TensorMap;
-    parameter.bytes = 128;
+    parameter.bytes = kTensorMapBytes;
     parameter.argument = argumentOf(object, /*tensor=*/true);
-    for (Field &field : object.required("dims").elements(1, 5))
-      parameter.dims.push_back(expression(field));
-    size_t rank = parameter.dims.size();
-    for (Field &field : object.required("strides").elements(rank - 1, rank - 1))
-      parameter.strides.push_back(expression(field));
-    for (Field &field : object.required("box").elements(rank, rank))
-      parameter.box.push_back(uint32_t(field.integer(1, 256)));
+    const Argument &tensor = manifest.arguments[parameter.argument];
+    Field of = object.required("of");
+    if (tensor.shape.size() != 4)
+      of.refuse("'{}' has rank {}; a tensor map is of a tensor [batch, seq, "
+                "heads, d]",
+                tensor.name, tensor.shape.size());
+    if (tensor.dtype == FA2RT_I32)
+      of.refuse("'{}' has dtype i32; a tensor map takes bf16, f16 and f32",
+                tensor.name);
+    parameter.boxRows = uint32_t(object.required("box_rows").integer(1, 256));
+    Field cols = object.required("box_cols");
+    parameter.boxCols = uint32_t(cols.integer(1, 256));
     Field swizzle = object.required("swizzle");
     parameter.swizzle = int(swizzle.integer(0, 128));
     if (parameter.swizzle != 0 && parameter.swizzle != 32 &&
         parameter.swizzle != 64 && parameter.swizzle != 128)
       swizzle.refuse("expected 0, 32, 64 or 128 bytes, got {}",
                      parameter.swizzle);
-    int64_t inner = dtypeBytes(manifest.arguments[parameter.argument].dtype) *
-                    parameter.box[0];
-    if (inner % 16 || (parameter.swizzle && inner > parameter.swizzle))
-      object.required("box").refuse(
-          "the innermost {} bytes must be a multiple of 16 and within the "
-          "swizzle span of {} bytes",
-          inner, parameter.swizzle);
+    int64_t inner = dtypeBytes(tensor.dtype) * parameter.boxCols;
+    if (inner % 16)
+      cols.refuse("{} elements of {} are {} bytes; a box's rows are multiples "
+                  "of 16 bytes",
+                  parameter.boxCols, dtypeName(tensor.dtype), inner);
+    if (parameter.swizzle && inner > parameter.swizzle)
+      cols.refuse("{} elements of {} are {} bytes, wider than the swizzle of "
+                  "{} bytes",
+                  parameter.boxCols, dtypeName(tensor.dtype), inner,
+                  parameter.swizzle);
   }
 
   uint32_t argumentOf(Object &object, bool tensor) {

@@ -71,9 +71,8 @@ struct Parameter {
   uint32_t dim = 0;      // Stride
   Expression value;      // I32, I64, Workspace (offset)
 
-  // TensorMap.
-  std::vector<Expression> dims, strides;
-  std::vector<uint32_t> box;
+  // TensorMap: the box's extents in d and in seq, the swizzle's bytes.
+  uint32_t boxCols = 0, boxRows = 0;
   int swizzle = 0;
 
   /// Bytes in the entry's parameter space; also the alignment, save for tensor
@@ -107,6 +106,7 @@ public:
   std::vector<Condition> conditions;
   Expression workspaceBytes;
   int64_t workspaceAlignment = 1;
+  bool workspaceZeroed = false; // before a launch, and after it
   std::vector<LaunchInfo> launches;
 
   std::vector<std::string> dimensions; // slots [0, dimensions.size())

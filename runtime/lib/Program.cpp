@@ -132,7 +132,8 @@ void Program::launch(std::span<const fa2rtArgument> arguments,
     return;
   workspace.bytes = size_t(bindings.workspaceBytes);
   moduleFor(scope.key())
-      .launch({plan.kernels(), stream, bindings.tensors, workspace});
+      .launch({plan.kernels(), stream, bindings.tensors, workspace,
+               info.workspaceZeroed});
 }
 
 void Program::measure(std::span<const fa2rtArgument> arguments,

@@ -172,7 +172,7 @@ public:
       workspace.shape = {int64_t(list.workspace.bytes)};
       workspace.strides = {1};
       workspace.writable = true;
-      workspace.initialised = false;
+      workspace.initialised = list.workspaceZeroed;
       regions.push_back(std::move(workspace));
     }
     std::vector<sim::Launch> launches;

@@ -37,7 +37,7 @@ def main():
     names = dict(batch=1, heads=1, heads_kv=1, seqlen_q=seqlen_q, seqlen_k=seqlen_k, device_multiprocessors=108,
                  device_l2_bytes=40 << 20, device_shared_bytes_per_block=166912,
                  device_compute_capability=manifest["target"]["min_compute_capability"])
-    strides, scalars = {}, {}
+    shapes, dtypes, strides, scalars = {}, {}, {}, {}
     for argument in manifest["arguments"]:
         if argument["kind"] == "scalar":
             scalars[argument["name"]] = argument
@@ -46,16 +46,17 @@ def main():
         stride = [1]
         for extent in shape[:0:-1]:
             stride.insert(0, stride[0] * extent)
-        strides[argument["name"]] = stride
+        name = argument["name"]
+        shapes[name], dtypes[name], strides[name] = shape, argument["dtype"], stride
         for k, s in enumerate(stride):
-            names[f"stride_{argument['name']}_{k}"] = s
+            names[f"stride_{name}_{k}"] = s
         fill = "normal" if argument["direction"] == "in" else "output"
         if len(shape) == 4:  # [batch, seqlen, heads, d] with one head
             shape = [shape[0] * shape[2], shape[1], shape[3]]
-        print("tensor", argument["name"], argument["dtype"], fill, *shape)
+        print("tensor", name, argument["dtype"], fill, *shape)
     if manifest["workspace"]["bytes"]:
         bytes_ = evaluate(manifest["workspace"]["bytes"], names)
-        print("tensor workspace i32 workspace", -(-bytes_ // 4))
+        print("tensor workspace i32", "zero" if manifest["workspace"].get("zeroed") else "workspace", -(-bytes_ // 4))
     scale = scalars["scale"]["default"]
     for launch in manifest["launches"]:
         print("launch", launch["kernel"], *[evaluate(g, names) for g in launch["grid"]], *launch["block"],
@@ -67,13 +68,15 @@ def main():
                 print("  i64", strides[p["of"]][p["dim"]])
             elif p["kind"] in ("i32", "i64"):
                 print(" ", p["kind"], evaluate(p["value"], names))
+            elif p["kind"] == "workspace" and evaluate(p["offset"], names) == 0:
+                print("  pointer workspace")
             elif p["kind"] == "scalar":
                 print(" ", scalars[p["of"]]["dtype"], scalars[p["of"]]["default"])
             elif p["kind"] == "tensor_map":
-                dims = [max(1, evaluate(d, names)) for d in p["dims"]]
-                size = 4 if "f32" in p["of"] else 2
-                print("  map", p["of"], len(dims), size, p["swizzle"], *dims,
-                      *[evaluate(s, names) for s in p["strides"]], *p["box"])
+                batch, seq, heads, d = [max(1, e) for e in shapes[p["of"]]]
+                size = 4 if dtypes[p["of"]] == "f32" else 2
+                print("  map", p["of"], 4, size, p["swizzle"], d, seq, heads, batch,
+                      *[strides[p["of"]][k] * size for k in (1, 2, 0)], p["box_cols"], p["box_rows"], 1, 1)
             else:
                 sys.exit(f"{path}: parameter kind '{p['kind']}' is not supported here")
     causal = int(manifest["specification"]["mask"] != "none")

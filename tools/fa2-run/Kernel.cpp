@@ -46,6 +46,7 @@ Kernel describeKernel(const std::string &text) {
            specification["pass"].get<std::string>());
   kernel.compiler = manifest["compiler"];
   kernel.arch = manifest["target"]["arch"];
+  kernel.computeCapability = manifest["target"]["min_compute_capability"];
   kernel.dtypeName = specification["dtype"];
   kernel.maskName = specification["mask"];
   kernel.headDim = specification["head_dim"];

@@ -16,6 +16,7 @@ namespace fa2run {
 /// A forward program: what its manifest says that a test of it needs.
 struct Kernel {
   std::string arch, dtypeName, maskName, compiler;
+  int computeCapability = 80; // the least that it runs on
   Precision precision = Precision::BF16;
   Mask mask = Mask::None;
   int64_t headDim = 0, headDimV = 0;

@@ -27,9 +27,10 @@ that it must not write is checked.
   fa2-compile --head-dim 64 --mask causal -o - | fa2-run - --seqlen 1024)";
 
 const char *const kFooter = R"(
-Devices: cuda, cuda:N, sim, sim:sm_80, sim:sm_90; the simulator takes options, as
-in 'sim:sm_80?seed=3&resident=2&strict'. Default: cuda when there is a driver and
-a device, else sim.
+Devices: cuda, cuda:N, sim (the oldest device that runs the kernel), sim:sm_80,
+sim:sm_90; the simulator takes options, as in 'sim:sm_80?seed=3&resident=2&strict'
+or 'sim?sms=3' (multiprocessors). Default: cuda when there is a driver and a device,
+else sim.
 
 Exit status: 0 the check held; 1 it did not; 2 bad input, nothing was run;
 3 no device to run on.)";

@@ -14,21 +14,39 @@ namespace {
 /// Multiply-adds of the reference in a second or two, all threads together.
 double defaultBudget() { return 1.5e9 * threadCount(); }
 
+/// Poisoned, unless the kernels count on zeros.
 class Workspace {
 public:
   Workspace(fa2rtDevice *device, const fa2rtProgram *program,
-            const std::vector<fa2rtArgument> &arguments) {
+            const std::vector<fa2rtArgument> &arguments)
+      : device(device), zeroed(fa2rtWorkspaceZeroed(program)) {
     check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(),
                              &bytes, nullptr));
     if (!bytes)
       return;
     buffer = Buffer(device, bytes);
-    check(fa2rtMemorySet(device, buffer.data(), 0xff, bytes));
+    check(fa2rtMemorySet(device, buffer.data(), zeroed ? 0 : 0xff, bytes));
   }
   void *data() const { return buffer.data(); }
+  /// Notes zeros that a launch was to leave and did not.
+  void note(CaseResult &result) const {
+    if (!bytes || !zeroed || !result.disturbed.empty())
+      return;
+    std::vector<unsigned char> left(bytes);
+    check(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
+    for (size_t i = 0; i < bytes; ++i)
+      if (left[i]) {
+        result.disturbed = fmt::format("the workspace, which every launch is "
+                                       "to leave zeroed, holds {} at byte {}",
+                                       left[i], i);
+        return;
+      }
+  }
   size_t bytes = 0;
 
 private:
+  fa2rtDevice *device;
+  bool zeroed;
   Buffer buffer;
 };
 
@@ -121,6 +139,7 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
       if (tensor->changedOnDevice() && result.disturbed.empty())
         result.disturbed = "an input was written";
   }
+  workspace.note(result);
   result.passed = result.check.passed && result.disturbed.empty();
   result.flops = countFlops(kernel, configuration);
 
@@ -132,10 +151,10 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
     std::sort(result.times.begin(), result.times.end());
     // The forward pass has one order of every sum: the same bits each time.
     for (Tensor *tensor : outputs)
-      if (tensor->changedOnDevice() && result.disturbed.empty()) {
+      if (tensor->changedOnDevice() && result.disturbed.empty())
         result.disturbed = "a later launch gave other bits";
-        result.passed = false;
-      }
+    workspace.note(result);
+    result.passed &= result.disturbed.empty();
   }
   if (keep)
     *keep = std::move(t);

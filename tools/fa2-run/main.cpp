@@ -34,6 +34,13 @@ std::string chooseDevice(const Options &options) {
   return name;
 }
 
+/// A simulator without a name is the oldest that the kernel runs on.
+std::string withModel(std::string name, const Kernel &kernel) {
+  bool plain = name == "sim" || name.rfind("sim?", 0) == 0;
+  return plain && kernel.computeCapability > 80 ? name.insert(3, ":sm_90")
+                                                : name;
+}
+
 /// Options of the simulator that other options ask for.
 std::string withProfile(std::string name, bool profile) {
   if (profile && name.rfind("sim", 0) == 0)
@@ -247,7 +254,7 @@ int run(const Options &options) {
     refuse("{} is empty", options.ptx == "-" ? "standard input" : options.ptx);
   Kernel kernel = describeKernel(manifestOf(ptx));
 
-  std::string name = chooseDevice(options);
+  std::string name = withModel(chooseDevice(options), kernel);
   if (name.empty())
     return assembleOnly(ptx, kernel, options);
   DeviceHandle device = openDevice(withProfile(name, options.profile));

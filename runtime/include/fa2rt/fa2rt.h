@@ -77,14 +77,16 @@ typedef struct fa2rtDevice fa2rtDevice;
      "cuda"            the device of the current CUDA context, else device 0
      "cuda:1"          device 1 (as CUDA counts them)
      "sim"             the simulator, as an sm_80 device
-     "sim:sm_90"       the simulator, as that device (sm_80, sm_90)
+     "sim:sm_90"       the simulator, as that device (sm_80, sm_90; sm_90a is
+                       the same)
      "sim:sm_80?seed=3&resident=2&strict"
                        with options: seed=N (schedule of blocks and warps),
                        resident=N (blocks in flight; 0: as many as fit),
                        completion=random|early|late (of async copies), strict
                        (warnings are errors), nochecks, budget=N (warp
-                       instructions), sms=N (multiprocessors it claims),
-                       profile (for fa2rtProgramProfile). */
+                       instructions), sms=N (multiprocessors: a few let
+                       persistent kernels take several tiles a block), profile
+                       (for fa2rtProgramProfile). */
 FA2RT_API fa2rtStatus fa2rtDeviceOpen(const char *name, fa2rtDevice **device);
 
 /* Closes a device. Its programs must have been unloaded. NULL is allowed. */
@@ -233,6 +235,11 @@ FA2RT_API fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
                                          const fa2rtArgument *arguments,
                                          size_t count, size_t *bytes,
                                          size_t *alignment);
+
+/* Whether the workspace must hold zeros: 1 or 0. If it must, the caller zeroes
+   it once, before its first launch; every launch leaves zeros in it, so the
+   launches of one stream share it. Streams that run at once need one each. */
+FA2RT_API int32_t fa2rtWorkspaceZeroed(const fa2rtProgram *program);
 
 /* Launches the program's kernels in order on `stream` (a CUstream or
    cudaStream_t; NULL: the default stream; ignored by the simulator).

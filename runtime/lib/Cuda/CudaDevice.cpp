@@ -128,13 +128,12 @@ public:
            request.tensor);
     TensorMapType type = request.dtype == FA2RT_BF16  ? kMapBfloat16
                          : request.dtype == FA2RT_F16 ? kMapFloat16
-                         : request.dtype == FA2RT_F32 ? kMapFloat32
-                                                      : kMapInt32;
+                                                      : kMapFloat32;
     TensorMapSwizzle swizzle = request.swizzle == 128  ? kSwizzle128
                                : request.swizzle == 64 ? kSwizzle64
                                : request.swizzle == 32 ? kSwizzle32
                                                        : kSwizzleNone;
-    std::vector<uint32_t> ones(request.dims.size(), 1);
+    const std::array<uint32_t, 4> ones = {1, 1, 1, 1};
     alignas(64) TensorMapImage image{};
     driver.check(
         driver.tensorMapEncodeTiled(

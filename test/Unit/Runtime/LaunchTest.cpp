@@ -119,9 +119,9 @@ TEST_F(Launch, TensorMapValues) {
   launch();
   ASSERT_EQ(device.maps.size(), 1u);
   const TensorMapRequest &map = device.maps[0];
-  EXPECT_EQ(map.dims, (std::vector<uint64_t>{64, 500, 4, 2}));
-  EXPECT_EQ(map.strides, (std::vector<uint64_t>{512, 128, 256000}));
-  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 32, 1, 1}));
+  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{64, 500, 4, 2}));
+  EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{512, 128, 256000}));
+  EXPECT_EQ(map.box, (std::array<uint32_t, 4>{64, 32, 1, 1}));
   EXPECT_EQ(map.swizzle, 128);
   EXPECT_EQ(map.dtype, FA2RT_BF16);
   EXPECT_EQ(map.data, reinterpret_cast<void *>(uintptr_t(0x20000)));
@@ -145,10 +145,9 @@ TEST_F(Launch, TensorMapOfNothingIsStillAMap) {
   call.kStrides = {0, 3, 8, 1};
   launch();
   ASSERT_EQ(device.maps.size(), 1u);
-  EXPECT_EQ(device.maps[0].dims, (std::vector<uint64_t>{64, 1, 4, 2}));
+  EXPECT_EQ(device.maps[0].dims, (std::array<uint64_t, 4>{64, 1, 4, 2}));
   EXPECT_NE(device.maps[0].data, nullptr);
-  for (uint64_t stride : device.maps[0].strides)
-    EXPECT_EQ(stride % 16, 0u);
+  EXPECT_EQ(device.maps[0].strides, (std::array<uint64_t, 3>{128, 128, 128}));
 }
 
 TEST_F(Launch, TensorMapIgnoresStridesOfSingleElements) {
@@ -156,21 +155,76 @@ TEST_F(Launch, TensorMapIgnoresStridesOfSingleElements) {
   call.qStrides[0] = call.kStrides[0] = 12345; // PyTorch leaves anything there
   launch();
   ASSERT_EQ(device.maps.size(), 1u);
-  EXPECT_EQ(device.maps[0].strides[2] % 16, 0u);
+  EXPECT_EQ(device.maps[0].strides[2], 128u); // that of a row
 }
 
 TEST_F(Launch, TensorMapStridesOutOfRange) {
-  call.kStrides[0] = int64_t(1) << 40;
-  EXPECT_CONTAINS(refusal(), "below 2^40");
+  call.kStrides[0] = int64_t(1) << 39; // elements of 2 bytes
+  EXPECT_CONTAINS(
+      refusal(), "k: stride 0 is 549755813888 elements, 1099511627776 bytes; a "
+                 "tensor map takes multiples of 16 bytes below 2^40");
+  call.kStrides[0] = (int64_t(1) << 39) - 8;
+  launch();
+  EXPECT_EQ(device.maps.at(0).strides[2], (uint64_t(1) << 40) - 16);
+  device.takeLaunches();
   call.kStrides[0] = -128000;
-  EXPECT_CONTAINS(refusal(), "k: a tensor map's stride");
+  EXPECT_CONTAINS(refusal(), "k: stride 0 is -128000 elements; a tensor map "
+                             "takes no negative strides");
+}
+
+TEST_F(Launch, TensorMapOfAnExtentOutOfRange) {
+  call.kShape[1] = int64_t(1) << 33;
+  EXPECT_CONTAINS(refusal(), "k: extent 1 is 8589934592; extents are 0 to "
+                             "2147483647");
+}
+
+// What the argument itself allows may be too little for a map.
+TEST(TensorMap, NeedsAlignedAddressesAndStrides) {
+  std::string json = sampleJson();
+  size_t k = json.find("\"seqlen_k\", \"heads_kv\"");
+  json = json.substr(0, k) +
+         replaced(json.substr(k), "\"alignment\": 16, \"stride_multiple\": 8",
+                  "\"alignment\": 2, \"stride_multiple\": 1");
+  FakeDevice device;
+  Program program(device, wrapManifest(json, sampleEntries()), {});
+  SampleCall call;
+  auto refusal = [&] {
+    return errorOf(FA2RT_ERROR_ARGUMENT, [&] {
+      program.launch(call.arguments,
+                     {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096},
+                     nullptr);
+    });
+  };
+  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x20008));
+  EXPECT_CONTAINS(refusal(), "k: the address 0x20008 is not a multiple of the "
+                             "16 bytes that a tensor map needs");
+  call.reset();
+  call.kStrides[1] = 260;
+  EXPECT_CONTAINS(refusal(), "k: stride 1 is 260 elements, 520 bytes; a tensor "
+                             "map takes multiples of 16 bytes");
+  EXPECT_TRUE(device.takeLaunches().empty());
+  EXPECT_TRUE(device.maps.empty());
+}
+
+TEST_F(Launch, TensorMapCacheIsBounded) {
+  // More maps than it holds, twice: every one is encoded again, none is mixed
+  // up.
+  for (int round = 0; round < 2; ++round)
+    for (uintptr_t i = 0; i < 40; ++i) {
+      call["k"].data = reinterpret_cast<void *>(0x20000 + 16 * i);
+      launch();
+      EXPECT_EQ(device.takeLaunches().at(0).parameter<uint8_t>(9),
+                uint8_t(40 * unsigned(round) + i + 1));
+    }
+  launch();
+  EXPECT_EQ(device.maps.size(), 80u);
 }
 
 TEST_F(Launch, StridesMayBeLeftOut) {
   call["k"].strides = nullptr;
   launch();
   EXPECT_EQ(device.maps.at(0).strides,
-            (std::vector<uint64_t>{512, 128, 256000}));
+            (std::array<uint64_t, 3>{512, 128, 256000}));
 }
 
 TEST_F(Launch, RefusesNamesThatDoNotMatch) {

@@ -48,6 +48,16 @@ TEST(Manifest, ReadsEverything) {
   EXPECT_EQ(m.launches[0].parameters.size(), 10u);
   EXPECT_EQ(m.launches[1].cluster[0], 2u);
   EXPECT_EQ(m.workspaceAlignment, 256);
+  EXPECT_FALSE(m.workspaceZeroed);
+  const Parameter &map = m.launches[0].parameters[9];
+  EXPECT_EQ(map.boxRows, 32u);
+  EXPECT_EQ(map.boxCols, 64u);
+  EXPECT_EQ(map.swizzle, 128);
+  m = Manifest::parse(wrapManifest(replaced(sampleJson(), "\"alignment\": 256}",
+                                            "\"alignment\": 256, "
+                                            "\"zeroed\": true}"),
+                                   sampleEntries()));
+  EXPECT_TRUE(m.workspaceZeroed);
 }
 
 TEST(Manifest, LaysParametersOutAsPtxDoes) {
@@ -129,9 +139,8 @@ TEST(Manifest, NamesMissingFields) {
                             "dim",
                             "value",
                             "offset",
-                            "dims",
-                            "strides",
-                            "box",
+                            "box_rows",
+                            "box_cols",
                             "swizzle"}) {
     std::string text = refusalOf(fmt::format("\"{}\":", field),
                                  fmt::format("\"x_{}\":", field));
@@ -200,10 +209,26 @@ TEST(Manifest, RefusesWrongValues) {
       {"{\"kind\": \"scalar\", \"of\": \"scale\"}",
        "{\"kind\": \"scalar\", \"of\": \"q\"}", "not a scalar"},
       {"\"swizzle\": 128", "\"swizzle\": 100", "0, 32, 64 or 128"},
-      {"\"swizzle\": 128", "\"swizzle\": 64", "swizzle span"},
-      {"\"box\": [64, 32, 1, 1]", "\"box\": [64, 257, 1, 1]", "from 1 to 256"},
-      {"\"box\": [64, 32, 1, 1]", "\"box\": [64, 32, 1]",
-       "expected 4 elements"},
+      {"\"swizzle\": 128", "\"swizzle\": 64",
+       "box_cols: 64 elements of bf16 are 128 bytes, wider than the swizzle of "
+       "64 bytes"},
+      {"\"box_rows\": 32", "\"box_rows\": 257", "from 1 to 256"},
+      {"\"box_rows\": 32", "\"box_rows\": 0", "from 1 to 256"},
+      {"\"box_cols\": 64", "\"box_cols\": 257", "from 1 to 256"},
+      {"\"box_cols\": 64", "\"box_cols\": 60",
+       "box_cols: 60 elements of bf16 are 120 bytes; a box's rows are "
+       "multiples "
+       "of 16 bytes"},
+      {"\"kind\": \"tensor_map\", \"of\": \"k\"",
+       "\"kind\": \"tensor_map\", \"of\": \"bias\"",
+       "'bias' has rank 1; a tensor map is of a tensor [batch, seq, heads, d]"},
+      {"\"kind\": \"tensor_map\", \"of\": \"k\"",
+       "\"kind\": \"tensor_map\", \"of\": \"scale\"", "not a tensor"},
+      {"\"dtype\": \"bf16\",\n     \"shape\": [\"batch\", \"seqlen_k\"",
+       "\"dtype\": \"i32\",\n     \"shape\": [\"batch\", \"seqlen_k\"",
+       "'k' has dtype i32; a tensor map takes bf16, f16 and f32"},
+      {"\"alignment\": 256}", "\"alignment\": 256, \"zeroed\": 1}",
+       "workspace.zeroed: expected true or false"},
       {"\"min_driver\": 11000", "\"min_driver\": 99999999999999999999",
        "line 8"},
   };

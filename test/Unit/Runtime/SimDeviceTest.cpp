@@ -13,12 +13,13 @@ using namespace fa2rt::test;
 
 namespace {
 
-std::string naivePtx() {
-  std::ifstream file(KERNELS "/naive_forward.ptx");
+std::string kernelText(const std::string &name) {
+  std::ifstream file(KERNELS "/" + name);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
+std::string naivePtx() { return kernelText("naive_forward.ptx"); }
 
 /// The naive kernel on inputs of 1: 5 queries, 4 keys, 2 heads, 1 key head.
 struct Case {
@@ -140,6 +141,129 @@ TEST(SimDevice, Profile) {
   auto profile = nlohmann::json::parse(json)["profile"];
   EXPECT_EQ(profile["blocks"], 2);
   EXPECT_EQ(profile["global_store_bytes"], 80 * 2 + 10 * 4);
+}
+
+namespace {
+
+/// tma_copy on k [batch, seq, heads, 72], the memory between rows poisoned.
+struct TmaCopy {
+  fa2rtDevice *device = nullptr;
+  fa2rtProgram *program = nullptr;
+  int64_t shape[4], strides[4];
+  std::vector<uint16_t> k, out;
+  alignas(16) uint32_t workspace[2] = {0, 0};
+
+  TmaCopy(const std::string &name, std::array<int64_t, 4> extents,
+          bool headsOutside,
+          const std::string &ptx = kernelText("tma_copy.ptx"))
+      : shape{extents[0], extents[1], extents[2], extents[3]} {
+    int64_t row = 80; // 72 and 8 that are not the tensor's
+    int64_t seq = headsOutside ? row : row * shape[2];
+    int64_t head = headsOutside ? row * (shape[1] + 1) : row;
+    int64_t batch = row * (shape[1] + 1) * shape[2];
+    std::copy_n(std::array<int64_t, 4>{batch, seq, head, 1}.begin(), 4,
+                strides);
+    size_t count = size_t(batch * shape[0]);
+    k.resize(count + 8);
+    out.assign(count + 8, 0xffff);
+    for (size_t i = 0; i < k.size(); ++i)
+      k[i] = uint16_t(i * 40503u);
+    EXPECT_EQ(fa2rtDeviceOpen(name.c_str(), &device), FA2RT_OK)
+        << fa2rtLastError();
+    EXPECT_EQ(
+        fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+        FA2RT_OK)
+        << fa2rtLastError();
+  }
+  ~TmaCopy() {
+    fa2rtProgramUnload(program);
+    fa2rtDeviceClose(device);
+  }
+  static uint16_t *aligned(std::vector<uint16_t> &v) {
+    uint16_t *at = v.data();
+    while (reinterpret_cast<uintptr_t>(at) % 16)
+      ++at;
+    return at;
+  }
+  fa2rtStatus launch() {
+    fa2rtArgument arguments[] = {
+        fa2rtTensor("k", aligned(k), FA2RT_BF16, 4, shape, strides),
+        fa2rtTensor("out", aligned(out), FA2RT_BF16, 4, shape, strides)};
+    return fa2rtLaunch(program, arguments, 2, workspace, sizeof workspace,
+                       nullptr);
+  }
+  /// Every element of out is k's, everything else in its memory is as it was.
+  void expectCopied() {
+    std::vector<uint16_t> expected(out.size(), 0xffff);
+    size_t shift = size_t(aligned(out) - out.data());
+    const uint16_t *from = aligned(k);
+    for (int64_t b = 0; b < shape[0]; ++b)
+      for (int64_t s = 0; s < shape[1]; ++s)
+        for (int64_t h = 0; h < shape[2]; ++h)
+          for (int64_t d = 0; d < shape[3]; ++d) {
+            size_t at =
+                size_t(b * strides[0] + s * strides[1] + h * strides[2] + d);
+            expected[shift + at] = from[at];
+          }
+    EXPECT_EQ(out, expected);
+  }
+};
+
+} // namespace
+
+TEST(SimDevice, TensorMaps) {
+  for (bool headsOutside : {false, true})
+    for (const char *name :
+         {"sim:sm_90?strict", "sim:sm_90a?sms=1", "sim:sm_90?sms=3&seed=5",
+          "sim:sm_90?sms=4&seed=2&completion=late&resident=4"}) {
+      TmaCopy c(name, {2, 50, 3, 72}, headsOutside);
+      EXPECT_EQ(fa2rtWorkspaceZeroed(c.program), 1);
+      // Launches of one stream share the workspace: it is left zeroed.
+      for (int i = 0; i < 2; ++i) {
+        c.out.assign(c.out.size(), 0xffff);
+        ASSERT_EQ(c.launch(), FA2RT_OK) << name << fa2rtLastError();
+        c.expectCopied();
+        EXPECT_EQ(c.workspace[0], 0u);
+        EXPECT_EQ(c.workspace[1], 0u);
+      }
+    }
+}
+
+TEST(SimDevice, TensorMapsOfOddExtents) {
+  for (std::array<int64_t, 4> shape : {std::array<int64_t, 4>{1, 1, 1, 72},
+                                       {1, 24, 1, 72},
+                                       {3, 25, 1, 72},
+                                       {1, 7, 5, 72},
+                                       {0, 7, 5, 72},
+                                       {2, 0, 5, 72},
+                                       {2, 7, 0, 72}}) {
+    TmaCopy c("sim:sm_90?sms=2&strict", shape, false);
+    EXPECT_EQ(c.launch(), FA2RT_OK) << fa2rtLastError();
+    c.expectCopied();
+  }
+}
+
+TEST(SimDevice, AWorkspaceOfZerosIsWhatTheManifestSays) {
+  TmaCopy c("sim:sm_90", {1, 50, 1, 72}, false,
+            replaced(kernelText("tma_copy.ptx"), ", \"zeroed\": true", ""));
+  EXPECT_EQ(fa2rtWorkspaceZeroed(c.program), 0);
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_SIMULATOR);
+  EXPECT_CONTAINS(fa2rtLastError(), "rule 11");
+}
+
+TEST(SimDevice, RefusesKernelsOfAnotherFamily) {
+  fa2rtDevice *device = nullptr;
+  fa2rtProgram *program = nullptr;
+  std::string ptx = kernelText("tma_copy.ptx");
+  ASSERT_EQ(fa2rtDeviceOpen("sim:sm_80", &device), FA2RT_OK);
+  EXPECT_EQ(
+      fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+      FA2RT_ERROR_DEVICE);
+  EXPECT_CONTAINS(
+      fa2rtLastError(),
+      "the kernels are for sm_90a, which runs on compute capability "
+      "9.0 only; simulated sm_80 has 8.0");
+  fa2rtDeviceClose(device);
 }
 
 TEST(SimDevice, MemoryOfHugeExtentCostsWhatItTouches) {

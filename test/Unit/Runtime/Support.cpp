@@ -47,10 +47,8 @@ std::string sampleJson() {
        {"kind": "scalar", "of": "offset"},
        {"kind": "workspace", "offset": "16"},
        {"kind": "pointer", "of": "bias"},
-       {"kind": "tensor_map", "of": "k",
-        "dims": [64, "seqlen_k", "heads_kv", "batch"],
-        "strides": ["k.stride[1] * 2", "k.stride[2] * 2", "k.stride[0] * 2"],
-        "box": [64, 32, 1, 1], "swizzle": 128}
+       {"kind": "tensor_map", "of": "k", "box_rows": 32, "box_cols": 64,
+        "swizzle": 128}
      ]},
     {"kernel": "second", "grid": ["max(splits - 1, 0)", 1, 1],
      "block": [32, 1, 1], "cluster": [2, 1, 1], "shared_bytes": 0,

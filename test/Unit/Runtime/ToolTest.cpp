@@ -47,6 +47,27 @@ const std::string kSmall = kNaive + "--batch 2 --heads 4 --heads-kv 2 "
 
 std::string temporary(const char *name) { return testing::TempDir() + name; }
 
+#ifdef HAS_SIMULATOR
+/// The naive kernel with each {from, to} replaced, in a file.
+std::string
+variant(const char *name,
+        const std::vector<std::pair<std::string, std::string>> &edits) {
+  std::ifstream file(KERNELS "/naive_forward.ptx");
+  std::ostringstream stream;
+  stream << file.rdbuf();
+  std::string text = stream.str();
+  for (const auto &[from, to] : edits) {
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    if (at != std::string::npos)
+      text.replace(at, from.size(), to);
+  }
+  std::string path = temporary(name);
+  std::ofstream(path) << text;
+  return path + " ";
+}
+#endif
+
 } // namespace
 
 TEST(Tool, PassesARightKernel) {
@@ -245,6 +266,59 @@ TEST(Tool, WithoutADevice) {
   EXPECT_SAYS(ran, "REFUSES");
 #endif
 }
+
+#ifdef HAS_SIMULATOR
+TEST(Tool, SimulatesADeviceThatRunsTheKernel) {
+  std::string kernel = variant(
+      "hopper.ptx",
+      {{"\"arch\": \"sm_80\", \"family\": false, \"min_compute_capability\": "
+        "80",
+        "\"arch\": \"sm_90a\", \"family\": true, \"min_compute_capability\": "
+        "90"},
+       {".version 7.0\n.target sm_80", ".version 8.0\n.target sm_90a"}});
+  for (const char *device : {"sim", "'sim?seed=1&sms=3'", "sim:sm_90a"}) {
+    Ran ran = runTool(kernel + "--device " + device);
+    EXPECT_EQ(ran.status, 0) << ran.text;
+    EXPECT_SAYS(ran, "simulated sm_90");
+  }
+  Ran ran = runTool(kernel + "--device sim:sm_80");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_SAYS(ran, "for sm_90a, which runs on compute capability 9.0 only");
+}
+
+TEST(Tool, ZeroedWorkspace) {
+  // Every block adds to a word of the workspace and takes `back` away again.
+  auto kernel = [](const char *name, const char *back, const char *zeroed) {
+    return variant(
+        name,
+        {{"\"bytes\": 0, \"alignment\": 16",
+          std::string("\"bytes\": 8, \"alignment\": 16, \"zeroed\": ") +
+              zeroed},
+         {"\"of\": \"scale\"}\n",
+          "\"of\": \"scale\"},\n// {\"kind\": \"workspace\", \"offset\": 0}\n"},
+         {"naive_forward_param_22\n)",
+          "naive_forward_param_22,\n.param .u64 workspace\n)"},
+         {".reg .b64 \t%rd<69>;\n",
+          std::string(".reg .b64 \t%rd<69>;\n.reg .b64 %w;\n.reg .b32 %old;\n"
+                      "ld.param.u64 %w, [workspace];\n"
+                      "cvta.to.global.u64 %w, %w;\n"
+                      "atom.relaxed.gpu.global.add.u32 %old, [%w+4], 1;\n"
+                      "atom.relaxed.gpu.global.add.u32 %old, [%w+4], ") +
+              back + ";\n"}});
+  };
+  const std::string small = "--device sim --seqlen 40 --repeats 2";
+  Ran ran = runTool(kernel("zeroed.ptx", "-1", "true") + small);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+  ran = runTool(kernel("left.ptx", "0", "true") + small);
+  EXPECT_EQ(ran.status, 1) << ran.text;
+  EXPECT_SAYS(ran, "the workspace, which every launch is to leave zeroed, "
+                   "holds 64 at byte 4");
+  // Without the promise nothing may be read that was not written.
+  ran = runTool(kernel("undefined.ptx", "-1", "false") + small);
+  EXPECT_EQ(ran.status, 1) << ran.text;
+  EXPECT_SAYS(ran, "rule 11");
+}
+#endif
 
 TEST(Tool, ReadsStandardInput) {
   Ran ran = runTool("- --repeats 0 < " + kNaive);
