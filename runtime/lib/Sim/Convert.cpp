@@ -223,7 +223,8 @@ bool decodeCvta(Decoder &d) {
   bool to = d.eat("to");
   int space = d.eatAny({"global", "shared", "local", "param", "const"});
   if (space < 0)
-    space = d.eatAny({"shared::cta"}) == 0 ? 1 : -1;
+    // Clusters have one block: its shared memory is all there is.
+    space = d.eatAny({"shared::cta", "shared::cluster"}) >= 0 ? 1 : -1;
   if (space < 0 || space == 4)
     return false;
   d.inst.a = space; // as the window numbers
