@@ -98,9 +98,16 @@ TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address) {
   return map;
 }
 
-u64 sharedAddress(Warp &w, const Operand &op, unsigned lane) {
-  u64 a = w.laneValue(op, lane);
+// Inst: offset of the shared address, c of the mbarrier's, d of the global one.
+u64 sharedAddress(Warp &w, const Inst &inst, const Operand &op, unsigned lane) {
+  u64 a = w.laneValue(op, lane) + u64(inst.offset);
   return (a & kWindowMask) == kSharedWindow ? a & ~kWindowMask : a;
+}
+
+Mbarrier &mbarrierOf(Warp &w, const Inst &inst, const Operand &op,
+                     unsigned lane) {
+  return liveMbarrier(w, inst, int(lane),
+                      w.laneValue(op, lane) + u64(s64(inst.c)));
 }
 
 // A tensor copy's accesses: shared memory as a whole, global memory by rows.
@@ -158,12 +165,11 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
     for (unsigned k = 0; k < rank; ++k)
       copy.coords[k] = s32(w.lanes32(inst.ops[at + 1 + k], l));
     copy.bytes = boxBytes(copy.map);
-    u64 shared = sharedAddress(w, inst.ops[inst.b ? 0 : rank + 1], l);
+    u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : rank + 1], l);
     boundShared(w, inst, int(l), shared, copy.bytes);
     copy.shared = u32(shared);
     if (inst.b) {
-      Mbarrier &m =
-          liveMbarrier(w, inst, int(l), w.laneValue(inst.ops[rank + 2], l));
+      Mbarrier &m = mbarrierOf(w, inst, inst.ops[rank + 2], l);
       copy.mbarrier = m.index;
       u32 agent = block.agents.mbarrier(m.index);
       checkTensor(w, inst, int(l), copy, true, agent, agent, m.phase);
@@ -190,8 +196,8 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
     copy.kind = inst.b ? BulkCopy::Load : BulkCopy::Store;
     copy.warp = &w;
     copy.inst = &inst;
-    u64 shared = sharedAddress(w, inst.ops[inst.b ? 0 : 1], l);
-    copy.global = w.laneValue(inst.ops[inst.b ? 1 : 0], l);
+    u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : 1], l);
+    copy.global = w.laneValue(inst.ops[inst.b ? 1 : 0], l) + u64(s64(inst.d));
     copy.bytes = w.lanes32(inst.ops[2], l);
     if (copy.bytes == 0 || copy.bytes % 16 || copy.global % 16 || shared % 16)
       m.fatal(4, w, inst, int(l), "shared", shared,
@@ -201,8 +207,7 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
     copy.shared = u32(shared);
     AccessKind kind;
     if (inst.b) {
-      Mbarrier &bar =
-          liveMbarrier(w, inst, int(l), w.laneValue(inst.ops[3], l));
+      Mbarrier &bar = mbarrierOf(w, inst, inst.ops[3], l);
       copy.mbarrier = bar.index;
       u32 agent = block.agents.mbarrier(bar.index);
       checkSharedAs(w, inst, agent, bar.phase, copy.shared, copy.bytes, true);
@@ -302,32 +307,37 @@ bool decodeBulk(Decoder &d) {
   auto mapAndCoordinates = [&](size_t index) {
     d.address(index);
     const auto &coordinates = d.at(index).elements;
-    if (coordinates.size() != size_t(rank) || inst.offset != 0)
+    if (coordinates.size() != size_t(rank) || d.at(index).offset != 0)
       d.fail("expected [map, {" + std::to_string(rank) + " coordinates}]");
     for (const RawOperand &c : coordinates)
       d.add(c, Type::S32, Role::Source);
   };
-  auto plain = [&](size_t index) {
+  s64 sharedOffset = 0, mbarrierOffset = 0, globalOffset = 0;
+  auto address = [&](size_t index, s64 &offset) {
     d.address(index);
-    if (inst.offset != 0)
-      d.fail("an offset in the address is not supported here");
+    offset = d.at(index).offset;
+    if (offset != s32(offset))
+      d.fail("the offset of an address is not within 32 bits");
   };
   size_t operands = tensor ? (load ? 3 : 2) : (load ? 4 : 3);
   d.operands(operands + hint);
   if (tensor && load) {
-    plain(0);
+    address(0, sharedOffset);
     mapAndCoordinates(1);
-    plain(2);
+    address(2, mbarrierOffset);
   } else if (tensor) {
     mapAndCoordinates(0);
-    plain(1);
+    address(1, sharedOffset);
   } else {
-    plain(0);
-    plain(1);
+    address(0, load ? sharedOffset : globalOffset);
+    address(1, load ? globalOffset : sharedOffset);
     d.src(2, Type::U32);
     if (load)
-      plain(3);
+      address(3, mbarrierOffset);
   }
+  inst.offset = sharedOffset;
+  inst.c = s32(mbarrierOffset);
+  inst.d = s32(globalOffset);
   if (hint)
     d.src(operands, Type::U64);
   d.emit(tensor ? tensorCopy : bulkCopy, Category::AsyncCopy);

@@ -40,14 +40,14 @@ std::string twoPhases(const std::string &secondParity) {
       "not.pred %p2, %p1;\n@%p2 bra SKIP#;\n"
       "mbarrier.arrive.expect_tx.shared.b64 %rd4, [dyn+2048], %r4;\n"
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%rd7], [%rd8], %r4, [%r1];\nSKIP#:\n";
+      "[%rd7+512], [%rd8+-64], %r4, [dyn+2048];\nSKIP#:\n";
   auto numbered = [&](const char *n) {
     std::string s = arm;
     for (size_t at; (at = s.find('#')) != s.npos;)
       s.replace(at, 1, n);
     return s;
   };
-  std::string read = "ld.shared.u32 %r6, [%r5];\n";
+  std::string read = "ld.shared.u32 %r6, [%r5+512];\n";
   return "mov.b64 %rd5, dyn;\nmov.u32 %r0, dyn;\nadd.u32 %r1, %r0, 2048;\n"
          "cvta.shared.u64 %rd6, %rd5;\ncvta.to.shared::cluster.u64 %rd7, "
          "%rd6;\n"
@@ -56,10 +56,10 @@ std::string twoPhases(const std::string &secondParity) {
          "@%p0 mbarrier.init.shared.b64 [dyn+2048], %r3;\n"
          "fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
          "elect.sync %r9|%p1, -1;\nsetp.lt.u32 %p3, %tid, 32;\n"
-         "and.pred %p1, %p1, %p3;\nmov.b64 %rd8, %in;\n" +
+         "and.pred %p1, %p1, %p3;\nadd.s64 %rd8, %in, 64;\n" +
          numbered("1") + tryWait("0") + read +
          "st.global.u32 [%my], %r6;\nfence.proxy.async.shared::cta;\n"
-         "bar.sync 0;\nadd.s64 %rd8, %in, 256;\n" +
+         "bar.sync 0;\nadd.s64 %rd8, %in, 320;\n" +
          numbered("2") + tryWait(secondParity) + read +
          "st.global.u32 [%my+4096], %r6;";
 }
