@@ -1,17 +1,29 @@
-"""Sums results of ctest (JUnit XML) and lit (JSON).
+"""Sums results of ctest (JUnit XML) and lit (JSON). A ctest that is a verbose Python unittest counts test by test.
 
 The last line is "N passed, N failed"; tests that were skipped are named before it. The
 exit status is 1 when a test failed, and when a file is missing or holds no test.
 """
 import json
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+# test_name (module.Class.test_name) ... skipped 'why'
+UNITTEST = re.compile(r"^\w+ \(([\w.]+)\).*?\.\.\. (ok|skipped .*|FAIL|ERROR)$", re.MULTILINE)
 
 
 def from_ctest(path):
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         status = case.get("status")
-        yield case.get("name"), {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(status, "failed")
+        kind = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(status, "failed")
+        inner = UNITTEST.findall(case.findtext("system-out") or "")
+        if kind == "passed" and inner:
+            for name, result in inner:
+                why = result.startswith("skipped")
+                yield (f"{name}: {result}", "skipped") if why else (name, "passed" if result == "ok" else "failed")
+        else:
+            yield case.get("name"), kind
 
 
 def from_lit(path):

@@ -6,6 +6,34 @@
 
 namespace fa2::sim {
 
+namespace {
+const char *nameOf(Severity severity) {
+  static const char *const names[] = {"error", "warning", "deviation"};
+  return names[int(severity)];
+}
+
+/// What .loc says of an instruction, into a Report or a LineProfile.
+template <class T>
+void setSource(T &to, const Kernel &kernel, const Inst &inst) {
+  if (inst.location == kNone)
+    return;
+  const Location &place = kernel.locations[inst.location];
+  to.file = place.file;
+  to.sourceLine = place.line;
+  to.sourceColumn = place.column;
+}
+
+/// The counters of a line, as JSON names them.
+constexpr std::pair<const char *, uint64_t LineProfile::*> kCounters[] = {
+    {"executions", &LineProfile::executions},
+    {"threads", &LineProfile::threads},
+    {"global_bytes", &LineProfile::globalBytes},
+    {"global_sectors", &LineProfile::globalSectors},
+    {"shared_bytes", &LineProfile::sharedBytes},
+    {"bank_conflicts", &LineProfile::bankConflicts},
+    {"tensor_operations", &LineProfile::tensorOperations}};
+} // namespace
+
 void Machine::report(Severity severity, unsigned rule, const Warp *warp,
                      const Inst *inst, int lane, const char *space, u64 address,
                      const std::string &text, const Inst *other) {
@@ -29,12 +57,8 @@ void Machine::report(Severity severity, unsigned rule, const Warp *warp,
     r.line = inst->line;
     if (warp)
       r.instruction = warp->block->grid->program->lineText(inst->line);
-    if (kernel && inst->location != kNone) {
-      const Location &place = kernel->locations[inst->location];
-      r.file = place.file;
-      r.sourceLine = place.line;
-      r.sourceColumn = place.column;
-    }
+    if (kernel)
+      setSource(r, *kernel, *inst);
   }
   if (other)
     r.otherLine = other->line;
@@ -111,25 +135,14 @@ void Machine::finishRun() {
       auto [it, fresh] =
           seen.try_emplace({kernel.info.name, &inst}, profile.lines.size());
       if (!fresh) {
-        LineProfile &sum = profile.lines[it->second];
-        sum.executions += line.executions;
-        sum.threads += line.threads;
-        sum.globalBytes += line.globalBytes;
-        sum.globalSectors += line.globalSectors;
-        sum.sharedBytes += line.sharedBytes;
-        sum.bankConflicts += line.bankConflicts;
-        sum.tensorOperations += line.tensorOperations;
+        for (auto [name, counter] : kCounters)
+          profile.lines[it->second].*counter += line.*counter;
       } else {
         line.kernel = kernel.info.name;
         line.line = inst.line;
         line.opcode = grid.program->opcodeOf(inst);
         line.category = nameOf(inst.category);
-        if (inst.location != kNone) {
-          const Location &place = kernel.locations[inst.location];
-          line.file = place.file;
-          line.sourceLine = place.line;
-          line.sourceColumn = place.column;
-        }
+        setSource(line, kernel, inst);
         profile.lines.push_back(std::move(line));
       }
       profile.instructions[std::string(nameOf(inst.category))] +=
@@ -150,8 +163,7 @@ bool Result::ok() const {
 }
 
 std::string toString(const Report &r) {
-  static const char *const names[] = {"error", "warning", "deviation"};
-  std::string s = names[int(r.severity)];
+  std::string s = nameOf(r.severity);
   s += ": rule " + std::to_string(r.rule) + ": " + r.kernel + ":" +
        std::to_string(r.line) + ": " + r.text;
   if (r.otherLine)
@@ -199,11 +211,7 @@ public:
     text += c;
     first = false;
   }
-  void number(u64 v) {
-    comma();
-    text += std::to_string(v);
-  }
-  void number(int v) {
+  template <class T> void number(T v) {
     comma();
     text += std::to_string(v);
   }
@@ -214,7 +222,7 @@ public:
   template <class T> void field(const char *name, const T &value) {
     key(name);
     if constexpr (std::is_integral_v<T>)
-      std::is_signed_v<T> ? number(int(value)) : number(u64(value));
+      number(value);
     else
       string(value);
   }
@@ -246,7 +254,6 @@ private:
 } // namespace
 
 std::string toJson(const Result &result) {
-  static const char *const severities[] = {"error", "warning", "deviation"};
   Json j;
   j.open('{');
   j.field("error", result.error);
@@ -259,7 +266,7 @@ std::string toJson(const Result &result) {
       j.text += ',';
     Json o;
     o.open('{');
-    o.field("severity", severities[int(r.severity)]);
+    o.field("severity", nameOf(r.severity));
     o.field("rule", r.rule);
     o.field("kernel", r.kernel);
     o.field("line", r.line);
@@ -267,7 +274,7 @@ std::string toJson(const Result &result) {
     o.key("block");
     o.open('[');
     for (u32 b : r.block)
-      o.number(u64(b));
+      o.number(b);
     o.close(']');
     o.field("warp", r.warp);
     o.field("lane", r.lane);
@@ -311,13 +318,8 @@ std::string toJson(const Result &result) {
     p.field("file", l.file);
     p.field("source_line", l.sourceLine);
     p.field("source_column", l.sourceColumn);
-    p.field("executions", l.executions);
-    p.field("threads", l.threads);
-    p.field("global_bytes", l.globalBytes);
-    p.field("global_sectors", l.globalSectors);
-    p.field("shared_bytes", l.sharedBytes);
-    p.field("bank_conflicts", l.bankConflicts);
-    p.field("tensor_operations", l.tensorOperations);
+    for (auto [name, counter] : kCounters)
+      p.field(name, l.*counter);
     p.close('}');
   }
   p.close(']');
