@@ -37,7 +37,8 @@ static std::string printLayouts(ModuleOp module) {
   llvm::raw_string_ostream os(text);
   for (RankedTensorType tile : types) {
     os << tile << "\n";
-    if (auto layout = dyn_cast<fa2::gpu::DistributedLayoutAttr>(tile.getEncoding()))
+    if (auto layout =
+            dyn_cast<fa2::gpu::DistributedLayoutAttr>(tile.getEncoding()))
       os << layout.tileLayout(tile.getShape()).print();
     else if (isa<fa2::gpu::SharedAttr>(tile.getEncoding()))
       os << fa2::gpu::sharedLayout(tile).print();

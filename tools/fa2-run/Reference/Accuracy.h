@@ -28,7 +28,7 @@ struct RowResult {
   double largest = 0;       // max |reference|
   double lse = 0, lseReference = 0;
   double scoreError = 0; // of TensorCore.h; 0 where lse holds without it
-  bool exact = true; // of an empty row: out is 0 everywhere
+  bool exact = true;     // of an empty row: out is 0 everywhere
 };
 
 /// max_d |out[d] - reference[d]|, infinity if any of `out` is not a number.
