@@ -2,7 +2,7 @@
  * docs/manifest.md says all that is needed. Needs cJSON (Debian: libcjson-dev) and, to run, a driver.
  *   launch attn.ptx batch=2 heads=8 heads_kv=8 seqlen_q=1000 seqlen_k=1000
  * Tensors are packed. v is 1 everywhere and the other inputs are random, so the rows of `out` that see a key must be
- * 1, and the others 0. Tensor maps and clusters are refused: they need two more driver functions. */
+ * 1, and the others 0. Clusters are refused: they need another driver function. */
 #include <cjson/cJSON.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -114,7 +114,7 @@ static void makeTensor(const cJSON *argument, const char *name, i64 elementBytes
   i64 elements = 1;
   for (int d = cJSON_GetArraySize(shape) - 1; d >= 0; --d) {
     *value("%s.stride[%d]", name, d) = elements;
-    elements *= eval(cJSON_GetArrayItem(shape, d));
+    elements *= *value("%s.extent[%d]", name, d) = eval(cJSON_GetArrayItem(shape, d));
   }
   uint16_t *host = memset(malloc((size_t)(elements * elementBytes) + 1), 0xff, (size_t)(elements * elementBytes));
   for (i64 i = 0; !strcmp(text(argument, "direction"), "in") && i < elements; ++i)
@@ -125,6 +125,26 @@ static void makeTensor(const cJSON *argument, const char *name, i64 elementBytes
   *value("#%s", name, 0) = elements;
   free(host);
 }
+
+/* The map of a packed tensor [batch, seq, heads, d]: dims and byte strides from the innermost, no padding but zeros. */
+static void encodeMap(const cJSON *parameter, const char *of, const char *dtype, void *map) {
+  static const u swizzles[] = {0, 32, 64, 128}, ones[4] = {1, 1, 1, 1};
+  static const int order[4] = {3, 1, 2, 0};
+  const u box[4] = {(u)field(parameter, "box_cols")->valueint, (u)field(parameter, "box_rows")->valueint, 1, 1};
+  const int type = !strcmp(dtype, "f16") ? 6 : !strcmp(dtype, "f32") ? 7 : 9, bytes = type == 7 ? 4 : 2;
+  i64 dims[4], strides[4];
+  int swizzle = 0;
+  while (swizzle < 3 && (int)swizzles[swizzle] != field(parameter, "swizzle")->valueint) ++swizzle;
+  for (int i = 0; i < 4; ++i) { /* an extent of 0 is encoded as 1, and its tensor's strides, 0, as any */
+    dims[i] = *value("%s.extent[%d]", of, order[i]);
+    strides[i] = *value("%s.stride[%d]", of, order[i]) * bytes;
+    if (!dims[i]) dims[i] = 1;
+    if (!strides[i]) strides[i] = 16;
+  }
+  CU(cuTensorMapEncodeTiled, (void *, int, u, i64, i64 *, i64 *, const u *, const u *, int, int, int, int), map, type,
+     4, *value("&%s", of, 0), dims, strides + 1, box, ones, 0, swizzle, 3, 0);
+}
+
 int main(int argc, char **argv) {
   static char ptx[1 << 24], json[1 << 24], name[64];
   i64 number, workspace;
@@ -134,7 +154,7 @@ int main(int argc, char **argv) {
   if (strncmp(ptx, "// fa2-manifest-begin\n", 22) || !end) DIE("%s has no manifest", argv[1]);
   for (char *to = json; (line = strchr(line, '\n')) < end;) /* drops the "// " of each line */
     for (line += 4; line < end && *line != '\n';) *to++ = *line++;
-  cJSON *manifest = cJSON_Parse(json), *a, *p;
+  cJSON *manifest = cJSON_Parse(json), *a, *p, *t;
   if (!manifest || field(manifest, "fa2_manifest")->valueint != 1) DIE("%s: no manifest of version 1", argv[1]);
   for (int i = 2; i < argc; ++i)
     if (sscanf(argv[i], "%63[a-z_]=%lld", name, &number) == 2) *value("%s", name, 0) = number;
@@ -150,7 +170,10 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 5; *value("device.%s", fields[i++], 0) = attribute)
     CU(cuDeviceGetAttribute, (int *, int, int), &attribute, attributes[i], 0);
   number = *value("device.compute_capability", "", 0) = attribute + 10 * *value("device.major", "", 0);
-  if (number < field(field(manifest, "target"), "min_compute_capability")->valueint) DIE("the device is too old");
+  const cJSON *target = field(manifest, "target");
+  const int least = field(target, "min_compute_capability")->valueint;
+  if (number < least || (number > least && cJSON_IsTrue(field(target, "family"))))
+    DIE("the kernels are for %s; the device has compute capability %lld", text(target, "arch"), number);
   CU(cuModuleLoadDataEx, (void **, void *, unsigned, void *, void *), &module, ptx, 0, NULL, NULL);
   cJSON_ArrayForEach(a, field(manifest, "arguments")) {
     const char *dtype = text(a, "dtype");
@@ -164,10 +187,13 @@ int main(int argc, char **argv) {
     }
   }
   cJSON_ArrayForEach(a, field(manifest, "requires")) if (!eval(field(a, "that"))) DIE("%s", text(a, "message"));
-  CU(cuMemAlloc_v2, (i64 *, i64), &workspace, eval(field(field(manifest, "workspace"), "bytes")) + 1);
+  number = eval(field(field(manifest, "workspace"), "bytes"));
+  CU(cuMemAlloc_v2, (i64 *, i64), &workspace, number + 1);
+  CU(cuMemsetD8_v2, (i64, unsigned char, i64), workspace, 0, number + 1); /* some kernels want zeros, and leave them */
   cJSON_ArrayForEach(a, field(manifest, "launches")) {
     unsigned grid[3], block[3], shared = (unsigned)field(a, "shared_bytes")->valueint, n = 0;
     i64 slots[64];
+    static _Alignas(64) char maps[64][128];
     void *parameters[64];
     for (int d = 0; d < 3; ++d) {
       grid[d] = (unsigned)eval(cJSON_GetArrayItem(field(a, "grid"), d));
@@ -182,7 +208,10 @@ int main(int argc, char **argv) {
       else if (!strcmp(kind, "stride")) *slot = *value("%s.stride[%d]", of, field(p, "dim")->valueint);
       else if (!strcmp(kind, "i32") || !strcmp(kind, "i64")) *slot = eval(field(p, "value"));
       else if (!strcmp(kind, "workspace")) *slot = workspace + eval(field(p, "offset"));
-      else DIE("parameters of kind '%s' are beyond this example", kind);
+      else if (!strcmp(kind, "tensor_map")) {
+        cJSON_ArrayForEach(t, field(manifest, "arguments")) if (!strcmp(text(t, "name"), of))
+            encodeMap(p, of, text(t, "dtype"), parameters[n - 1] = maps[n - 1]);
+      } else DIE("parameters of kind '%s' are beyond this example", kind);
     }
     if (!grid[0] || !grid[1] || !grid[2]) continue;
     CU(cuModuleGetFunction, (void **, void *, const char *), &function, module, text(a, "kernel"));

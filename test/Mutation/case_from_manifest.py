@@ -34,9 +34,12 @@ def evaluate(expression, names):
 def main():
     path, seqlen_q, seqlen_k = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     manifest = manifest_of(path)
-    names = dict(batch=1, heads=1, heads_kv=1, seqlen_q=seqlen_q, seqlen_k=seqlen_k, device_multiprocessors=108,
-                 device_l2_bytes=40 << 20, device_shared_bytes_per_block=166912,
-                 device_compute_capability=manifest["target"]["min_compute_capability"])
+    capability = manifest["target"]["min_compute_capability"]
+    # Few multiprocessors, so that persistent blocks take several tiles.
+    names = dict(batch=1, heads=1, heads_kv=1, seqlen_q=seqlen_q, seqlen_k=seqlen_k,
+                 device_multiprocessors=108 if capability < 90 else 2,
+                 device_l2_bytes=40 << 20, device_shared_bytes_per_block=166912 if capability < 90 else 232448,
+                 device_compute_capability=capability)
     shapes, dtypes, strides, scalars = {}, {}, {}, {}
     for argument in manifest["arguments"]:
         if argument["kind"] == "scalar":

@@ -5,8 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Cuda/DriverTypes.h"
-#include "Support.h"
-#include "fa2rt/fa2rt.h"
+#include "TmaCopy.h"
 
 #include <dlfcn.h>
 
@@ -194,6 +193,25 @@ TEST(Cuda, DriverErrorsCarryTheCallAndTheDriversWords) {
   EXPECT_EQ(fa2rtMemoryAllocate(opened.device, size_t(1) << 40, &memory),
             FA2RT_ERROR_MEMORY);
   EXPECT_CONTAINS(std::string(fa2rtLastError()), "cuMemAlloc(1099511627776)");
+}
+
+TEST(Cuda, TensorMaps) {
+  long maps = callsOf("cuTensorMapEncodeTiled");
+  for (bool headsOutside : {false, true})
+    for (std::array<int64_t, 4> shape :
+         {std::array<int64_t, 4>{2, 50, 3, 72}, {1, 1, 1, 72}, {1, 9, 1, 72}}) {
+      TmaCopy c("cuda", shape, headsOutside);
+      ASSERT_EQ(c.launch(), FA2RT_OK) << fa2rtLastError();
+      c.expectCopied();
+    }
+  EXPECT_EQ(callsOf("cuTensorMapEncodeTiled"), maps + 12);
+  TmaCopy c("cuda", {1, 9, 2, 72}, false);
+  setenv("FAKE_CUDA_FAULT", "encode", 1);
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_DRIVER);
+  unsetenv("FAKE_CUDA_FAULT");
+  EXPECT_CONTAINS(std::string(fa2rtLastError()),
+                  "cuTensorMapEncodeTiled(v: dims [72, 9, 2, 1], byte strides "
+                  "[320, 160, 144], box [64, 24, 1, 1], swizzle 128)");
 }
 
 TEST(Cuda, MemoryAndEvents) {

@@ -1,10 +1,10 @@
 //===- FakeCuda.cpp - a libcuda.so.1 for tests ----------------------------===//
 //
 // The driver functions that the runtime calls, on host memory, with one stream
-// worked off by a thread. The kernel naive_forward is computed on the host;
-// the environment variable FAKE_CUDA_FAULT makes it wrong in a named way, so
-// that the tests can see fa2-run notice. Others: FAKE_CUDA_DEVICES,
-// FAKE_CUDA_VERSION, FAKE_CUDA_CAPABILITY.
+// worked off by a thread. The kernels naive_forward and tma_copy are computed
+// on the host; the environment variable FAKE_CUDA_FAULT makes the first wrong
+// in a named way, so that the tests can see fa2-run notice. Others:
+// FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_CAPABILITY.
 //
 //===----------------------------------------------------------------------===//
 
@@ -201,10 +201,48 @@ void runNaive(const NaiveArguments &a, unsigned gx, unsigned gy, unsigned gz) {
         naiveRow(a, b, h, row, launch);
 }
 
+/// What stands in a tensor map of this driver.
+struct FakeMap {
+  uint64_t type, rank, swizzle, address, dims[5], strides[4];
+  uint32_t box[5];
+};
+static_assert(sizeof(FakeMap) <= 128);
+
+void runTmaCopy(const FakeMap &from, const FakeMap &to) {
+  // [batch][heads][seq][d]
+  auto element = [](const FakeMap &map, uint64_t b, uint64_t h, uint64_t s) {
+    return map.address + b * map.strides[2] + h * map.strides[1] +
+           s * map.strides[0];
+  };
+  for (uint64_t b = 0; b < from.dims[3]; ++b)
+    for (uint64_t h = 0; h < from.dims[2]; ++h)
+      for (uint64_t s = 0; s < from.dims[1]; ++s)
+        std::memcpy(reinterpret_cast<void *>(element(to, b, h, s)),
+                    reinterpret_cast<void *>(element(from, b, h, s)),
+                    from.dims[0] * 2);
+}
+
+Result launchTmaCopy(void **parameters) {
+  FakeMap from, to;
+  std::memcpy(&from, parameters[0], sizeof from);
+  std::memcpy(&to, parameters[2], sizeof to);
+  const FakeMap box = {kMapBfloat16, 4, kSwizzle128, 0, {}, {}, {64, 24, 1, 1}};
+  for (const FakeMap &map : {from, to})
+    if (reinterpret_cast<uintptr_t>(parameters[0]) % 64 ||
+        map.type != box.type || map.rank != box.rank ||
+        map.swizzle != box.swizzle ||
+        std::memcmp(map.box, box.box, sizeof box.box) != 0)
+      return kInvalidValue;
+  queue().push([=] { runTmaCopy(from, to); });
+  return 0;
+}
+
 Result launch(Function function, unsigned gx, unsigned gy, unsigned gz,
               unsigned bx, void **parameters) {
   if (hasFault("launch"))
     return 719; // CUDA_ERROR_LAUNCH_FAILED
+  if (function->name == "tma_copy")
+    return launchTmaCopy(parameters);
   if (function->name != "naive_forward")
     return 0;
   // As the driver does, take the values before the call returns.
@@ -442,19 +480,38 @@ EXPORT Result cuEventElapsedTime(float *milliseconds, EventHandle start,
       std::chrono::duration<float, std::milli>(stop->at - start->at).count();
   return 0;
 }
-EXPORT Result cuTensorMapEncodeTiled(void *map, TensorMapType type,
-                                     unsigned rank, void *address,
-                                     const uint64_t *dims, const uint64_t *,
-                                     const uint32_t *box, const uint32_t *, int,
-                                     TensorMapSwizzle swizzle, int, int) {
+// Refuses what cuda.h says is refused.
+EXPORT Result cuTensorMapEncodeTiled(
+    void *map, TensorMapType type, unsigned rank, void *address,
+    const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+    const uint32_t *elementStrides, int interleave, TensorMapSwizzle swizzle,
+    int promotion, int fill) {
   count("cuTensorMapEncodeTiled");
-  if (!address || rank < 1 || rank > 5)
+  FakeMap made = {};
+  made.type = uint64_t(type);
+  made.rank = rank;
+  made.swizzle = uint64_t(swizzle);
+  made.address = reinterpret_cast<uint64_t>(address);
+  uint64_t size = type == kMapFloat32 ? 4 : 2;
+  constexpr uint64_t spans[] = {UINT64_MAX, 32, 64, 128};
+  bool bad =
+      hasFault("encode") || reinterpret_cast<uintptr_t>(map) % 64 || !address ||
+      made.address % 16 || rank < 1 || rank > 5 || interleave != 0 ||
+      promotion < 0 || promotion > 3 || fill != 0 ||
+      (type != kMapFloat16 && type != kMapFloat32 && type != kMapBfloat16) ||
+      box[0] * size % 16 || box[0] * size > spans[swizzle];
+  for (unsigned i = 0; i < rank && !bad; ++i) {
+    bad = dims[i] == 0 || dims[i] > uint64_t(1) << 32 || box[i] == 0 ||
+          box[i] > 256 || elementStrides[i] != 1 ||
+          (i + 1 < rank && (strides[i] % 16 || strides[i] >> 40));
+    made.dims[i] = dims[i];
+    made.box[i] = box[i];
+    if (i + 1 < rank)
+      made.strides[i] = strides[i];
+  }
+  if (bad)
     return kInvalidValue;
-  for (unsigned i = 0; i < rank; ++i)
-    if (dims[i] == 0 || box[i] == 0 || box[i] > 256)
-      return kInvalidValue;
-  uint64_t words[4] = {uint64_t(type), rank, uint64_t(swizzle), dims[0]};
   std::memset(map, 0, 128);
-  std::memcpy(map, words, sizeof words);
+  std::memcpy(map, &made, sizeof made);
   return 0;
 }

@@ -1,25 +1,16 @@
 //===- SimDeviceTest.cpp - the simulator as the runtime's device ----------===//
 
-#include "Support.h"
-#include "fa2rt/fa2rt.h"
+#include "TmaCopy.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 using namespace fa2rt::test;
 
 namespace {
 
-std::string kernelText(const std::string &name) {
-  std::ifstream file(KERNELS "/" + name);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-std::string naivePtx() { return kernelText("naive_forward.ptx"); }
+std::string naivePtx() { return kernelText(KERNELS "/naive_forward.ptx"); }
 
 /// The naive kernel on inputs of 1: 5 queries, 4 keys, 2 heads, 1 key head.
 struct Case {
@@ -143,74 +134,6 @@ TEST(SimDevice, Profile) {
   EXPECT_EQ(profile["global_store_bytes"], 80 * 2 + 10 * 4);
 }
 
-namespace {
-
-/// tma_copy on k [batch, seq, heads, 72], the memory between rows poisoned.
-struct TmaCopy {
-  fa2rtDevice *device = nullptr;
-  fa2rtProgram *program = nullptr;
-  int64_t shape[4], strides[4];
-  std::vector<uint16_t> k, out;
-  alignas(16) uint32_t workspace[2] = {0, 0};
-
-  TmaCopy(const std::string &name, std::array<int64_t, 4> extents,
-          bool headsOutside,
-          const std::string &ptx = kernelText("tma_copy.ptx"))
-      : shape{extents[0], extents[1], extents[2], extents[3]} {
-    int64_t row = 80; // 72 and 8 that are not the tensor's
-    int64_t seq = headsOutside ? row : row * shape[2];
-    int64_t head = headsOutside ? row * (shape[1] + 1) : row;
-    int64_t batch = row * (shape[1] + 1) * shape[2];
-    std::copy_n(std::array<int64_t, 4>{batch, seq, head, 1}.begin(), 4,
-                strides);
-    size_t count = size_t(batch * shape[0]);
-    k.resize(count + 8);
-    out.assign(count + 8, 0xffff);
-    for (size_t i = 0; i < k.size(); ++i)
-      k[i] = uint16_t(i * 40503u);
-    EXPECT_EQ(fa2rtDeviceOpen(name.c_str(), &device), FA2RT_OK)
-        << fa2rtLastError();
-    EXPECT_EQ(
-        fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
-        FA2RT_OK)
-        << fa2rtLastError();
-  }
-  ~TmaCopy() {
-    fa2rtProgramUnload(program);
-    fa2rtDeviceClose(device);
-  }
-  static uint16_t *aligned(std::vector<uint16_t> &v) {
-    uint16_t *at = v.data();
-    while (reinterpret_cast<uintptr_t>(at) % 16)
-      ++at;
-    return at;
-  }
-  fa2rtStatus launch() {
-    fa2rtArgument arguments[] = {
-        fa2rtTensor("k", aligned(k), FA2RT_BF16, 4, shape, strides),
-        fa2rtTensor("out", aligned(out), FA2RT_BF16, 4, shape, strides)};
-    return fa2rtLaunch(program, arguments, 2, workspace, sizeof workspace,
-                       nullptr);
-  }
-  /// Every element of out is k's, everything else in its memory is as it was.
-  void expectCopied() {
-    std::vector<uint16_t> expected(out.size(), 0xffff);
-    size_t shift = size_t(aligned(out) - out.data());
-    const uint16_t *from = aligned(k);
-    for (int64_t b = 0; b < shape[0]; ++b)
-      for (int64_t s = 0; s < shape[1]; ++s)
-        for (int64_t h = 0; h < shape[2]; ++h)
-          for (int64_t d = 0; d < shape[3]; ++d) {
-            size_t at =
-                size_t(b * strides[0] + s * strides[1] + h * strides[2] + d);
-            expected[shift + at] = from[at];
-          }
-    EXPECT_EQ(out, expected);
-  }
-};
-
-} // namespace
-
 TEST(SimDevice, TensorMaps) {
   for (bool headsOutside : {false, true})
     for (const char *name :
@@ -244,8 +167,9 @@ TEST(SimDevice, TensorMapsOfOddExtents) {
 }
 
 TEST(SimDevice, AWorkspaceOfZerosIsWhatTheManifestSays) {
-  TmaCopy c("sim:sm_90", {1, 50, 1, 72}, false,
-            replaced(kernelText("tma_copy.ptx"), ", \"zeroed\": true", ""));
+  TmaCopy c(
+      "sim:sm_90", {1, 50, 1, 72}, false,
+      replaced(kernelText(KERNELS "/tma_copy.ptx"), ", \"zeroed\": true", ""));
   EXPECT_EQ(fa2rtWorkspaceZeroed(c.program), 0);
   EXPECT_EQ(c.launch(), FA2RT_ERROR_SIMULATOR);
   EXPECT_CONTAINS(fa2rtLastError(), "rule 11");
@@ -254,7 +178,7 @@ TEST(SimDevice, AWorkspaceOfZerosIsWhatTheManifestSays) {
 TEST(SimDevice, RefusesKernelsOfAnotherFamily) {
   fa2rtDevice *device = nullptr;
   fa2rtProgram *program = nullptr;
-  std::string ptx = kernelText("tma_copy.ptx");
+  std::string ptx = kernelText(KERNELS "/tma_copy.ptx");
   ASSERT_EQ(fa2rtDeviceOpen("sim:sm_80", &device), FA2RT_OK);
   EXPECT_EQ(
       fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),

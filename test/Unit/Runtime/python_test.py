@@ -4,6 +4,7 @@ import ctypes
 import math
 import sys
 import unittest
+from types import SimpleNamespace
 
 import fa2
 
@@ -49,6 +50,33 @@ class Binding(unittest.TestCase):
             keys = row % 5
             self.assertAlmostEqual(value, math.log(keys) + 8 if keys else -math.inf, places=5)
         self.assertEqual(len(self.program.measure(arguments, 3)), 3)
+
+    def test_zeroed_workspaces(self):
+        self.assertFalse(self.program.workspace_zeroed())
+        capturing = False
+
+        class Torch:  # as much of it as a workspace needs
+            uint8 = "uint8"
+            cuda = SimpleNamespace(is_current_stream_capturing=lambda: capturing)
+
+            @staticmethod
+            def zeros(size, dtype, device):
+                return SimpleNamespace(numel=lambda: size, device=device)
+
+        def workspace(size, place, stream):
+            return self.program._zeroed_workspace(Torch, size, place, SimpleNamespace(cuda_stream=stream))
+
+        first = workspace(64, "cuda:0", 1)
+        self.assertIs(workspace(32, "cuda:0", 1), first)
+        self.assertIsNot(workspace(64, "cuda:0", 2), first)  # it may run at once
+        self.assertIsNot(workspace(64, "cuda:1", 1), first)
+        larger = workspace(128, "cuda:0", 1)
+        self.assertEqual(larger.numel(), 128)
+        capturing = True  # a graph's memory holds zeros only when it is replayed
+        captured = workspace(64, "cuda:0", 1)
+        self.assertIsNot(captured, larger)
+        capturing = False
+        self.assertIs(workspace(64, "cuda:0", 1), larger)
 
     def test_errors(self):
         with self.assertRaisesRegex(fa2.Error, "scale: -1 is not positive") as caught:
