@@ -58,6 +58,7 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.lazyRescale = spec.lazyRescale;
   o.minBlocks = spec.minBlocks;
   o.order = spec.order;
+  o.tuning = spec.tuning;
 }
 
 std::string scheduleText(ModuleOp module) {

@@ -41,6 +41,7 @@ const std::array kFields = {
     Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 16 (-1: choose)"}, &Specification::lazyRescale},
     Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
     Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
+    Field{{"tuning", "fields of targets with roles, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
 };
 // clang-format on
 

@@ -22,6 +22,8 @@ using namespace fa2::gpu;
 
 namespace {
 
+constexpr int64_t kBarrierBytes = 8, kQueueSlotBytes = 8;
+
 struct Life {
   RingCreateOp ring;
   Operation *first = nullptr, *last = nullptr;
@@ -38,6 +40,8 @@ struct Life {
 struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    for (auto roles : kernel.getOps<RolesOp>())
+      return allocateForRoles(roles);
     auto programs = kernel.getOps<ForEachTileOp>();
     if (!llvm::hasSingleElement(programs)) {
       kernel.emitOpError()
@@ -75,6 +79,66 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
           separate(earlier.last, later.first);
   }
 
+  /// Where roles run side by side every ring has bytes of its own, and those
+  /// that roles share have mbarriers.
+  void allocateForRoles(RolesOp roles) {
+    KernelOp kernel = getOperation();
+    llvm::SmallPtrSet<Operation *, 4> shared, queues;
+    roles.walk([&](TensorCopyOp op) {
+      shared.insert(op.getRing().getDefiningOp());
+    });
+    roles.walk([&](TileLoopOp op) {
+      queues.insert(op.getQueue().getDefiningOp());
+    });
+    int64_t total = 0;
+    OpBuilder b(roles);
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      if (!queues.contains(ring)) {
+        ring.setOffset(total);
+        total += ringBytes(ring);
+      }
+    for (auto ring : kernel.getOps<RingCreateOp>()) {
+      bool queue = queues.contains(ring);
+      if (!queue && !shared.contains(ring))
+        continue;
+      int64_t slots = ring.getRing().getType().getSlots();
+      ring.setBarriers(total);
+      total += 2 * kBarrierBytes * slots;
+      if (queue) {
+        ring.setOffset(total);
+        total += kQueueSlotBytes * slots;
+      }
+      RingInitOp::create(b, ring.getLoc(), ring.getRing(),
+                         roles.getConsumerWarps());
+    }
+    if (failed(checkLimit(kernel, total)))
+      return signalPassFailure();
+    kernel.setSharedBytes(total);
+    numberBarriers(roles);
+  }
+
+  /// Named barriers: 0 is the whole block's, then come those of the turns, one
+  /// a warpgroup, then the warpgroups' own.
+  static void numberBarriers(RolesOp roles) {
+    int64_t groups = roles.getConsumerWarps() / 4, turns = 1;
+    bool any = false;
+    roles.walk([&](Operation *op) {
+      if (auto wait = dyn_cast<TurnWaitOp>(op))
+        wait.setId(turns), any = true;
+      else if (auto pass = dyn_cast<TurnPassOp>(op))
+        pass.setId(turns), any = true;
+    });
+    int64_t own = any ? turns + groups : turns;
+    roles.walk([&](GroupBarrierOp op) { op.setId(own); });
+  }
+
+  static int64_t ringBytes(RingCreateOp op) {
+    RingType type = op.getRing().getType();
+    return llvm::alignTo(sharedLayout(type.getTile()).bytes(),
+                         SharedLayout::kAlignment) *
+           type.getSlots();
+  }
+
   static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {
     std::string error;
     StringRef name = kernel.getSchedule().getTarget();
@@ -92,10 +156,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   /// Without uses, `first` stays null.
   static FailureOr<Life> lifeOf(RingCreateOp op, Block &program) {
     Life life{op};
-    auto tile = op.getRing().getType().getTile();
-    life.bytes =
-        llvm::alignTo(sharedLayout(tile).bytes(), SharedLayout::kAlignment) *
-        op.getRing().getType().getSlots();
+    life.bytes = ringBytes(op);
     // Every use of the ring, and of its slots, in the block's program.
     SmallVector<Operation *> users(op.getRing().getUsers());
     for (size_t i = 0; i < users.size(); ++i)

@@ -1,6 +1,7 @@
 //===- FormRings.cpp - fa2gpu-form-rings ----------------------------------===//
 
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,14 +32,32 @@ Operation *lastReader(Operation *op, Value tile) {
   return last;
 }
 
+/// Rows of a warpgroup's part of a tile.
+constexpr int64_t kRowsPerGroup = 64;
+
 struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    std::string error;
+    target = lookupTarget(kernel.getSchedule().getTarget(), error);
+    if (!target) {
+      kernel.emitOpError() << error;
+      return signalPassFailure();
+    }
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
     kernel.walk([&](StoreOp op) {
       if (cast<RankedTensorType>(op.getTile().getType()).getRank() == 2)
-        formStore(op);
+        target->hasRoles() ? formTensorStore(op) : formStore(op);
     });
+  }
+
+  const Target *target = nullptr;
+
+  /// The map of a view's tensor, in boxes of `rows` rows.
+  Value tensorMap(ViewOp view, int64_t rows) {
+    OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
+    return TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
+                               IntegerAttr{});
   }
 
   /// A ring at the kernel's start, named after the tensor it serves.
@@ -53,7 +72,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
     return RingCreateOp::create(b, loc,
                                 RingType::get(b.getContext(), slots, tile),
-                                b.getStringAttr(name), IntegerAttr{});
+                                b.getStringAttr(name), IntegerAttr{},
+                                IntegerAttr{});
   }
 
   void formLoad(fa2::gpu::LoadOp op) {
@@ -67,8 +87,16 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
-    CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
-                   /*in_bounds=*/false);
+    if (target->hasRoles()) {
+      auto view = op.getView().getDefiningOp<ViewOp>();
+      Value row =
+          arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
+      TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0)), row,
+                           view.getHead(), view.getBatch(), slot, ring, use);
+    } else {
+      CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
+                     /*in_bounds=*/false);
+    }
     RingCommitOp::create(b, loc, ring, use);
     auto wait = RingWaitOp::create(b, loc, tile, ring, use);
     b.setInsertionPointAfter(lastReader(op, op.getTile()));
@@ -77,12 +105,48 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     op.erase();
   }
 
+  /// The warpgroups store their rows by tensor map: from a ring of the output's
+  /// own, or from the queries' slot, which is then released after the store.
+  void formTensorStore(StoreOp op) {
+    Location loc = op.getLoc();
+    OpBuilder b(op);
+    auto value = cast<RankedTensorType>(op.getTile().getType());
+    auto tile = RankedTensorType::get(
+        value.getShape(), value.getElementType(),
+        SharedAttr::get(b.getContext(), target->sharedPanelBytes()));
+    auto view = op.getView().getDefiningOp<ViewOp>();
+    Value map = tensorMap(view, kRowsPerGroup);
+    Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
+    auto store = [&](Value slot) {
+      LocalStoreOp::create(b, loc, op.getTile(), slot);
+      TensorStoreOp::create(b, loc, slot, map, row, view.getHead(),
+                            view.getBatch());
+    };
+    if (getOperation().getSchedule().getSeparateOutput()) {
+      Value ring = createRing(loc, op.getView(), tile, 1);
+      Value use = arith::ConstantIndexOp::create(b, loc, 0);
+      store(RingAcquireOp::create(b, loc, tile, ring, use));
+      RingReleaseOp::create(b, loc, ring, use);
+    } else {
+      RingWaitOp queries;
+      for (auto wait : op->getBlock()->getOps<RingWaitOp>())
+        queries = wait;
+      RingReleaseOp release;
+      for (auto other : op->getBlock()->getOps<RingReleaseOp>())
+        if (other.getRing() == queries.getRing())
+          release = other;
+      store(queries.getTile());
+      release->moveBefore(op);
+    }
+    op.erase();
+  }
+
   void formStore(StoreOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
     auto tile = RankedTensorType::get(value.getShape(), value.getElementType(),
-                                      SharedAttr::get(b.getContext()));
+                                      SharedAttr::get(b.getContext(), 0));
     Value ring = createRing(loc, op.getView(), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

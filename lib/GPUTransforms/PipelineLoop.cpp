@@ -82,6 +82,9 @@ Operation *predicate(RewriterBase &rewriter, Operation *op, Value condition) {
 
 struct PipelineLoopPass : public fa2::impl::PipelineLoopBase<PipelineLoopPass> {
   void runOnOperation() override {
+    // A producer role runs ahead by itself, as far as its rings have slots.
+    if (!getOperation().getOps<RolesOp>().empty())
+      return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {
       if (!loop.getBody()->getOps<RingAcquireOp>().empty())

@@ -141,6 +141,9 @@ bool Simulation::run(Block &block, ArrayRef<int64_t> tripCounts) {
 
 struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
   void runOnOperation() override {
+    // Rings that roles share keep their operations, which become mbarriers.
+    if (!getOperation().getOps<RolesOp>().empty())
+      return;
     SmallVector<Block *> programs;
     getOperation().walk(
         [&](ForEachTileOp op) { programs.push_back(&op.getBody().front()); });

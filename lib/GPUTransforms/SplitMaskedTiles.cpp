@@ -114,15 +114,23 @@ struct SplitMaskedTilesPass
     Value firstAfter =
         maskedAfter ? iteration(mask.getFullBegin()) : loop.getUpperBound();
 
-    scf::ForOp before =
-        cloneOver(b, loop, loop.getLowerBound(), firstFull, loop.getInitArgs());
+    // Without a mask only the last tile, the sequence's end, is not full; where
+    // the loop begins after it there is nothing before the full tiles.
+    bool maskedBefore = mask.getMaskAttr() || index->ahead == 0;
+    scf::ForOp before;
+    if (maskedBefore)
+      before = cloneOver(b, loop, loop.getLowerBound(), firstFull,
+                         loop.getInitArgs());
     scf::ForOp full =
-        cloneOver(b, loop, firstFull, firstAfter, before.getResults());
+        before ? cloneOver(b, loop, firstFull, firstAfter, before.getResults())
+               : cloneOver(b, loop, loop.getLowerBound(), firstAfter,
+                           loop.getInitArgs());
     scf::ForOp last = full;
     if (maskedAfter)
       last = cloneOver(b, loop, firstAfter, loop.getUpperBound(),
                        full.getResults());
-    boundCopies(before, false);
+    if (before)
+      boundCopies(before, false);
     if (maskedAfter)
       boundCopies(last, false);
     boundCopies(full, true);

@@ -42,6 +42,7 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.lazyRescale = o.lazyRescale;
   options.minBlocks = o.minBlocks;
   options.order = o.order;
+  options.tuning = o.tuning;
   options.remarks = o.remarks;
   pm.addPass(createSelectSchedule(options));
 }
@@ -76,6 +77,7 @@ void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
   module.addPass(createConvertNVVMToLLVMPass());
   module.addPass(createReconcileUnrealizedCastsPass());
   clean(module);
+  pm.addPass(createPassMapsByValue());
   if (o.lineInfo) {
     // LineTablesOnly would write `.target ..., debug`, which turns ptxas' own
     // optimizations off.
@@ -95,8 +97,14 @@ const std::array kStages = {
     Stage{"fa2-tile", tile},
     Stage{"convert-fa2-to-fa2gpu", onKernels<createConvertFA2ToFA2GPU, true>},
     Stage{"fa2gpu-form-rings", onKernels<createFormRings, false>},
+    Stage{"fa2gpu-persist", onKernels<createPersist, false>},
+    Stage{"fa2gpu-specialize-warps", onKernels<createSpecializeWarps, true>},
+    Stage{"fa2gpu-overlap", onKernels<createOverlapLoop, true>},
     Stage{"fa2gpu-pipeline", onKernels<createPipelineLoop, true>},
     Stage{"fa2gpu-split-masked-tiles", onKernels<createSplitMaskedTiles, true>},
+    Stage{"fa2gpu-ping-pong", onKernels<createPingPong, false>},
+    Stage{"fa2gpu-place-dot-waits", onKernels<createPlaceDotWaits, true>},
+    Stage{"fa2gpu-insert-fences", onKernels<createInsertFences, false>},
     Stage{"fa2gpu-place-waits", onKernels<createPlaceWaits, false>},
     Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},

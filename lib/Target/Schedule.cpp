@@ -27,6 +27,12 @@ Schedule Schedule::fromAttr(ScheduleAttr a) {
   s.lazyRescale = a.getLazyRescale();
   s.minBlocks = a.getMinBlocks();
   s.order = a.getOrder();
+  s.overlap = a.getOverlap();
+  s.pingPong = a.getPingPong();
+  s.persistent = a.getPersistent();
+  s.separateOutput = a.getSeparateOutput();
+  s.groupLimits = a.getGroupLimits();
+  s.speculateMax = a.getSpeculateMax();
   return s;
 }
 
@@ -39,7 +45,8 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
   ScheduleAttr attr = ScheduleAttr::getChecked(
       [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
       target, blockQ, blockKV, warps, stages, partition, qInRegisters,
-      lazyRescale, minBlocks, order);
+      lazyRescale, minBlocks, order, overlap, pingPong, persistent,
+      separateOutput, groupLimits, speculateMax);
   if (!attr)
     return failure();
   return attr;
@@ -55,7 +62,45 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.lazyRescale = lazyRescale.value_or(s.lazyRescale);
   s.minBlocks = minBlocks.value_or(s.minBlocks);
   s.order = order.value_or(s.order);
+  s.overlap = overlap.value_or(s.overlap);
+  s.pingPong = pingPong.value_or(s.pingPong);
+  s.persistent = persistent.value_or(s.persistent);
+  s.separateOutput = separateOutput.value_or(s.separateOutput);
+  s.groupLimits = groupLimits.value_or(s.groupLimits);
+  s.speculateMax = speculateMax.value_or(s.speculateMax);
   return s;
+}
+
+std::string ScheduleOverrides::setTuning(llvm::StringRef text) {
+  using Flag = std::optional<bool> ScheduleOverrides::*;
+  static constexpr std::pair<const char *, Flag> flags[] = {
+      {"overlap", &ScheduleOverrides::overlap},
+      {"ping_pong", &ScheduleOverrides::pingPong},
+      {"persistent", &ScheduleOverrides::persistent},
+      {"separate_output", &ScheduleOverrides::separateOutput},
+      {"group_limits", &ScheduleOverrides::groupLimits}};
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef part : parts) {
+    llvm::StringRef name = part.split('=').first;
+    int64_t value;
+    if (part.split('=').second.getAsInteger(10, value))
+      return formatv("expected tuning to be name=value,..., got '{0}'", part);
+    if (name == "speculate_max") {
+      speculateMax = value;
+      continue;
+    }
+    auto flag = llvm::find_if(flags, [&](auto &f) { return name == f.first; });
+    if (flag == std::end(flags))
+      return formatv("unknown tuning field '{0}' (known: overlap, ping_pong, "
+                     "persistent, separate_output, group_limits, "
+                     "speculate_max)",
+                     name);
+    if (value != 0 && value != 1)
+      return formatv("expected {0} to be 0 or 1, got {1}", name, value);
+    this->*flag->second = value == 1;
+  }
+  return "";
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,15 +108,21 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
 //===----------------------------------------------------------------------===//
 
 int64_t Footprint::sharedBytes() const {
-  return std::max({queryBytes + ringBytes, outputBytes, scratchBytes});
+  if (separateOutput)
+    return queryBytes + ringBytes + outputBytes + barrierBytes;
+  return std::max({queryBytes + ringBytes, outputBytes, scratchBytes}) +
+         barrierBytes;
 }
 
-Footprint fa2::footprint(const Problem &p, const Schedule &s) {
+Footprint fa2::footprint(const Target &t, const Problem &p,
+                         const Schedule &s) {
   constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
   constexpr int64_t kLanes = gpu::kWarpLanes;
   auto up = [](int64_t n, int64_t m) { return (n + m - 1) / m * m; };
   auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
-    return up(gpu::SharedLayout(rows, cols, elementBytes).bytes(),
+    return up(gpu::SharedLayout(rows, cols, elementBytes,
+                                t.sharedPanelBytes())
+                  .bytes(),
               gpu::SharedLayout::kAlignment);
   };
   bool splitK = s.partition == Partition::SplitK;
@@ -80,7 +131,10 @@ Footprint fa2::footprint(const Problem &p, const Schedule &s) {
   int64_t keys = splitK ? s.blockKV / s.warps : s.blockKV;
 
   Footprint f;
-  f.threads = s.warps * kLanes;
+  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
+  f.separateOutput = s.separateOutput;
+  if (t.hasRoles())
+    f.barrierBytes = gpu::SharedLayout::kAlignment;
   f.queryBytes = tileBytes(s.blockQ, p.headDim, kElementBytes);
   f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
                             tileBytes(s.blockKV, p.headDimV, kElementBytes));
@@ -107,8 +161,34 @@ static std::string scratchText(const Footprint &f) {
                         : "";
 }
 
+/// Registers a multiplying thread may have.
+static int64_t budgetOf(const Target &t, const Footprint &f,
+                        const Schedule &s) {
+  return t.hasRoles() ? t.roleRegisters(s.warps).consumer
+                      : t.registerBudget(f.threads, s.minBlocks);
+}
+
 static std::string fitError(const Target &t, const Schedule &s,
                             const Footprint &f) {
+  if (t.hasRoles() && (s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
+    return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
+                   "* warps on {0}, whose matmuls take 64 rows of four warps; "
+                   "got warps = {1} and block_q = {2}",
+                   t.name(), s.warps, s.blockQ);
+  if (t.hasRoles() && (s.partition != Partition::SplitQ || s.qInRegisters))
+    return formatv("expected partition = split_q and q_in_registers = false on "
+                   "{0}",
+                   t.name());
+  if (t.hasRoles() && !s.separateOutput && f.outputBytes > f.queryBytes)
+    return formatv("expected separate_output because the output of {0} bytes "
+                   "does not fit the {1} bytes of the queries",
+                   f.outputBytes, f.queryBytes);
+  if (!t.hasRoles() && (s.overlap || s.pingPong || s.persistent ||
+                        s.separateOutput || s.groupLimits || s.speculateMax))
+    return formatv("expected overlap, ping_pong, persistent, separate_output, "
+                   "group_limits and speculate_max to be off on {0}, which has "
+                   "no roles",
+                   t.name());
   if (f.threads > t.limits().threadsPerBlock)
     return formatv("the schedule has {0} threads a block of {1} that {2} "
                    "allows; lower warps",
@@ -127,7 +207,7 @@ static std::string fitError(const Target &t, const Schedule &s,
 static void explainFootprint(const Target &t, const Schedule &s,
                              Selection &sel) {
   const Footprint &f = sel.footprint;
-  int64_t budget = t.registerBudget(f.threads, s.minBlocks);
+  int64_t budget = budgetOf(t, f, s);
   sel.blocksPerMultiprocessor =
       std::max<int64_t>(1, t.blocksPerMultiprocessor(f));
   sel.reasons.push_back(formatv(
@@ -157,7 +237,7 @@ FailureOr<Selection> fa2::checkSchedule(const Target &target,
   Schedule s = Schedule::fromAttr(attr);
   Selection sel;
   sel.schedule = attr;
-  sel.footprint = footprint(problem, s);
+  sel.footprint = footprint(target, problem, s);
   error = fitError(target, s, sel.footprint);
   if (!error.empty())
     return failure();
@@ -169,7 +249,9 @@ FailureOr<Selection> fa2::checkSchedule(const Target &target,
 // Choice
 //===----------------------------------------------------------------------===//
 
-static bool isWhole(const Schedule &s) {
+static bool isWhole(const Target &t, const Schedule &s) {
+  if (t.hasRoles())
+    return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
   int64_t split = s.partition == Partition::SplitQ ? s.blockQ : s.blockKV;
   return split % (16 * s.warps) == 0;
 }
@@ -185,7 +267,10 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
     return value ? llvm::SmallVector<int64_t>{*value}
                  : llvm::to_vector(otherwise);
   };
-  static constexpr int64_t rows[] = {128, 112, 96, 80, 64, 48, 32, 16};
+  static constexpr int64_t all[] = {192, 128, 112, 96, 80, 64, 48, 32, 16};
+  llvm::ArrayRef<int64_t> rows = all;
+  if (!t.hasRoles())
+    rows = rows.drop_front();
   static constexpr int64_t stages[] = {2, 1};
   auto warps = choices(asked.warps, t.warpChoices());
   std::optional<Schedule> best;
@@ -199,20 +284,19 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
       for (int64_t kv : choices(asked.blockKV, rows))
         for (int64_t st : choices(asked.stages, stages))
           for (bool inRegisters : {true, false}) {
-            Schedule s;
+            Schedule s = t.ruleBase();
             s.blockQ = q;
             s.blockKV = kv;
             s.warps = w;
             s.stages = st;
             s.qInRegisters = inRegisters;
-            s.lazyRescale = 8;
             s = asked.applyTo(s);
-            if (w < 1 || !isWhole(s))
+            if (w < 1 || !isWhole(t, s))
               continue;
-            Footprint f = footprint(p, s);
+            Footprint f = footprint(t, p, s);
             if (!fitError(t, s, f).empty() ||
                 (boundRegisters &&
-                 f.registers() > t.registerBudget(f.threads, s.minBlocks)))
+                 f.registers() > budgetOf(t, f, s)))
               continue;
             if (!best || rank(s) > rank(*best))
               best = s;
@@ -239,6 +323,12 @@ static void explainAsked(const ScheduleOverrides &a,
   add("min_blocks", a.minBlocks, number);
   add("order", a.order,
       [](TileOrder o) { return stringifyTileOrder(o).str(); });
+  add("overlap", a.overlap, flag);
+  add("ping_pong", a.pingPong, flag);
+  add("persistent", a.persistent, flag);
+  add("separate_output", a.separateOutput, flag);
+  add("group_limits", a.groupLimits, flag);
+  add("speculate_max", a.speculateMax, number);
 }
 
 FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,

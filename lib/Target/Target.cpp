@@ -2,6 +2,7 @@
 
 #include "fa2/Target/Target.h"
 #include "Sm80/Sm80.h"
+#include "Sm90/Sm90.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -28,7 +29,18 @@ int64_t Target::blocksPerMultiprocessor(const Footprint &f) const {
                    int64_t(32)});
 }
 
-llvm::ArrayRef<const Target *> fa2::allTargets() { return sm80::targets(); }
+llvm::ArrayRef<const Target *> fa2::allTargets() {
+  static const auto all = [] {
+    // sm_90a after sm_90, before what is newer.
+    llvm::SmallVector<const Target *> list(sm80::targets());
+    auto newer = llvm::find_if(list, [](const Target *t) {
+      return t->computeCapability() > sm90::target()->computeCapability();
+    });
+    list.insert(newer, sm90::target());
+    return list;
+  }();
+  return all;
+}
 
 /// The number in "sm_90a", or -1.
 static int archNumber(llvm::StringRef name) {

@@ -92,6 +92,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       error = "expected order ascending or longest_first, got " + order;
       return failure();
     }
+    if (error = asked.setTuning(tuning); !error.empty())
+      return failure();
     return asked;
   }
 };

@@ -26,6 +26,7 @@ struct Specification {
   std::string partition; // split_q or split_k
   int64_t qInRegisters = -1, lazyRescale = -1, minBlocks = 0;
   std::string order; // ascending or longest_first
+  std::string tuning; // fields of targets with roles: name=value,...
 
   /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
   /// with the name or the value's form, or an empty string.

@@ -28,4 +28,14 @@ def ConvertFA2GPUToNVVM : Pass<"convert-fa2gpu-to-nvvm", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::math::MathDialect"];
 }
 
+def PassMapsByValue : Pass<"fa2-pass-maps-by-value", "::mlir::ModuleOp"> {
+  let summary = "tensor maps are kernel parameters by value, constant over the grid";
+  let description = [{
+    The parameters that a fa2gpu.launch describes as tensor maps become 128 bytes passed by value
+    (llvm.byval, aligned to 64) and nvvm.grid_constant, so that the copy engine reads them where the
+    launch put them; otherwise they would be copied to each thread's stack.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
+}
+
 #endif

@@ -9,7 +9,67 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let description = [{
     A load in the kv loop takes a ring of `stages` slots, numbered by the loop's
     counter; any other load, and the tile to be stored, a ring of one slot. Each load
-    becomes acquire, copy, commit, wait, and a release after its last use.
+    becomes acquire, copy, commit, wait, and a release after its last use. Targets with roles
+    copy through tensor maps.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def Persist : Pass<"fa2gpu-persist", "::fa2::KernelOp"> {
+  let summary = "blocks take one tile after another";
+  let description = [{
+    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`; uses of rings are numbered on from
+    tile to tile. Only where the schedule says `persistent`.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
+}
+
+def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
+  let summary = "a producer role copies, a consumer role computes";
+  let description = [{
+    The loop over tiles is cloned into a region a role. The producer keeps acquires, copies and
+    commits with the arithmetic they need; the consumer keeps the rest. Nothing
+    for targets without roles.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
+def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
+  let summary = "starts the next tile's scores before this tile's softmax";
+  let description = [{
+    The kv loop is rotated: in iteration j it starts S(j+1) = Q K(j+1)^T and O += P(j) V(j), then waits for
+    S(j+1) alone and takes its softmax while P V is in flight. Only where the schedule says
+    `overlap`.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
+def PingPong : Pass<"fa2gpu-ping-pong", "::fa2::KernelOp"> {
+  let summary = "warpgroups take turns at starting the loop's matmuls";
+  let description = [{
+    In loops, `fa2gpu.turn_wait` stands before the first matmul started and `fa2gpu.turn_pass` after
+    the last. Only where the schedule says `ping_pong`.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def PlaceDotWaits : Pass<"fa2gpu-place-dot-waits", "::fa2::KernelOp"> {
+  let summary = "waits for matmuls: how many may stay in flight, and where ptxas cannot move them";
+  let description = [{
+    Counts the matmuls started after each one that is waited for. A wait whose
+    accumulator is then rescaled lazily goes into both arms of a branch on whether any row
+    needs it: the assembler moves a wait up, but not across a branch. Operands in registers
+    are kept until the wait. Only for families whose matmuls are asynchronous.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
+}
+
+def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
+  let summary = "orders shared memory between threads and the copy engine";
+  let description = [{
+    The rule: what threads wrote is fenced and met at the warpgroup's barrier before a
+    tensor_store reads it; before threads write what a tensor_store or another warp of the
+    group may still read, the stores are waited for and the group meets.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

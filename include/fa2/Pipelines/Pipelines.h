@@ -56,6 +56,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> order{*this, "order",
                             llvm::cl::desc("ascending or longest_first"),
                             llvm::cl::init("")};
+  Option<std::string> tuning{
+      *this, "tuning",
+      llvm::cl::desc("fields of targets with roles: name=value,..."),
+      llvm::cl::init("")};
 };
 
 /// Stages by name, in order: the names of our passes, then "nvvm".

@@ -25,6 +25,9 @@ struct Schedule {
   int64_t lazyRescale = 0; // powers of two; 0 rescales always
   int64_t minBlocks = 1;
   TileOrder order = TileOrder::Ascending;
+  bool overlap = false, pingPong = false, persistent = false;
+  bool separateOutput = false, groupLimits = false;
+  int64_t speculateMax = 0;
 
   static Schedule fromAttr(ScheduleAttr attr);
   /// Fails with the verifier's message in `error`.
@@ -39,6 +42,13 @@ struct ScheduleOverrides {
   std::optional<Partition> partition;
   std::optional<bool> qInRegisters;
   std::optional<TileOrder> order;
+  std::optional<bool> overlap, pingPong, persistent, separateOutput,
+      groupLimits;
+  std::optional<int64_t> speculateMax;
+
+  /// Sets fields of targets with roles from "name=value,name=value". Returns
+  /// what is wrong, or an empty string.
+  std::string setTuning(llvm::StringRef text);
 
   Schedule applyTo(Schedule schedule) const;
 };
@@ -56,6 +66,8 @@ struct Footprint {
   int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
   int64_t otherRegisters = 0;
   int64_t threads = 0;
+  int64_t barrierBytes = 0;
+  bool separateOutput = false;
 
   /// The output, and split-K's scratch, reuse the bytes of queries and rings.
   int64_t sharedBytes() const;
@@ -65,7 +77,8 @@ struct Footprint {
   }
 };
 
-Footprint footprint(const Problem &problem, const Schedule &schedule);
+Footprint footprint(const Target &target, const Problem &problem,
+                    const Schedule &schedule);
 
 struct Selection {
   ScheduleAttr schedule;

@@ -34,6 +34,14 @@ struct PtxRequirement {
   int minDriver;
 };
 
+/// Registers a thread, by role. 0: no roles.
+struct RoleRegisters {
+  int64_t producer = 0, consumer = 0;
+};
+
+/// Warps of a producer role.
+constexpr int64_t kProducerWarps = 4;
+
 class Target {
 public:
   virtual ~Target() = default;
@@ -53,6 +61,20 @@ public:
   tunedSchedule(const Problem &problem) const = 0;
   /// Warps a block and stages that the rule may try, best first.
   virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
+
+  /// Whether warps take roles: one group copies by tensor maps, the others
+  /// multiply asynchronously.
+  virtual bool hasRoles() const { return false; }
+  /// Bytes of every panel of a tile in shared memory; 0: as fits the tile.
+  virtual int64_t sharedPanelBytes() const { return 0; }
+  /// Registers a thread of each role, for so many multiplying warps.
+  virtual RoleRegisters roleRegisters(int64_t warps) const { return {}; }
+  /// What a schedule found by rule has beyond tiles and stages.
+  virtual Schedule ruleBase() const {
+    Schedule s;
+    s.lazyRescale = 8;
+    return s;
+  }
 
   /// Blocks of this footprint that a multiprocessor holds at once.
   int64_t blocksPerMultiprocessor(const Footprint &footprint) const;

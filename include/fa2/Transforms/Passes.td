@@ -23,6 +23,7 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"lazyRescale", "lazy-rescale", "int64_t", "-1", "powers of two before the accumulator is rescaled (-1: choose)">,
     Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
     Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
+    Option<"tuning", "tuning", "std::string", "\"\"", "fields of targets with roles: name=value,... (empty: choose)">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];
 }

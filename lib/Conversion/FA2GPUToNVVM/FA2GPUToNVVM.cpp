@@ -53,7 +53,14 @@ public:
     addConversion(
         [ctx](RingType,
               SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
-          out.push_back(IntegerType::get(ctx, 32)); // address of slot 0
+          // addresses of slot 0 and of the first mbarrier
+          out.append(2, IntegerType::get(ctx, 32));
+          return success();
+        });
+    addConversion(
+        [ctx](TensorMapType,
+              SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
+          out.push_back(LLVM::LLVMPointerType::get(ctx));
           return success();
         });
     addConversion(
@@ -111,8 +118,9 @@ struct ConvertFA2GPUToNVVMPass
       if (!kernel.getSharedBytes())
         return kernel.emitOpError()
                << "expected shared_bytes; run fa2gpu-allocate";
-      if (!llvm::hasSingleElement(kernel.getOps<ForEachTileOp>()))
-        return kernel.emitOpError() << "expected one fa2.for_each_tile";
+      if (!llvm::hasSingleElement(kernel.getOps<ForEachTileOp>()) &&
+          !llvm::hasSingleElement(kernel.getOps<RolesOp>()))
+        return kernel.emitOpError() << "expected one fa2.for_each_tile or fa2gpu.roles";
       for (auto ring : kernel.getOps<RingCreateOp>())
         if (!ring.getOffset() && !ring->use_empty())
           return ring.emitOpError()
@@ -147,6 +155,9 @@ struct ConvertFA2GPUToNVVMPass
     populateDotPatterns(converter, patterns);
     populateSoftmaxPatterns(converter, patterns);
     populateElementwisePatterns(converter, patterns);
+    populateRolePatterns(converter, patterns);
+    populateTensorCopyPatterns(converter, patterns);
+    populateWgmmaPatterns(converter, patterns);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
     if (failed(applyPartialConversion(getOperation(), target,

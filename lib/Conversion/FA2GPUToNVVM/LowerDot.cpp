@@ -225,6 +225,8 @@ struct DotWaitLowering : public OpConversionPattern<DotWaitOp> {
   LogicalResult
   matchAndRewrite(DotWaitOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (op.getPending())
+      return rewriter.notifyMatchFailure(op, "not of the mma.sync family");
     rewriter.replaceOpWithMultiple(op, {adaptor.getSource()});
     return success();
   }

@@ -62,8 +62,25 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       describeParameters(ctx, cast<ArgumentAttr>(op.getArguments()[i]), type,
                          params);
     }
-    auto tiles = *op.getOps<ForEachTileOp>().begin();
-    if (tiles.getOrder() == TileOrder::LongestFirst) {
+    op.walk([&](TensorMapOp map) {
+      auto arg = cast<BlockArgument>(map.getSource());
+      auto described =
+          cast<ArgumentAttr>(op.getArguments()[arg.getArgNumber()]);
+      map.setParameter(signature.getConvertedTypes().size());
+      signature.addInputs(LLVM::LLVMPointerType::get(ctx));
+      params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
+                                      map.getRows()));
+    });
+    bool roles = !op.getOps<RolesOp>().empty(), persistent = false;
+    op.walk([&](TileLoopOp) { persistent = true; });
+    if (persistent) {
+      signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
+      params.push_back(ParamAttr::get(ctx, "workspace", "", 0));
+    }
+    TileOrder order = TileOrder::Ascending;
+    op.walk([&](ForEachTileOp tiles) { order = tiles.getOrder(); });
+    op.walk([&](TileLoopOp tiles) { order = tiles.getOrder(); });
+    if (order == TileOrder::LongestFirst) {
       signature.addInputs(rewriter.getIndexType());
       params.push_back(
           ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0));
@@ -80,7 +97,10 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     auto func = mlir::gpu::GPUFuncOp::create(
         rewriter, loc, op.getSymName(),
         rewriter.getFunctionType(signature.getConvertedTypes(), {}));
-    int32_t threads = schedule.getWarps() * kWarpLanes;
+    int32_t warps = schedule.getWarps();
+    for (auto role : op.getOps<RolesOp>())
+      warps = role.getConsumerWarps() + role.getProducerWarps();
+    int32_t threads = warps * kWarpLanes;
     func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
                   rewriter.getUnitAttr());
     func.setKnownBlockSizeAttr(rewriter.getDenseI32ArrayAttr({threads, 1, 1}));
@@ -93,10 +113,21 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
                                            &signature)))
       return rewriter.notifyMatchFailure(op, "the signature");
 
+    if (roles) {
+      // The warp's number, said to be one value of the warp (Emit::uniformWarp).
+      rewriter.setInsertionPointToStart(&func.getBody().front());
+      Emit e(rewriter, loc);
+      NVVM::ShflOp::create(rewriter, loc, rewriter.getI32Type(), e.i32(-1),
+                           e.warp(), e.i32(0), e.i32(31), NVVM::ShflKind::idx,
+                           UnitAttr{});
+    }
+
     rewriter.setInsertionPointAfter(module);
     std::string grid = "ceildiv(seqlen_q, " +
                        std::to_string(schedule.getBlockQ()) +
                        ") * heads * batch";
+    if (persistent)
+      grid = "min(" + grid + ", device.multiprocessors)";
     LaunchOp::create(
         rewriter, loc,
         SymbolRefAttr::get(ctx, moduleName,
@@ -120,9 +151,7 @@ struct ReturnLowering : public OpConversionPattern<ReturnOp> {
   }
 };
 
-/// One block a tile. Ascending: the tiles of a head are neighbours.
-/// Longest first: sections of heads one after the other; in a section the last
-/// tiles of all heads, then the last but one, and so on.
+/// One block a tile.
 struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -134,33 +163,41 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
         e.divU(e.add(rows, op.getBlock() - 1), e.index(op.getBlock()));
     Value id = mlir::gpu::BlockIdOp::create(rewriter, op.getLoc(),
                                             mlir::gpu::Dimension::x);
-    Value tile, headAndBatch;
-    if (op.getOrder() == TileOrder::LongestFirst) {
-      auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
-      Value section = func.getArguments().back();
-      Value perSection = e.mul(section, tiles);
-      Value number = e.divU(id, perSection), rest = e.remU(id, perSection);
-      Value first = e.mul(number, section);
-      Value all = e.mul(heads, adaptor.getBatches()[0]);
-      Value width = rewriter.createOrFold<arith::MinUIOp>(op.getLoc(), section,
-                                                          e.sub(all, first));
-      tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
-      headAndBatch = e.add(first, e.remU(rest, width));
-    } else {
-      tile = e.remU(id, tiles);
-      headAndBatch = e.divU(id, tiles);
-    }
-    Value head = e.remU(headAndBatch, heads);
-    Value batch = e.divU(headAndBatch, heads);
+    auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+    TileCoords at = decodeTile(e, id, tiles, heads, adaptor.getBatches()[0],
+                               op.getOrder(), func.getArguments().back());
     Block &body = op.getBody().front();
     rewriter.eraseOp(body.getTerminator());
-    rewriter.inlineBlockBefore(&body, op, {tile, head, batch});
+    rewriter.inlineBlockBefore(&body, op, {at.tile, at.head, at.batch});
     rewriter.eraseOp(op);
     return success();
   }
 };
 
 } // namespace
+
+/// Ascending: the tiles of a head are neighbours. Longest first: sections of
+/// heads one after the other; in a section the last tiles of all heads, then
+/// the last but one, and so on.
+TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
+                                Value batches, TileOrder order, Value section) {
+  Value tile, headAndBatch;
+  if (order == TileOrder::LongestFirst) {
+    Value perSection = e.mul(section, tiles);
+    Value sections = e.divU(number, perSection),
+          rest = e.remU(number, perSection);
+    Value first = e.mul(sections, section);
+    Value all = e.mul(heads, batches);
+    Value width = e.b.createOrFold<arith::MinUIOp>(e.loc, section,
+                                                   e.sub(all, first));
+    tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
+    headAndBatch = e.add(first, e.remU(rest, width));
+  } else {
+    tile = e.remU(number, tiles);
+    headAndBatch = e.divU(number, tiles);
+  }
+  return {tile, e.remU(headAndBatch, heads), e.divU(headAndBatch, heads)};
+}
 
 void fa2::gpu::populateKernelPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {

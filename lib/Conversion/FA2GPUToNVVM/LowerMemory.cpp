@@ -89,7 +89,10 @@ struct RingCreateLowering : public OpConversionPattern<RingCreateOp> {
     Value base = LLVM::PtrToIntOp::create(
         rewriter, op.getLoc(), rewriter.getI32Type(),
         LLVM::AddressOfOp::create(rewriter, op.getLoc(), memory));
-    rewriter.replaceOp(op, e.add(base, int64_t(*op.getOffset())));
+    SmallVector<Value> parts{
+        e.add(base, int64_t(*op.getOffset())),
+        e.add(base, int64_t(op.getBarriers().value_or(0)))};
+    rewriter.replaceOpWithMultiple(op, {ValueRange(parts)});
     return success();
   }
 };
@@ -138,6 +141,8 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<RankedTensorType>(op.getValue().getType());
     auto acc = dyn_cast<AccAttr>(type.getEncoding());
+    if (acc && acc.getFamily().warpsPerInstruction() > 1)
+      return rewriter.notifyMatchFailure(op, "not of the mma.sync family");
     if (!acc || !isPacked(type))
       return rewriter.notifyMatchFailure(op, "not a packed accumulator tile");
     Emit e(rewriter, op.getLoc());

@@ -158,6 +158,29 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
   }
 };
 
+/// Whether, in this warp, any factor is not 1.
+Value anyIsNotOne(Emit &e, ValueRange factors) {
+  Value any;
+  for (Value f : factors) {
+    Value differs = arith::CmpFOp::create(
+        e.b, e.loc, arith::CmpFPredicate::UNE, f, e.f32(1.0f));
+    any = any ? arith::OrIOp::create(e.b, e.loc, any, differs).getResult()
+              : differs;
+  }
+  return e.voteAny(any);
+}
+
+struct NeedsRescaleLowering : public OpConversionPattern<NeedsRescaleOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(NeedsRescaleOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    rewriter.replaceOp(op, anyIsNotOne(e, adaptor.getFactors()));
+    return success();
+  }
+};
+
 struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -176,16 +199,9 @@ struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
       rewriter.replaceOpWithMultiple(op, {scaled()});
       return success();
     }
-    Value any;
-    for (Value f : factors) {
-      Value differs = arith::CmpFOp::create(
-          rewriter, op.getLoc(), arith::CmpFPredicate::UNE, f, e.f32(1.0f));
-      any = any ? arith::OrIOp::create(rewriter, op.getLoc(), any, differs)
-                      .getResult()
-                : differs;
-    }
-    auto branch = scf::IfOp::create(rewriter, op.getLoc(), tile.getTypes(),
-                                    e.voteAny(any), /*withElse=*/true);
+    auto branch =
+        scf::IfOp::create(rewriter, op.getLoc(), tile.getTypes(),
+                          anyIsNotOne(e, factors), /*withElse=*/true);
     OpBuilder::InsertionGuard guard(rewriter);
     rewriter.setInsertionPointToStart(branch.thenBlock());
     scf::YieldOp::create(rewriter, op.getLoc(), scaled());
@@ -325,7 +341,7 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<ApplyMaskLowering, SoftmaxStepLowering, ScaleRowsLowering,
-               SoftmaxFinishLowering, CombineSplitsLowering>(
+  patterns.add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
+               ScaleRowsLowering,                SoftmaxFinishLowering, CombineSplitsLowering>(
       converter, patterns.getContext());
 }

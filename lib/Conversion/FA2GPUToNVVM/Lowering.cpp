@@ -143,6 +143,77 @@ void Emit::readThreadAnew() {
 }
 Value Emit::lane() { return bitAnd(thread(), kWarpLanes - 1); }
 Value Emit::warp() { return shr(thread(), 5); }
+Value Emit::uniformWarp() {
+  Operation *at = b.getInsertionBlock()->getParentOp();
+  auto func = dyn_cast<mlir::gpu::GPUFuncOp>(at);
+  if (!func)
+    func = at->getParentOfType<mlir::gpu::GPUFuncOp>();
+  return *func.getBody().front().getOps<NVVM::ShflOp>().begin();
+}
+Value Emit::elect() {
+  return NVVM::ElectSyncOp::create(b, loc, b.getI1Type(), Value());
+}
+
+static Value inlinePtx(Emit &e, StringRef text, Type result,
+                       const std::string &constraints, ValueRange operands) {
+  SmallVector<Type> types;
+  if (result)
+    types.push_back(result);
+  auto op = LLVM::InlineAsmOp::create(
+      e.b, e.loc, types, operands, e.b.getStringAttr(text),
+      e.b.getStringAttr(constraints), /*has_side_effects=*/e.b.getUnitAttr(),
+      /*is_align_stack=*/UnitAttr(),
+      LLVM::TailCallKindAttr::get(e.b.getContext(), LLVM::TailCallKind::None),
+      LLVM::AsmDialectAttr{}, ArrayAttr{});
+  return result ? op.getResult(0) : Value();
+}
+void Emit::ptx(StringRef text, StringRef constraints, ValueRange operands) {
+  std::string all = constraints.str();
+  all += all.empty() ? "~{memory}" : ",~{memory}";
+  inlinePtx(*this, text, Type(), all, operands);
+}
+static SmallVector<Value> unpack(Emit &e, Value result, int64_t count) {
+  if (count == 1)
+    return {result};
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(LLVM::ExtractValueOp::create(e.b, e.loc, result, i));
+  return values;
+}
+static Type resultsOf(Emit &e, int64_t count) {
+  SmallVector<Type> types(count, e.b.getF32Type());
+  return LLVM::LLVMStructType::getLiteral(e.b.getContext(), types);
+}
+SmallVector<Value> Emit::ptxDefining(StringRef text, int64_t count,
+                                     StringRef constraints,
+                                     ValueRange operands) {
+  std::string all;
+  for (int64_t i = 0; i < count; ++i)
+    all += "=f,";
+  all += constraints;
+  all += constraints.empty() ? "~{memory}" : ",~{memory}";
+  return unpack(*this,
+                inlinePtx(*this, text, resultsOf(*this, count), all, operands),
+                count);
+}
+SmallVector<Value> Emit::ptxUpdating(StringRef text, ValueRange tied,
+                                     StringRef constraints,
+                                     ValueRange operands) {
+  std::string all;
+  int64_t count = tied.size();
+  for (int64_t i = 0; i < count; ++i)
+    all += "=f,";
+  for (int64_t i = 0; i < count; ++i)
+    all += std::to_string(i) + ",";
+  all += constraints;
+  all += constraints.empty() ? "~{memory}" : ",~{memory}";
+  SmallVector<Value> inputs(tied);
+  llvm::append_range(inputs, operands);
+  return unpack(*this,
+                inlinePtx(*this, text, resultsOf(*this, count), all, inputs),
+                count);
+}
+
 Value Emit::shuffleXor(Value f, int64_t mask) {
   return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, i32(mask),
                               i32(31), NVVM::ShflKind::bfly, UnitAttr{});

@@ -67,6 +67,26 @@ public:
   mlir::Value shuffleXor(mlir::Value f, int64_t mask);
   mlir::Value voteAny(mlir::Value predicate);
 
+  /// The warp's number as one value of the whole warp: the kernel begins with
+  /// it where roles need it.
+  mlir::Value uniformWarp();
+  /// One thread of the warp, the same each time.
+  mlir::Value elect();
+  /// Inline PTX with effects and no result.
+  void ptx(llvm::StringRef text, llvm::StringRef constraints,
+           mlir::ValueRange operands);
+  /// Inline PTX whose `tied` operands, all f32, are updated in place: $0 and on
+  /// in the text; the others come after twice as many.
+  llvm::SmallVector<mlir::Value> ptxUpdating(llvm::StringRef text,
+                                             mlir::ValueRange tied,
+                                             llvm::StringRef constraints,
+                                             mlir::ValueRange operands);
+  /// The same with `count` f32 results that start undefined.
+  llvm::SmallVector<mlir::Value> ptxDefining(llvm::StringRef text,
+                                             int64_t count,
+                                             llvm::StringRef constraints,
+                                             mlir::ValueRange operands);
+
   mlir::LLVM::LLVMPointerType pointer(AddressSpace space);
   mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
   mlir::Value gep(mlir::Value pointer, int64_t bytes);
@@ -79,6 +99,35 @@ public:
 private:
   mlir::Value ownThread;
 };
+
+/// A tile of queries: index along the sequence, head, batch entry.
+struct TileCoords {
+  mlir::Value tile, head, batch;
+};
+/// The tile of this number (index), of `tiles` a sequence; `section` is what
+/// longest_first takes as the number of heads that start together.
+TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,
+                      mlir::Value heads, mlir::Value batches, TileOrder order,
+                      mlir::Value section);
+
+/// Slot and parity of use n of a ring, as i32.
+struct RingUse {
+  RingUse(Emit &e, RingType ring, mlir::Value use);
+  mlir::Value slot, parity;
+};
+/// A ring as it is lowered.
+struct RingParts {
+  RingParts(RingType type, mlir::ValueRange parts)
+      : type(type), slots(parts[0]), barriers(parts[1]) {}
+  mlir::Value full(Emit &e, mlir::Value slot) const;
+  mlir::Value empty(Emit &e, mlir::Value slot) const;
+  RingType type;
+  mlir::Value slots, barriers;
+};
+/// mbarrier operations on an i32 address in shared memory.
+void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity);
+void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
+void barrierExpect(Emit &e, mlir::Value barrier, int64_t bytes);
 
 /// A view as it is lowered: address of row 0, elements from row to row, rows.
 struct ViewParts {
@@ -114,6 +163,12 @@ void populateSoftmaxPatterns(mlir::TypeConverter &converter,
                              mlir::RewritePatternSet &patterns);
 void populateElementwisePatterns(mlir::TypeConverter &converter,
                                  mlir::RewritePatternSet &patterns);
+void populateRolePatterns(mlir::TypeConverter &converter,
+                          mlir::RewritePatternSet &patterns);
+void populateTensorCopyPatterns(mlir::TypeConverter &converter,
+                                mlir::RewritePatternSet &patterns);
+void populateWgmmaPatterns(mlir::TypeConverter &converter,
+                           mlir::RewritePatternSet &patterns);
 void populateKernelPatterns(mlir::TypeConverter &converter,
                             mlir::RewritePatternSet &patterns);
 

@@ -28,8 +28,8 @@ namespace {
 
 class Partitioner {
 public:
-  Partitioner(KernelOp kernel, MatmulFamilyAttr family)
-      : kernel(kernel), ctx(kernel.getContext()), b(ctx),
+  Partitioner(KernelOp kernel, MatmulFamilyAttr family, int64_t sharedPanel)
+      : kernel(kernel), sharedPanel(sharedPanel), ctx(kernel.getContext()), b(ctx),
         schedule(kernel.getSchedule()) {
     int64_t warps = schedule.getWarps();
     bool splitK = schedule.getPartition() == Partition::SplitK;
@@ -73,6 +73,7 @@ private:
   }
 
   KernelOp kernel;
+  int64_t sharedPanel;
   MLIRContext *ctx;
   OpBuilder b;
   ScheduleAttr schedule;
@@ -154,7 +155,7 @@ void Partitioner::convertLoads() {
   kernel.walk([&](fa2::LoadOp op) {
     b.setInsertionPoint(op);
     auto type = withEncoding(cast<RankedTensorType>(op.getTile().getType()),
-                             SharedAttr::get(ctx));
+                             SharedAttr::get(ctx, sharedPanel));
     auto load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
                                          op.getRow());
     op.replaceAllUsesWith(load.getTile());
@@ -205,10 +206,11 @@ void Partitioner::combineSplits() {
     // One private tile a warp, one above the other, then m and l of each.
     auto scratchTile = RankedTensorType::get(
         {o.getDimSize(0) * output.getSplitK(), o.getDimSize(1) + 2},
-        b.getF32Type(), SharedAttr::get(ctx));
+        b.getF32Type(), SharedAttr::get(ctx, 0));
     Value scratch =
         RingCreateOp::create(b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
-                             b.getStringAttr("combine"), IntegerAttr{});
+                             b.getStringAttr("combine"), IntegerAttr{},
+                             IntegerAttr{});
     auto combined = CombineSplitsOp::create(
         b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
         op.getO(), op.getM(), op.getL(), op.getScale(), scratch);
@@ -229,7 +231,9 @@ struct ConvertFA2ToFA2GPUPass
       kernel.emitOpError() << error;
       return signalPassFailure();
     }
-    if (failed(Partitioner(kernel, target->matmulFamily(&getContext())).run()))
+    if (failed(Partitioner(kernel, target->matmulFamily(&getContext()),
+                           target->sharedPanelBytes())
+                   .run()))
       signalPassFailure();
   }
 };

@@ -52,5 +52,20 @@ SmallVector<Value, 4> fa2::expandKVRange(OpBuilder &b, KVRangeOp op) {
   Value fullBegin = begin;
   if (!matchPattern(begin, m_Zero()))
     fullBegin = minOf(maxOf(ceilTiles(lower(last)), begin), fullEnd);
+  if (op.getNonempty()) {
+    Value empty = b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::eq,
+                                                begin, end);
+    Value beyond = maxOf(ceilTiles(sk), constant(1));
+    auto choose = [&](Value other, Value value) -> Value {
+      return arith::SelectOp::create(b, loc, empty, other, value);
+    };
+    end = choose(add(beyond, 1), end);
+    bool fromZero = matchPattern(fullBegin, m_Zero());
+    begin = choose(beyond, begin);
+    fullEnd = choose(beyond, fullEnd);
+    // A full range of no tiles may begin anywhere at or below its end.
+    if (!fromZero)
+      fullBegin = choose(beyond, fullBegin);
+  }
   return {begin, end, fullBegin, fullEnd};
 }

@@ -249,6 +249,14 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+/// Zeros stay zeros: factors are finite.
+OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
+  auto tile = dyn_cast_or_null<SplatElementsAttr>(adaptor.getTile());
+  if (tile && tile.getSplatValue<APFloat>().isZero())
+    return getTile();
+  return {};
+}
+
 LogicalResult SoftmaxStepOp::verify() {
   auto s = cast<RankedTensorType>(getS().getType());
   for (Value v : {getM(), getL()}) {

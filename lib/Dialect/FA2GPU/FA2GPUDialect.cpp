@@ -87,6 +87,23 @@ bool MmaSyncAttr::takesSharedA() const { return true; }
 int64_t MmaSyncAttr::warpsPerInstruction() const { return 1; }
 
 //===----------------------------------------------------------------------===//
+// wgmma: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"
+//===----------------------------------------------------------------------===//
+
+// A warp's share has the fragments of mma.sync.
+Fragment WgmmaAttr::accumulator() const {
+  return MmaSyncAttr::get(getContext()).accumulator();
+}
+Fragment WgmmaAttr::operandA() const {
+  return MmaSyncAttr::get(getContext()).operandA();
+}
+Fragment WgmmaAttr::operandB() const {
+  return MmaSyncAttr::get(getContext()).operandB();
+}
+bool WgmmaAttr::takesSharedA() const { return true; }
+int64_t WgmmaAttr::warpsPerInstruction() const { return 4; }
+
+//===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//
 
@@ -102,6 +119,8 @@ TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
 }
 
 SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
+  auto shared = dyn_cast_or_null<SharedAttr>(tile.getEncoding());
   return SharedLayout(tile.getDimSize(0), tile.getDimSize(1),
-                      tile.getElementTypeBitWidth() / 8);
+                      tile.getElementTypeBitWidth() / 8,
+                      shared ? shared.getPanel() : 0);
 }

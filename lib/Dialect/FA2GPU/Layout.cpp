@@ -90,9 +90,11 @@ std::string TileLayout::print() const {
   return os.str();
 }
 
-SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes)
-    : tileRows(rows), elemBytes(elementBytes),
-      padCols(ceilDiv(cols * elementBytes, 32) * 32 / elementBytes) {
+SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
+                           int64_t uniformPanel)
+    : tileRows(rows), elemBytes(elementBytes) {
+  int64_t unit = uniformPanel ? uniformPanel : 32;
+  padCols = ceilDiv(cols * elementBytes, unit) * unit / elementBytes;
   int64_t col = 0, offset = 0;
   for (int64_t bytes : {128, 64, 32})
     while ((padCols - col) * elemBytes >= bytes) {

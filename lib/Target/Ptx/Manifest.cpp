@@ -60,8 +60,14 @@ public:
       });
       json.attributeArray("requires", [&] { requirements(); });
       json.attributeObject("workspace", [&] {
-        json.attribute("bytes", 0);
+        // A counter of tiles drawn and one of blocks that finished.
+        bool counts =
+            llvm::any_of(launch.getParameters().getAsRange<ParamAttr>(),
+                         [](ParamAttr p) { return p.getKind() == "workspace"; });
+        json.attribute("bytes", counts ? 16 : 0);
         json.attribute("alignment", 16);
+        if (counts)
+          json.attribute("zeroed", true);
       });
       json.attributeArray("launches", [&] { launchObject(); });
     });
@@ -105,6 +111,14 @@ private:
       json.attribute("lazy_rescale", s.getLazyRescale());
       json.attribute("min_blocks", s.getMinBlocks());
       json.attribute("order", stringifyTileOrder(s.getOrder()));
+      if (target.hasRoles()) {
+        json.attribute("overlap", s.getOverlap());
+        json.attribute("ping_pong", s.getPingPong());
+        json.attribute("persistent", s.getPersistent());
+        json.attribute("separate_output", s.getSeparateOutput());
+        json.attribute("group_limits", s.getGroupLimits());
+        json.attribute("speculate_max", s.getSpeculateMax());
+      }
     });
   }
 
@@ -207,6 +221,14 @@ private:
     o.attribute("kind", p.getKind());
     if (p.getKind() == "i32" || p.getKind() == "i64") {
       o.attribute("value", p.getOf());
+    } else if (p.getKind() == "workspace") {
+      o.attribute("offset", p.getDim());
+    } else if (p.getKind() == "tensor_map") {
+      constexpr int64_t elementBytes = 2;
+      o.attribute("of", p.getOf());
+      o.attribute("box_rows", p.getDim());
+      o.attribute("box_cols", target.sharedPanelBytes() / elementBytes);
+      o.attribute("swizzle", target.sharedPanelBytes());
     } else {
       o.attribute("of", p.getOf());
       if (p.getKind() == "stride")

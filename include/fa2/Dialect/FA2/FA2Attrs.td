@@ -55,7 +55,7 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
 
     - `target`: the architecture, such as "sm_80".
     - `block_q`, `block_kv`: rows of a query tile, and of a key and value tile.
-    - `warps`: warps a block.
+    - `warps`: warps that multiply; where a target has a producer role, its warps are added.
     - `stages`: slots of the key ring and of the value ring (1 to 4).
     - `partition`: `split_q` gives each warp its own query rows, `split_k` its own
       keys of every tile (section 3.3 of the FlashAttention-2 paper).
@@ -64,6 +64,18 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
       grown by more than this many powers of two; 0 rescales always.
     - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
     - `order`: which query blocks start first.
+
+    Fields of targets with roles and asynchronous matmuls (sm_90a):
+
+    - `overlap`: the next tile's scores are started before this tile's softmax.
+    - `ping_pong`: warpgroups take turns at starting matmuls, so that one computes its
+      softmax while another multiplies.
+    - `persistent`: a block takes one tile after another until none is left.
+    - `separate_output`: the output has shared memory of its own, so that the next
+      queries can arrive while it is stored.
+    - `group_limits`: each warpgroup stops at the keys that its own rows see.
+    - `speculate_max`: exponentials are taken with the old maximum; rows that outgrew it by
+      more than this many powers of two are recomputed (0: not speculated).
 
     Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>`.
@@ -75,7 +87,13 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"bool", "false">:$q_in_registers,
     DefaultValuedParameter<"int64_t", "0">:$lazy_rescale,
     DefaultValuedParameter<"int64_t", "1">:$min_blocks,
-    DefaultValuedParameter<"::fa2::TileOrder", "::fa2::TileOrder::Ascending">:$order);
+    DefaultValuedParameter<"::fa2::TileOrder", "::fa2::TileOrder::Ascending">:$order,
+    DefaultValuedParameter<"bool", "false">:$overlap,
+    DefaultValuedParameter<"bool", "false">:$ping_pong,
+    DefaultValuedParameter<"bool", "false">:$persistent,
+    DefaultValuedParameter<"bool", "false">:$separate_output,
+    DefaultValuedParameter<"bool", "false">:$group_limits,
+    DefaultValuedParameter<"int64_t", "0">:$speculate_max);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -125,7 +125,8 @@ def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
 
     Tiles outside [begin, end) have no visible key; in those within
     [full_begin, full_end) every row sees every key. The range may be empty; end >= begin, and
-    begin <= full_end <= end.
+    begin <= full_end <= end. With `nonempty`, an empty range becomes the first tile that lies
+    wholly beyond the keys, which the mask hides: loops then need no case of their own for it.
 
     Example:
 
@@ -134,7 +135,7 @@ def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
     ```
   }];
   let arguments = (ins Index:$q_block, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask);
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty);
   let results = (outs Index:$begin, Index:$end, Index:$full_begin, Index:$full_end);
   let assemblyFormat = [{ $q_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
@@ -255,6 +256,7 @@ def FA2_ScaleRowsOp : FA2_Op<"scale_rows", [Pure, AllTypesMatch<["tile", "result
   let arguments = (ins AnyRankedTensor:$tile, AnyRankedTensor:$factors, UnitAttr:$skip_unit);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$tile `,` $factors attr-dict `:` type($tile) `,` type($factors)";
+  let hasFolder = 1;
 }
 
 def FA2_SoftmaxFinishOp : FA2_Op<"softmax_finish", [Pure, AllTypesMatch<["o", "out"]>]> {

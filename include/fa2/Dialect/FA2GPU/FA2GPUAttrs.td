@@ -23,6 +23,19 @@ def FA2GPU_MmaSyncAttr : FA2GPU_Attr<"MmaSync", "mma_sync",
   }];
 }
 
+def FA2GPU_WgmmaAttr : FA2GPU_Attr<"Wgmma", "wgmma",
+    [DeclareAttrInterfaceMethods<FA2GPU_MatmulFamily>]> {
+  let summary = "wgmma.mma_async m64nNk16 with f32 accumulation (sm_90a)";
+  let description = [{
+    PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16". Four warps issue one
+    instruction together, each for 16 of its 64 rows; a warp's accumulators are
+    16 x 8 fragments side by side, distributed as those of mma.sync are, and A in registers
+    has the fragment of mma.sync's A. B lies in shared memory.
+
+    Example: `#fa2gpu.wgmma`.
+  }];
+}
+
 def FA2GPU_Partial : I32EnumAttr<"Partial", "over what a row vector is still to be reduced", [
     I32EnumAttrCase<"None", 0, "none">,
     I32EnumAttrCase<"Lanes", 1, "lanes">]> {
@@ -80,17 +93,21 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     all. A panel stores row after row; within it, the 16-byte chunk c of row r lies at
     place c ^ (r mod 8), c ^ (r/2 mod 4) or c ^ (r/4 mod 2), as the tensor-map swizzles of
     128, 64 and 32 bytes do. Eight consecutive rows of one chunk then fall into
-    eight different bank groups.
+    eight different bank groups. With `panel`, every panel is that many bytes wide and
+    the columns are padded to whole panels, as one tensor map brings them.
 
-    Example: `#fa2gpu.shared`.
+    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`.
   }];
+  let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel);
+  let assemblyFormat = "(`<` `panel` `=` $panel^ `>`)?";
 }
 
 def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let summary = "what a launcher puts into one kernel parameter";
   let description = [{
     `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" (the
-    expression `of`) or "scalar", as in docs/manifest.md.
+    expression `of`), "scalar", "workspace" (at byte `dim`), or "tensor_map" of a tensor whose
+    box is `dim` rows of 128 bytes, as in docs/manifest.md.
 
     Example: `#fa2gpu.param<"stride", "q", 1>`.
   }];

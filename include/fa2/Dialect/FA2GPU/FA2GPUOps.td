@@ -34,6 +34,17 @@ def FA2GPU_InFlightType : TypeDef<FA2GPU_Dialect, "InFlight"> {
   let assemblyFormat = "`<` $tile `>`";
 }
 
+def FA2GPU_TensorMapType : TypeDef<FA2GPU_Dialect, "TensorMap"> {
+  let mnemonic = "tensor_map";
+  let summary = "a tensor in global memory as the copy engine sees it";
+  let description = [{
+    Built by the launcher; it knows the tensor's extents, so that what lies outside
+    reads as zero and is never written.
+
+    Example: `!fa2gpu.tensor_map`.
+  }];
+}
+
 class FA2GPU_Op<string mnemonic, list<Trait> traits = []> : Op<FA2GPU_Dialect, mnemonic, traits>;
 
 //===----------------------------------------------------------------------===//
@@ -106,10 +117,27 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
 
 def FA2GPU_DotWaitOp : FA2GPU_Op<"dot_wait", [Pure]> {
   let summary = "the accumulator of a matmul, once it is complete";
-  let description = "Example: see `fa2gpu.dot_start`.";
-  let arguments = (ins FA2GPU_InFlightType:$source);
+  let description = [{
+    `pending` is how many matmuls started later may still be in flight; it is set by
+    `fa2gpu-place-dot-waits`. `keep` names operands in registers that stay untouched until here.
+
+    Example: see `fa2gpu.dot_start`.
+  }];
+  let arguments = (ins FA2GPU_InFlightType:$source, Variadic<AnyRankedTensor>:$keep,
+    OptionalAttr<I64Attr>:$pending);
   let results = (outs AnyRankedTensor:$d);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($d)";
+  let assemblyFormat = [{ $source (`keep` `(` $keep^ `:` type($keep) `)`)? attr-dict
+    `:` type($source) `->` type($d) }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$source),
+    [{ build($_builder, $_state, type, source, ::mlir::ValueRange{}, ::mlir::IntegerAttr{}); }]>];
+}
+
+def FA2GPU_NeedsRescaleOp : FA2GPU_Op<"needs_rescale", [Pure]> {
+  let summary = "whether any factor of this warp's rows is not 1";
+  let description = "Example: `%any = fa2gpu.needs_rescale %alpha : tensor<128xf32, #row>`";
+  let arguments = (ins AnyRankedTensor:$factors);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$factors attr-dict `:` type($factors)";
 }
 
 //===----------------------------------------------------------------------===//
@@ -120,13 +148,25 @@ def FA2GPU_RingCreateOp : FA2GPU_Op<"ring.create", [MemoryEffects<[MemAlloc]>]> 
   let summary = "a ring of slots in shared memory";
   let description = [{
     `offset`, in bytes from the start of the block's shared memory, is set by
-    `fa2gpu-allocate`.
+    `fa2gpu-allocate`; so is `barriers`, that of the ring's mbarriers (for each slot one that says
+    full, then for each slot one that says empty), where roles share the ring.
 
     Example: `%r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$barriers);
   let results = (outs FA2GPU_RingType:$ring);
   let assemblyFormat = "attr-dict `:` type($ring)";
+}
+
+def FA2GPU_RingInitOp : FA2GPU_Op<"ring.init", [MemoryEffects<[MemWrite]>]> {
+  let summary = "initializes a ring's mbarriers";
+  let description = [{
+    One producer fills a slot, `consumers` warps release it. The slots begin empty.
+
+    Example: `fa2gpu.ring.init %r consumers 8 : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
+  }];
+  let arguments = (ins FA2GPU_RingType:$ring, I64Attr:$consumers);
+  let assemblyFormat = "$ring `consumers` $consumers attr-dict `:` type($ring)";
 }
 
 class FA2GPU_RingUseOp<string verb, string text, string more> : FA2GPU_Op<"ring." # verb, [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -216,6 +256,153 @@ def FA2GPU_BarrierOp : FA2GPU_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]
   let summary = "all warps of the block have come here (bar.sync 0)";
   let description = "Example: `fa2gpu.barrier`";
   let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+def FA2GPU_TensorMapOp : FA2GPU_Op<"tensor_map", [Pure]> {
+  let summary = "a kernel argument as a tensor map";
+  let description = [{
+    Copies through it move boxes of `rows` rows and 128 bytes of columns, swizzled as
+    `#fa2gpu.shared<panel = 128>`. The launcher passes it as a kernel parameter of its own.
+
+    Example: `%m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>`
+  }];
+  let arguments = (ins AnyMemRef:$source, I64Attr:$rows, OptionalAttr<I64Attr>:$parameter);
+  let results = (outs FA2GPU_TensorMapType:$map);
+  let assemblyFormat = "$source `rows` $rows attr-dict `:` type($source)";
+}
+
+def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts copying a tile into a slot; its arrival completes the ring's use";
+  let description = [{
+    One thread issues it (cp.async.bulk.tensor, one copy a panel). Rows and columns outside
+    of the tensor arrive as zeros.
+
+    Example:
+    `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
+  }];
+  let arguments = (ins FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
+    AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
+  let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
+    `:` type($slot) `,` type($ring) }];
+}
+
+def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts storing this warpgroup's 64 rows of a tile";
+  let description = [{
+    One thread of each warpgroup issues it. What the warpgroup wrote to the slot must have been
+    fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`. Rows and columns outside of the
+    tensor are not written.
+
+    Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
+  }];
+  let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch);
+  let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
+}
+
+def FA2GPU_StoreWaitOp : FA2GPU_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the stores that this thread started have read shared memory";
+  let description = "Example: `fa2gpu.store_wait`";
+  let assemblyFormat = "attr-dict";
+}
+
+def FA2GPU_ProxyFenceOp : FA2GPU_Op<"proxy_fence", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "what this thread wrote to shared memory is seen by the copy engine and by wgmma";
+  let description = "fence.proxy.async. Example: `fa2gpu.proxy_fence`";
+  let assemblyFormat = "attr-dict";
+}
+
+def FA2GPU_GroupBarrierOp : FA2GPU_Op<"group_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the four warps of a warpgroup have come here";
+  let description = [{
+    Warpgroup g uses named barrier `id` + g; `id` is set by `fa2gpu-allocate`.
+
+    Example: `fa2gpu.group_barrier`
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$id);
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Roles, tiles of a persistent block, turns
+//===----------------------------------------------------------------------===//
+
+def FA2GPU_RolesOp : FA2GPU_Op<"roles", [NoTerminator, RecursiveMemoryEffects]> {
+  let summary = "warps of a block with programs of their own";
+  let description = [{
+    The first `consumer_warps` warps run the first region; of the others, `producer_warps` in
+    number, one thread runs the second. Each thread of a role has that role's registers
+    (setmaxnreg). Values from outside are the same for all.
+
+    Example:
+
+    ```mlir
+    fa2gpu.roles consumer(8 warps, 240 registers) {
+      ...
+    } producer(4 warps, 24 registers) {
+      ...
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$consumer_warps, I64Attr:$consumer_registers, I64Attr:$producer_warps,
+    I64Attr:$producer_registers);
+  let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer);
+  let assemblyFormat = [{ `consumer` `(` $consumer_warps `warps` `,` $consumer_registers `registers` `)` $consumer
+    `producer` `(` $producer_warps `warps` `,` $producer_registers `registers` `)` $producer attr-dict }];
+}
+
+def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "runs its body for one tile of queries after another, until none is left";
+  let description = [{
+    What `fa2.for_each_tile` means, in a persistent block. The body's arguments are the tile's
+    index along the sequence, its head, its batch entry, how many tiles the block has had before
+    (`visit`), and how many key tiles (`uses`): the numbers from which uses of rings go on. It
+    yields the next `uses`.
+
+    The role that `draws` takes the next tile's number from a counter in the workspace and puts
+    it into `queue`; every other role reads it there.
+
+    Example: see `fa2gpu-persist`'s test.
+  }];
+  let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block, FA2_TileOrderAttr:$order,
+    FA2GPU_RingType:$queue, UnitAttr:$draws);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{ `(` $rows `by` $block `,` $heads `,` $batches `)` `order` $order `queue` $queue
+    (`draws` $draws^)? $body attr-dict `:` type($queue) }];
+}
+
+def FA2GPU_TileYieldOp : FA2GPU_Op<"tile_yield", [Pure, Terminator, HasParent<"TileLoopOp">]> {
+  let summary = "ends the body of a tile loop";
+  let description = "Example: see `fa2gpu.tile_loop`.";
+  let arguments = (ins Index:$uses);
+  let assemblyFormat = "$uses attr-dict";
+}
+
+def FA2GPU_TurnWaitOp : FA2GPU_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until it is this warpgroup's turn to start matmuls";
+  let description = [{
+    Warpgroup g of `groups` waits at named barrier `id` + g, where the warpgroup before it
+    arrives with `fa2gpu.turn_pass`. `id` is set by `fa2gpu-allocate`. With `first`, only the
+    first warpgroup waits.
+
+    Example: `fa2gpu.turn_wait of 2`
+  }];
+  let arguments = (ins I64Attr:$groups, UnitAttr:$first, OptionalAttr<I64Attr>:$id);
+  let assemblyFormat = "`of` $groups (`first` $first^)? attr-dict";
+}
+
+def FA2GPU_TurnPassOp : FA2GPU_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "gives the turn to the next warpgroup";
+  let description = [{
+    With `first`, only the last warpgroup passes: the first one then begins.
+
+    Example: `fa2gpu.turn_pass of 2`
+  }];
+  let arguments = (ins I64Attr:$groups, UnitAttr:$first, OptionalAttr<I64Attr>:$id);
+  let assemblyFormat = "`of` $groups (`first` $first^)? attr-dict";
 }
 
 //===----------------------------------------------------------------------===//

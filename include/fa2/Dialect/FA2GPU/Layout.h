@@ -95,11 +95,14 @@ public:
   /// Tiles start at multiples of this, so that chunks swizzle by address bits.
   static constexpr int64_t kAlignment = 1024;
 
-  SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes);
+  /// With `uniformPanel` bytes, all panels have that width, and the columns are
+  /// padded to whole panels: what one tensor map can bring.
+  SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
+               int64_t uniformPanel = 0);
 
   int64_t rows() const { return tileRows; }
   int64_t elementBytes() const { return elemBytes; }
-  /// Columns with padding (a multiple of 32 bytes).
+  /// Columns with padding (a multiple of 32 bytes, or of the uniform panel).
   int64_t paddedCols() const { return padCols; }
   int64_t bytes() const;
   const std::vector<Panel> &panels() const { return panelList; }

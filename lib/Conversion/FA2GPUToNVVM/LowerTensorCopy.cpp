@@ -1,0 +1,250 @@
+//===- LowerTensorCopy.cpp - tensor maps, mbarrier rings ------------------===//
+//
+// PTX ISA, "cp.async.bulk.tensor" and "mbarrier". A slot's "full" barrier counts
+// one arrival and the bytes of its copies; its "empty" barrier one arrival of
+// each consumer warp. Use n of a ring of s slots waits for phase n / s.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+constexpr static int64_t kBarrierBytes = 8;
+
+RingUse::RingUse(Emit &e, RingType ring, Value use) {
+  Value n = e.toI32(use);
+  int64_t slots = ring.getSlots();
+  if (llvm::isPowerOf2_64(slots)) {
+    slot = e.bitAnd(n, slots - 1);
+    parity = e.bitAnd(e.shr(n, llvm::Log2_64(slots)), 1);
+  } else {
+    slot = e.remU(n, e.i32(slots));
+    parity = e.bitAnd(e.divU(n, e.i32(slots)), 1);
+  }
+}
+
+Value RingParts::full(Emit &e, Value slot) const {
+  return e.add(barriers, e.mul(slot, kBarrierBytes));
+}
+Value RingParts::empty(Emit &e, Value slot) const {
+  return e.add(full(e, slot), kBarrierBytes * type.getSlots());
+}
+
+void fa2::gpu::barrierWait(Emit &e, Value barrier, Value parity) {
+  Value operands[] = {barrier, parity};
+  e.ptx("{\n.reg .pred done;\nWAIT:\n"
+        "mbarrier.try_wait.parity.shared.b64 done, [$0], $1, 10000000;\n"
+        "@done bra.uni DONE;\nbra.uni WAIT;\nDONE:\n}",
+        "r,r", operands);
+}
+
+void fa2::gpu::barrierArrive(Emit &e, Value barrier, Value predicate) {
+  if (!predicate)
+    return e.ptx("mbarrier.arrive.shared.b64 _, [$0];", "r", barrier);
+  Value operands[] = {barrier, predicate};
+  e.ptx("@$1 mbarrier.arrive.shared.b64 _, [$0];", "r,b", operands);
+}
+
+void fa2::gpu::barrierExpect(Emit &e, Value barrier, int64_t bytes) {
+  Value operands[] = {barrier, e.i32(bytes)};
+  e.ptx("mbarrier.arrive.expect_tx.shared.b64 _, [$0], $1;", "r,r", operands);
+}
+
+namespace {
+
+Value isZero(Emit &e, Value v) {
+  return arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq, v,
+                               e.i32(0));
+}
+
+struct RingInitLowering : public OpConversionPattern<RingInitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingInitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    auto first = scf::IfOp::create(rewriter, op.getLoc(), isZero(e, e.thread()));
+    rewriter.setInsertionPointToStart(first.thenBlock());
+    auto init = [&](Value barrier, int64_t count) {
+      Value operands[] = {barrier, e.i32(count)};
+      e.ptx("mbarrier.init.shared.b64 [$0], $1;", "r,r", operands);
+    };
+    for (int64_t s = 0; s < ring.type.getSlots(); ++s) {
+      init(ring.full(e, e.i32(s)), 1);
+      init(ring.empty(e, e.i32(s)), op.getConsumers());
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+int64_t slotBytes(RingType ring) {
+  return llvm::alignTo(sharedLayout(ring.getTile()).bytes(),
+                       SharedLayout::kAlignment);
+}
+
+struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingAcquireOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    RingUse use(e, ring.type, adaptor.getUse()[0]);
+    // A fresh barrier counts as one whose phase before has ended.
+    barrierWait(e, ring.empty(e, use.slot), e.bitXor(use.parity, 1));
+    barrierExpect(e, ring.full(e, use.slot),
+                  sharedLayout(ring.type.getTile()).bytes());
+    rewriter.replaceOp(
+        op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
+    return success();
+  }
+};
+
+/// The copies' arrival commits.
+struct CommitLowering : public OpConversionPattern<RingCommitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingCommitOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct WaitLowering : public OpConversionPattern<RingWaitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingWaitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    RingUse use(e, ring.type, adaptor.getUse()[0]);
+    barrierWait(e, ring.full(e, use.slot), use.parity);
+    rewriter.replaceOp(
+        op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
+    return success();
+  }
+};
+
+struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RingReleaseOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    RingUse use(e, ring.type, adaptor.getUse()[0]);
+    barrierArrive(e, ring.empty(e, use.slot), isZero(e, e.lane()));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct TensorMapLowering : public OpConversionPattern<TensorMapOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(TensorMapOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getParameter())
+      return rewriter.notifyMatchFailure(op, "expected a parameter");
+    auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+    rewriter.replaceOp(op, func.getArgument(*op.getParameter()));
+    return success();
+  }
+};
+
+struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(TensorCopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    RingUse use(e, ring.type, adaptor.getUse()[0]);
+    Value full = ring.full(e, use.slot);
+    for (const auto &panel : sharedLayout(ring.type.getTile()).panels()) {
+      Value operands[] = {e.add(adaptor.getSlot()[0], panel.offset),
+                          adaptor.getMap()[0],
+                          e.i32(panel.col),
+                          e.toI32(adaptor.getRow()[0]),
+                          e.toI32(adaptor.getHead()[0]),
+                          e.toI32(adaptor.getBatch()[0]),
+                          full};
+      e.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::"
+            "complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];",
+            "r,l,r,r,r,r,r", operands);
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// One thread of each warpgroup: lane 0 of its first warp.
+struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(TensorStoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    Value warp = e.uniformWarp(), group = e.shr(warp, 2);
+    Value leads = e.both(isZero(e, e.bitAnd(warp, 3)), isZero(e, e.lane()));
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
+    rewriter.setInsertionPointToStart(branch.thenBlock());
+    auto tile = cast<RankedTensorType>(op.getSlot().getType());
+    Value row = e.add(e.toI32(adaptor.getRow()[0]), e.mul(group, 64));
+    for (const auto &panel : sharedLayout(tile).panels()) {
+      Value from = e.add(adaptor.getSlot()[0], panel.offset);
+      Value operands[] = {e.add(from, e.mul(group, 64 * panel.bytes)),
+                          adaptor.getMap()[0],
+                          e.i32(panel.col),
+                          row,
+                          e.toI32(adaptor.getHead()[0]),
+                          e.toI32(adaptor.getBatch()[0])};
+      e.ptx("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+            "[$1, {$2, $3, $4, $5}], [$0];",
+            "r,l,r,r,r,r", operands);
+    }
+    NVVM::CpAsyncBulkCommitGroupOp::create(rewriter, op.getLoc());
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct StoreWaitLowering : public OpConversionPattern<StoreWaitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreWaitOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    e.ptx("cp.async.bulk.wait_group.read 0;", "", {});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ProxyFenceOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    e.ptx("fence.proxy.async.shared::cta;", "", {});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
+                                          RewritePatternSet &patterns) {
+  patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
+               ReleaseLowering, TensorMapLowering, TensorCopyLowering,
+               TensorStoreLowering, StoreWaitLowering, ProxyFenceLowering>(
+      converter, patterns.getContext());
+}

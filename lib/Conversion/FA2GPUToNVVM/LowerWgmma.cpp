@@ -1,0 +1,210 @@
+//===- LowerWgmma.cpp - asynchronous matmuls of a warpgroup ---------------===//
+//
+// PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions". Descriptors of
+// 128-byte swizzled tiles:
+//
+//   bits 0-13   address / 16          bits 32-45  stride between 8 rows / 16
+//   bits 16-29  stride between 64     bits 62-63  1: 128-byte swizzle
+//               columns / 16, where columns are not the reduced dimension
+//
+// One inline assembly a matmul: LLVM then keeps fence, products and commit
+// together, and the accumulators in their registers.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+constexpr int64_t kRows = 64, kStepK = 16, kRowBytes = 128, kPanelCols = 64;
+
+RankedTensorType tensorType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
+
+/// A descriptor's start, and how far (in 16 bytes) each step of k is from it.
+struct Operand {
+  Value descriptor;
+  SmallVector<int64_t> steps;
+};
+
+Value descriptor(Emit &e, Value address, int64_t columnStride) {
+  int64_t fixed = (columnStride >> 4) << 16 | int64_t(8 * kRowBytes >> 4) << 32 |
+                  int64_t(1) << 62;
+  Value start = arith::ExtUIOp::create(e.b, e.loc, e.b.getI64Type(),
+                                       e.shr(address, 4));
+  return arith::OrIOp::create(e.b, e.loc, start, e.i64(fixed));
+}
+
+/// A tile whose rows are rows of the product (or columns of B) and whose
+/// columns are reduced over: a panel has four steps of k side by side.
+Operand alongColumns(Emit &e, RankedTensorType tile, Value address, int64_t k) {
+  Operand o{descriptor(e, address, kStepK), {}};
+  for (int64_t step = 0; step < (k + kStepK - 1) / kStepK; ++step)
+    o.steps.push_back((step / 4 * tile.getDimSize(0) * kRowBytes +
+                       step % 4 * kStepK * 2) >>
+                      4);
+  return o;
+}
+
+/// A tile whose rows are reduced over: B as it lies, columns in panels.
+Operand alongRows(Emit &e, RankedTensorType tile, Value address) {
+  Operand o{descriptor(e, address, tile.getDimSize(0) * kRowBytes), {}};
+  for (int64_t row = 0; row < tile.getDimSize(0); row += kStepK)
+    o.steps.push_back(row * kRowBytes >> 4);
+  return o;
+}
+
+struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DotStartOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RankedTensorType aType = tensorType(op.getA()),
+                     bType = tensorType(op.getB());
+    RankedTensorType dType = op.getD().getType().getTile();
+    auto acc = cast<AccAttr>(dType.getEncoding());
+    if (!isa<WgmmaAttr>(acc.getFamily()))
+      return rewriter.notifyMatchFailure(op, "not of the wgmma family");
+    TileLayout layout = acc.tileLayout(dType.getShape());
+    if (layout.fragRows() != 1)
+      return rewriter.notifyMatchFailure(op, "expected 16 rows a warp");
+    Emit e(rewriter, op.getLoc());
+    int64_t n = layout.fragCols() * 8, results = layout.numRegs();
+    bool fromShared = isa<SharedAttr>(aType.getEncoding());
+    Operand b = op.getTransposeB()
+                    ? alongColumns(e, bType, adaptor.getB()[0],
+                                   bType.getDimSize(1))
+                    : alongRows(e, bType, adaptor.getB()[0]);
+    Operand a;
+    SmallVector<Value> inputs{b.descriptor};
+    std::string constraints = "l";
+    if (fromShared) {
+      Value group = e.shr(e.uniformWarp(), 2);
+      Value rows = e.add(adaptor.getA()[0], e.mul(group, kRows * kRowBytes));
+      a = alongColumns(e, aType, rows, aType.getDimSize(1));
+      inputs.push_back(a.descriptor);
+      constraints += ",l";
+    } else {
+      llvm::append_range(inputs, adaptor.getA());
+      for (size_t i = 0; i < adaptor.getA().size(); ++i)
+        constraints += ",r";
+    }
+
+    bool updates = bool(op.getAcc());
+    int64_t first = updates ? 2 * results : results; // number of input 0
+    auto number = [&](int64_t input) {
+      return "$" + std::to_string(first + input);
+    };
+    std::string d = "{";
+    for (int64_t i = 0; i < results; ++i)
+      d += (i ? ", $" : "$") + std::to_string(i);
+    d += "}";
+    std::string type = aType.getElementType().isBF16() ? "bf16" : "f16";
+    std::string text = "{\n.reg .pred none, all;\n.reg .b64 da, db;\n"
+                       "setp.ne.b32 none, 0, 0;\nsetp.eq.b32 all, 0, 0;\n"
+                       "wgmma.fence.sync.aligned;\n";
+    for (auto [step, offset] : llvm::enumerate(b.steps)) {
+      text += "add.s64 db, " + number(0) + ", " + std::to_string(offset) + ";\n";
+      std::string left = "da";
+      if (fromShared) {
+        text += "add.s64 da, " + number(1) + ", " +
+                std::to_string(a.steps[step]) + ";\n";
+      } else {
+        left = "{";
+        for (int64_t i = 0; i < 4; ++i)
+          left += (i ? ", " : "") + number(1 + step * 4 + i);
+        left += "}";
+      }
+      text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
+              "k16.f32." + type + "." + type + " " + d + ", " + left + ", db, " +
+              (step == 0 && !updates ? "none" : "all") + ", 1, 1" +
+              (fromShared ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1") +
+              ";\n";
+    }
+    text += "wgmma.commit_group.sync.aligned;\n}";
+    SmallVector<Value> out =
+        updates ? e.ptxUpdating(text, adaptor.getAcc(), constraints, inputs)
+                : e.ptxDefining(text, results, constraints, inputs);
+    rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
+    return success();
+  }
+};
+
+/// The accumulators pass through the wait, so that nothing reads them earlier.
+struct WgmmaWaitLowering : public OpConversionPattern<DotWaitOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DotWaitOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getPending())
+      return rewriter.notifyMatchFailure(op, "not of the wgmma family");
+    Emit e(rewriter, op.getLoc());
+    SmallVector<Value> kept;
+    std::string constraints;
+    for (ValueRange tile : adaptor.getKeep())
+      for (Value v : tile) {
+        kept.push_back(v);
+        constraints += constraints.empty() ? "r" : ",r";
+      }
+    SmallVector<Value> out = e.ptxUpdating(
+        "wgmma.wait_group.sync.aligned " + std::to_string(*op.getPending()) +
+            ";",
+        adaptor.getSource(), constraints, kept);
+    rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
+    return success();
+  }
+};
+
+/// stmatrix: two fragments, 16 rows of 16 columns, at a time.
+struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalStoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RankedTensorType type = tensorType(op.getValue());
+    auto acc = dyn_cast<AccAttr>(type.getEncoding());
+    if (!acc || !isa<WgmmaAttr>(acc.getFamily()) || !isPacked(type))
+      return rewriter.notifyMatchFailure(op, "not a packed wgmma accumulator");
+    Emit e(rewriter, op.getLoc());
+    TileLayout tile = acc.tileLayout(type.getShape());
+    SharedLayout shared = sharedLayout(tensorType(op.getSlot()));
+    // Lane 8 m + r addresses row r of matrix m: rows 0 and 8, columns 0 and 8.
+    Value lane = e.lane(), row = e.bitAnd(lane, 7);
+    Value down = e.bitAnd(e.shr(lane, 3), 1), right = e.shr(lane, 4);
+    Value rows = e.add(e.mul(e.uniformWarp(), tile.rowsPerWarp()),
+                       e.add(row, e.mul(down, 8)));
+    Value start = e.add(adaptor.getSlot()[0], e.mul(rows, kRowBytes));
+    Value swizzled = e.shl(e.bitXor(right, row), 4);
+    int64_t fragments = tile.fragCols();
+    ValueRange pairs = adaptor.getValue();
+    auto shape = NVVM::LdStMatrixShapeAttr::get(e.b.getContext(), 8, 8);
+    for (int64_t f = 0; f < fragments; f += 2) {
+      const SharedLayout::Panel &panel = shared.panelOf(f * 8);
+      int64_t chunk = (f * 8 - panel.col) / 8;
+      Value at = e.add(e.add(start, e.bitXor(swizzled, chunk * 16)),
+                       panel.offset);
+      size_t count = std::min<int64_t>(2, fragments - f) * 2;
+      NVVM::StMatrixOp::create(
+          rewriter, op.getLoc(), e.sharedPointer(at),
+          SmallVector<Value>(pairs.slice(f * 2, count)), NVVM::MMALayout::row,
+          shape, NVVM::LdStMatrixEltType::B16);
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+static_assert(kPanelCols * 2 == kRowBytes);
+
+} // namespace
+
+void fa2::gpu::populateWgmmaPatterns(TypeConverter &converter,
+                                     RewritePatternSet &patterns) {
+  patterns.add<WgmmaStartLowering, WgmmaWaitLowering, StoreMatrixLowering>(
+      converter, patterns.getContext());
+}

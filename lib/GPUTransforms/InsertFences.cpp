@@ -1,0 +1,65 @@
+//===- InsertFences.cpp - fa2gpu-insert-fences ----------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_INSERTFENCES
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
+  void runOnOperation() override {
+    SmallVector<TensorStoreOp> stores;
+    getOperation().walk([&](TensorStoreOp store) { stores.push_back(store); });
+    for (TensorStoreOp store : stores)
+      fence(store);
+  }
+
+  void fence(TensorStoreOp store) {
+    Location loc = store.getLoc();
+    OpBuilder b(store);
+    // Writes by threads, then the fence of each, then the meeting.
+    ProxyFenceOp::create(b, loc);
+    GroupBarrierOp::create(b, loc, IntegerAttr{});
+
+    auto own = store.getSlot().getDefiningOp<RingAcquireOp>();
+    LocalStoreOp write;
+    for (Operation *user : store.getSlot().getUsers())
+      if (auto op = dyn_cast<LocalStoreOp>(user))
+        write = op;
+    b.setInsertionPoint(write);
+    if (own) {
+      // The slot is the output's own: the tile before may still be read.
+      StoreWaitOp::create(b, loc);
+      GroupBarrierOp::create(b, loc, IntegerAttr{});
+      for (Operation *user :
+           llvm::make_early_inc_range(own.getRing().getUsers()))
+        if (isa<RingReleaseOp>(user))
+          user->erase();
+      b.setInsertionPoint(own);
+      auto slot =
+          RingSlotOp::create(b, loc, own.getType(), own.getRing(), own.getUse());
+      own.replaceAllUsesWith(slot.getTile());
+      own.erase();
+      // Shared memory outlives the last store's reads.
+      Operation *last = store;
+      while (!isa<RolesOp>(last->getParentOp()))
+        last = last->getParentOp();
+      b.setInsertionPointAfter(last);
+      StoreWaitOp::create(b, loc);
+    } else {
+      // It is another tile's, whose release must find the store done.
+      GroupBarrierOp::create(b, loc, IntegerAttr{});
+      b.setInsertionPointAfter(store);
+      StoreWaitOp::create(b, loc);
+    }
+  }
+};
+
+} // namespace

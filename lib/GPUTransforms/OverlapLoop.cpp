@@ -1,0 +1,207 @@
+//===- OverlapLoop.cpp - fa2gpu-overlap -----------------------------------===//
+//
+// Two stages for upstream's scf pipeliner: the scores, their softmax and the
+// rescaling in the first, P V in the second. FlashAttention-3
+// (arXiv:2407.08608), section 3.2, calls it intra-warpgroup overlap.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Transforms.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_OVERLAPLOOP
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+using Schedule = std::vector<std::pair<Operation *, unsigned>>;
+
+/// The parts of a kv loop's body.
+struct Parts {
+  DotStartOp scores, output;
+  DotWaitOp scoresWait, outputWait;
+  RingWaitOp keys, values;
+  RingReleaseOp keysRelease, valuesRelease;
+  SoftmaxStepOp softmax;
+
+  explicit operator bool() {
+    return scores && output && scoresWait && outputWait && keys && values &&
+           keysRelease && valuesRelease && softmax;
+  }
+};
+
+template <typename Op> Op onlyUser(Value v) {
+  for (Operation *user : v.getUsers())
+    if (auto op = dyn_cast<Op>(user))
+      return op;
+  return {};
+}
+
+Parts findParts(scf::ForOp loop) {
+  Parts p;
+  Block *body = loop.getBody();
+  for (auto dot : body->getOps<DotStartOp>())
+    (dot.getTransposeB() ? p.scores : p.output) = dot;
+  for (auto step : body->getOps<SoftmaxStepOp>())
+    p.softmax = step;
+  if (!p.scores || !p.output)
+    return p;
+  p.scoresWait = onlyUser<DotWaitOp>(p.scores.getD());
+  p.outputWait = onlyUser<DotWaitOp>(p.output.getD());
+  p.keys = p.scores.getB().getDefiningOp<RingWaitOp>();
+  p.values = p.output.getB().getDefiningOp<RingWaitOp>();
+  for (auto release : body->getOps<RingReleaseOp>()) {
+    if (p.keys && release.getRing() == p.keys.getRing())
+      p.keysRelease = release;
+    if (p.values && release.getRing() == p.values.getRing())
+      p.valuesRelease = release;
+  }
+  return p;
+}
+
+/// The pure operations in the loop that `op` needs, in order, as its own
+/// copies.
+void ownOperands(Operation *op, Block *body, SmallVector<Operation *> &own) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    Operation *def = operand.get().getDefiningOp();
+    if (!def || def->getBlock() != body || !isPure(def) ||
+        isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    Operation *copy = OpBuilder(op).clone(*def);
+    operand.set(
+        copy->getResult(cast<OpResult>(operand.get()).getResultNumber()));
+    ownOperands(copy, body, own);
+    own.push_back(copy);
+  }
+}
+
+Schedule twoStages(scf::ForOp loop, Parts p) {
+  Block *body = loop.getBody();
+  SmallVector<Operation *> own;
+  ownOperands(p.values, body, own);
+  size_t beforeRelease = own.size();
+  ownOperands(p.valuesRelease, body, own);
+
+  llvm::SmallPtrSet<Operation *, 16> placed;
+  Schedule schedule;
+  auto push = [&](Operation *op, unsigned stage) {
+    if (placed.insert(op).second)
+      schedule.push_back({op, stage});
+  };
+  llvm::SmallPtrSet<Operation *, 16> second(own.begin(), own.end());
+  for (Operation *op : {p.values.getOperation(), p.output.getOperation(),
+                        p.outputWait.getOperation(),
+                        p.valuesRelease.getOperation()})
+    second.insert(op);
+  auto pushFirst = [&](Operation *end) { // up to `end`
+    for (Operation &op : body->without_terminator()) {
+      if (!second.contains(&op))
+        push(&op, 0);
+      if (&op == end)
+        break;
+    }
+  };
+  pushFirst(p.scores);
+  for (Operation *op : ArrayRef(own).take_front(beforeRelease))
+    push(op, 1);
+  push(p.values, 1);
+  push(p.output, 1);
+  pushFirst(p.softmax);
+  push(p.outputWait, 1);
+  for (Operation *op : ArrayRef(own).drop_front(beforeRelease))
+    push(op, 1);
+  push(p.valuesRelease, 1);
+  pushFirst(nullptr);
+  return schedule;
+}
+
+struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
+  void runOnOperation() override {
+    if (!getOperation().getSchedule().getOverlap())
+      return;
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) {
+      if (!loop.getBody()->getOps<SoftmaxStepOp>().empty())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      if (failed(overlap(loop)))
+        return signalPassFailure();
+  }
+
+  LogicalResult overlap(scf::ForOp loop) {
+    Parts parts = findParts(loop);
+    if (!parts)
+      return loop.emitError("expected a kv loop of two matmuls on rings and a "
+                            "softmax between them");
+    Block *block = loop->getBlock();
+    Operation *before = loop->getPrevNode(), *after = loop->getNextNode();
+    scf::PipeliningOption options;
+    options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
+      schedule = twoStages(op, parts);
+    };
+    // The range has at least one tile (fa2.kv_range nonempty): prologue and
+    // epilogue always run.
+    options.supportDynamicLoops = true;
+    options.peelEpilogue = true;
+    options.predicateFn = [](RewriterBase &, Operation *op, Value) {
+      return op;
+    };
+    IRRewriter rewriter(&getContext());
+    rewriter.setInsertionPoint(loop);
+    bool modified = false;
+    FailureOr<scf::ForOp> result =
+        scf::pipelineForLoop(rewriter, loop, options, &modified);
+    if (failed(result))
+      return emitError(block->getParentOp()->getLoc(),
+                       "expected the kv loop to be pipelined in two stages");
+    // So the pipeliner's choices between a tile's value and none are settled.
+    Operation *first = before ? before->getNextNode() : &block->front();
+    for (Operation *op = first; op != after;) {
+      Operation *next = op->getNextNode();
+      if (auto select = dyn_cast<arith::SelectOp>(op)) {
+        if (isa<RankedTensorType>(select.getType())) {
+          select.replaceAllUsesWith(select.getTrueValue());
+          select.erase();
+        }
+      }
+      op = next;
+    }
+    releaseEarly(*result);
+    return success();
+  }
+
+  /// What only the scores read, such as the queries, is free before the last
+  /// P V.
+  static void releaseEarly(scf::ForOp loop) {
+    SmallVector<RingReleaseOp> releases;
+    for (Operation *op = loop->getNextNode(); op; op = op->getNextNode())
+      if (auto release = dyn_cast<RingReleaseOp>(op))
+        releases.push_back(release);
+    for (RingReleaseOp release : releases) {
+      bool readLater = false;
+      for (Operation *user : release.getRing().getUsers())
+        if (auto wait = dyn_cast<RingWaitOp>(user))
+          for (Operation *reader : wait.getTile().getUsers()) {
+            Operation *top = loop->getBlock()->findAncestorOpInBlock(*reader);
+            readLater |= top && loop->isBeforeInBlock(top);
+          }
+      if (!readLater)
+        release->moveAfter(loop);
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,49 @@
+//===- PingPong.cpp - fa2gpu-ping-pong ------------------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_PINGPONG
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
+  void runOnOperation() override {
+    ScheduleAttr schedule = getOperation().getSchedule();
+    int64_t groups = schedule.getWarps() / 4;
+    if (!schedule.getPingPong() || groups < 2)
+      return;
+    getOperation().walk([&](RolesOp roles) {
+      Block &program = roles.getConsumer().front();
+      bool any = false;
+      program.walk([&](scf::ForOp loop) {
+        SmallVector<DotStartOp> dots(loop.getBody()->getOps<DotStartOp>());
+        if (dots.empty())
+          return;
+        any = true;
+        OpBuilder b(dots.front());
+        TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+        b.setInsertionPointAfter(dots.back());
+        TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+      });
+      if (!any)
+        return;
+      // The first group's first turn is given by the last one, and what the last
+      // one passes at the end is taken.
+      OpBuilder b = OpBuilder::atBlockBegin(&program);
+      TurnPassOp::create(b, roles.getLoc(), groups, true, IntegerAttr{});
+      b.setInsertionPointToEnd(&program);
+      TurnWaitOp::create(b, roles.getLoc(), groups, true, IntegerAttr{});
+    });
+  }
+};
+
+} // namespace

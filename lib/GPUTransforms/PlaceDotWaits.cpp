@@ -1,0 +1,109 @@
+//===- PlaceDotWaits.cpp - fa2gpu-place-dot-waits -------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_PLACEDOTWAITS
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+bool isAsynchronous(DotStartOp dot) {
+  auto acc = cast<AccAttr>(dot.getD().getType().getTile().getEncoding());
+  return acc.getFamily().warpsPerInstruction() > 1;
+}
+
+struct PlaceDotWaitsPass
+    : public fa2::impl::PlaceDotWaitsBase<PlaceDotWaitsPass> {
+  void runOnOperation() override {
+    bool any = false;
+    getOperation().walk([&](DotStartOp dot) { any |= isAsynchronous(dot); });
+    if (!any)
+      return;
+    SmallVector<ScaleRowsOp> lazy;
+    getOperation().walk([&](ScaleRowsOp op) {
+      if (op.getSkipUnit() && op.getTile().getDefiningOp<DotWaitOp>())
+        lazy.push_back(op);
+    });
+    for (ScaleRowsOp op : lazy)
+      branch(op);
+    getOperation().walk([&](DotWaitOp wait) {
+      auto dot = wait.getSource().getDefiningOp<DotStartOp>();
+      if (dot && !isa<SharedAttr>(
+                     cast<RankedTensorType>(dot.getA().getType()).getEncoding()))
+        wait.getKeepMutable().assign(dot.getA());
+    });
+    SmallVector<Value> inFlight;
+    for (Block &block : getOperation().getBody())
+      if (failed(count(block, inFlight)))
+        return signalPassFailure();
+  }
+
+  /// wait; scale if any row needs it  ->  if any row needs it (wait; scale)
+  /// else (wait).
+  void branch(ScaleRowsOp scale) {
+    auto wait = scale.getTile().getDefiningOp<DotWaitOp>();
+    Operation *factors = scale.getFactors().getDefiningOp();
+    if (!wait->hasOneUse() || wait->getBlock() != scale->getBlock() ||
+        (factors && factors->getBlock() == wait->getBlock() &&
+         wait->isBeforeInBlock(factors)))
+      return;
+    OpBuilder b(wait);
+    Location loc = wait.getLoc();
+    Value any = NeedsRescaleOp::create(b, loc, scale.getFactors());
+    auto choice =
+        scf::IfOp::create(b, loc, scale.getType(), any, /*withElse=*/true);
+    b.setInsertionPointToStart(choice.thenBlock());
+    Value waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());
+    Value scaled =
+        ScaleRowsOp::create(b, loc, waited.getType(), waited,
+                            scale.getFactors(), /*skip_unit=*/false);
+    scf::YieldOp::create(b, loc, scaled);
+    b.setInsertionPointToStart(choice.elseBlock());
+    waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());
+    scf::YieldOp::create(b, loc, waited);
+    scale.replaceAllUsesWith(choice.getResult(0));
+    scale.erase();
+    wait.erase();
+  }
+
+  /// `inFlight`: matmuls started and not yet waited for, oldest first.
+  LogicalResult count(Block &block, SmallVector<Value> &inFlight) {
+    for (Operation &op : block) {
+      if (auto start = dyn_cast<DotStartOp>(op)) {
+        inFlight.push_back(start.getD());
+      } else if (auto wait = dyn_cast<DotWaitOp>(op)) {
+        auto *it = llvm::find(inFlight, wait.getSource());
+        if (it == inFlight.end())
+          return wait.emitOpError()
+                 << "expected a matmul that is in flight here";
+        wait.setPending(inFlight.end() - it - 1);
+        // Groups complete in order.
+        inFlight.erase(inFlight.begin(), it + 1);
+        continue;
+      }
+      SmallVector<Value> before = inFlight, after = inFlight;
+      for (Region &region : op.getRegions())
+        for (Block &inner : region) {
+          SmallVector<Value> state = before;
+          if (failed(count(inner, state)))
+            return failure();
+          after = state;
+        }
+      if (isa<scf::ForOp>(op) && after != before)
+        return op.emitError("expected no matmul to be in flight from one "
+                            "iteration to the next");
+      inFlight = after;
+    }
+    return success();
+  }
+};
+
+} // namespace

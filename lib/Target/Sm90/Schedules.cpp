@@ -1,0 +1,50 @@
+//===- Schedules.cpp - tuned schedules of sm_90a --------------------------===//
+//
+// One line a range of head dims: the place to change when tuning.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sm90.h"
+
+#include <algorithm>
+
+using namespace fa2;
+
+namespace {
+struct Entry {
+  int64_t maxHeadDim; // of d and d_v, inclusive
+  int64_t blockQ, blockKV, stages;
+  int64_t lazyRescale, speculateMax;
+  bool pingPong, separateOutput;
+};
+
+// Tuned on an H200 (docs/performance.md).
+// clang-format off
+constexpr Entry kTable[] = {
+    // d    q    kv  stages  lazy  speculate  ping-pong  own output
+    {  64, 192, 128,   2,     0,      0,       true,      true},
+    { 128, 192,  80,   2,     8,      0,       true,      true},
+    { 256, 128,  64,   2,     8,      0,       false,     false},
+};
+// clang-format on
+} // namespace
+
+std::optional<Schedule> sm90::tunedSchedule(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  for (const Entry &e : kTable)
+    if (dim <= e.maxHeadDim) {
+      Schedule s;
+      s.blockQ = e.blockQ;
+      s.blockKV = e.blockKV;
+      s.warps = e.blockQ / 16;
+      s.stages = e.stages;
+      s.lazyRescale = e.lazyRescale;
+      s.speculateMax = e.speculateMax;
+      s.pingPong = e.pingPong;
+      s.separateOutput =
+          e.separateOutput || problem.headDim != problem.headDimV;
+      s.overlap = s.persistent = true;
+      return s;
+    }
+  return std::nullopt;
+}

@@ -1,0 +1,69 @@
+//===- Sm90.cpp - the target programmed with wgmma and tensor maps --------===//
+//
+// Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability". setmaxnreg: PTX ISA, "Miscellaneous Instructions".
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sm90.h"
+
+#include <algorithm>
+
+using namespace fa2;
+
+namespace {
+class Sm90Target : public Target {
+public:
+  Sm90Target() {
+    lim.sharedBytesPerBlock = 227 * 1024;
+    lim.sharedBytesPerMultiprocessor = 228 * 1024;
+    lim.threadsPerMultiprocessor = 2048;
+  }
+
+  llvm::StringRef name() const override { return "sm_90a"; }
+  int computeCapability() const override { return 90; }
+  bool isFamilySpecific() const override { return true; }
+  const TargetLimits &limits() const override { return lim; }
+  PtxRequirement ptx() const override { return {80, 12000}; }
+  gpu::MatmulFamilyAttr
+  matmulFamily(mlir::MLIRContext *context) const override {
+    return gpu::WgmmaAttr::get(context);
+  }
+  std::optional<Schedule> tunedSchedule(const Problem &problem) const override {
+    return sm90::tunedSchedule(problem);
+  }
+  llvm::ArrayRef<int64_t> warpChoices() const override {
+    static constexpr int64_t choices[] = {8, 12, 4};
+    return choices;
+  }
+
+  bool hasRoles() const override { return true; }
+  int64_t sharedPanelBytes() const override { return 128; }
+  /// The budgets, summed over warpgroups, must not exceed what the block has at
+  /// entry, or setmaxnreg.inc waits for ever.
+  RoleRegisters roleRegisters(int64_t warps) const override {
+    int64_t groups = warps / 4;
+    int64_t threads = (warps + kProducerWarps) * gpu::kWarpLanes;
+    int64_t entry = registerBudget(threads, 1) / 8 * 8;
+    RoleRegisters r;
+    r.producer = groups > 2 ? 32 : 24;
+    r.consumer = std::min<int64_t>(
+        240, (entry * (groups + 1) - r.producer) / groups / 8 * 8);
+    return r;
+  }
+  Schedule ruleBase() const override {
+    Schedule s;
+    s.lazyRescale = 8;
+    s.overlap = s.persistent = true;
+    return s;
+  }
+
+private:
+  TargetLimits lim;
+};
+} // namespace
+
+const Target *sm90::target() {
+  static const Sm90Target target;
+  return &target;
+}

@@ -1,0 +1,17 @@
+//===- Sm90.h - the target programmed with wgmma and tensor maps -*- C++ -*-===//
+#ifndef FA2_LIB_TARGET_SM90_SM90_H
+#define FA2_LIB_TARGET_SM90_SM90_H
+
+#include "fa2/Target/Target.h"
+
+namespace fa2::sm90 {
+
+/// sm_90a, which no other architecture runs.
+const Target *target();
+
+/// The tuned schedule, if the table has one for this problem.
+std::optional<Schedule> tunedSchedule(const Problem &problem);
+
+} // namespace fa2::sm90
+
+#endif
