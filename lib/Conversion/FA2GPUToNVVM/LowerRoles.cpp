@@ -138,6 +138,8 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value next = LLVM::LoadOp::create(e.b, e.loc, e.b.getI32Type(),
                                       slotAddress(e, queue, use.slot), 4,
                                       /*isVolatile=*/true);
+    // Every lane has read before lane 0 says so.
+    NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
     barrierArrive(e, queue.empty(e, use.slot),
                   arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
                                         e.lane(), e.i32(0)));

@@ -167,7 +167,8 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
     Value full = ring.full(e, use.slot);
-    for (const auto &panel : sharedLayout(ring.type.getTile()).panels()) {
+    SharedLayout layout = sharedLayout(ring.type.getTile());
+    for (const auto &panel : layout.panels()) {
       Value operands[] = {e.add(adaptor.getSlot()[0], panel.offset),
                           adaptor.getMap()[0],
                           e.i32(panel.col),
@@ -197,7 +198,8 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
     rewriter.setInsertionPointToStart(branch.thenBlock());
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
     Value row = e.add(e.toI32(adaptor.getRow()[0]), e.mul(group, 64));
-    for (const auto &panel : sharedLayout(tile).panels()) {
+    SharedLayout layout = sharedLayout(tile);
+    for (const auto &panel : layout.panels()) {
       Value from = e.add(adaptor.getSlot()[0], panel.offset);
       Value operands[] = {e.add(from, e.mul(group, 64 * panel.bytes)),
                           adaptor.getMap()[0],

@@ -98,6 +98,13 @@ template <class T> struct Min {
 template <class T> struct Max {
   static T apply(T a, T b) { return a < b ? b : a; }
 };
+/// .relu (PTX ISA, min and max): a negative result becomes 0.
+template <class T> struct MinRelu {
+  static T apply(T a, T b) { return std::max<T>(std::min(a, b), 0); }
+};
+template <class T> struct MaxRelu {
+  static T apply(T a, T b) { return std::max<T>(std::max(a, b), 0); }
+};
 template <class T> struct Sad {
   static T apply(T a, T b, T c) {
     return T(Unsigned<T>(c) + (a < b ? Unsigned<T>(b) - Unsigned<T>(a)
@@ -526,6 +533,15 @@ bool decodeInteger(Decoder &d) {
     return finish(d, arithmetic2<Div>(t), {t, t, t});
   if (d.root == "rem")
     return finish(d, arithmetic2<Rem>(t), {t, t, t});
+  if ((d.root == "min" || d.root == "max") && d.eat("relu")) {
+    if (t != Type::S32)
+      return false;
+    return finish(d,
+                  d.root == "min"
+                      ? Handler(binary<s32, s32, s32, MinRelu<s32>>)
+                      : binary<s32, s32, s32, MaxRelu<s32>>,
+                  {t, t, t});
+  }
   if (d.root == "min")
     return finish(d, arithmetic2<Min>(t), {t, t, t});
   if (d.root == "max")
