@@ -173,10 +173,12 @@ Flow wait(Warp &w, const Inst &inst, u32 mask) {
   Machine &machine = *w.machine;
   u32 done = 0;
   Mbarrier *first = nullptr;
+  bool sameBarrier = true;
   for (u32 rest = mask; rest; rest &= rest - 1) {
     unsigned l = unsigned(std::countr_zero(rest));
     Mbarrier &m =
         liveMbarrier(w, inst, int(l), addressOf(w, inst, inst.ops[1], l));
+    sameBarrier &= !first || first == &m;
     first = &m;
     u64 value = w.laneValue(inst.ops[2], l);
     bool ended;
@@ -194,6 +196,10 @@ Flow wait(Warp &w, const Inst &inst, u32 mask) {
         w.clocks.join(m.completed);
     }
   }
+  // A lane of this warp that arrived is ordered before all lanes that waited
+  // (rule 7).
+  if (machine.checks() && done == w.lanes && sameBarrier)
+    w.syncEpoch = std::max(w.syncEpoch, first->completed.g.own[w.id] + 1);
   u32 &p = w.predicates[inst.ops[0].slot];
   if (done == 0) {
     bool again = inst.b || w.pollPc == w.pc();

@@ -193,24 +193,28 @@ TEST(SimForms, BarriersByRegister) {
 }
 
 // A producer writes a tile's number with volatile accesses; the mbarrier, not
-// their being volatile, is what orders them.
+// their being volatile, is what orders them, for the producer's own warp too.
 TEST(SimForms, VolatileSharedMemory) {
-  auto body = [](const std::string &wait) {
+  auto body = [](const std::string &late, const std::string &wait) {
     return "mov.u32 %r0, dyn;\nadd.u32 %r1, %r0, 2048;\nmov.u32 %r3, 1;\n"
            "setp.eq.u32 %p0, %tid, 0;\n"
            "@%p0 mbarrier.init.shared.b64 [%r1], %r3;\nbar.sync 0;\n"
            "@!%p0 bra WAIT;\nmov.u32 %r2, 41;\n"
            "st.volatile.shared.b32 [dyn], %r2;\n"
-           "mbarrier.arrive.shared.b64 _, [%r1];\nWAIT:\n"
-           "setp.lt.u32 %p1, %tid, 32;\n@%p1 bra END;\n" +
-           wait +
+           "mbarrier.arrive.shared.b64 _, [%r1];\n" +
+           late + "WAIT:\n" + wait +
            "ld.volatile.shared.b32 %r4, [dyn];\nadd.u32 %r4, %r4, %tid;\n"
-           "st.global.u32 [%my], %r4;\nEND:";
+           "st.global.u32 [%my], %r4;";
   };
   Bench b = bench(64);
-  b.expectClean(body(tryWait("0")));
+  b.expectClean(body("", tryWait("0")));
   EXPECT_EQ(b.out[63], 41u + 63);
-  b.expectCaught(body(""));
+  b.expectCaught(body("", ""));
+  // What is written after the arrival is not ordered.
+  Bench one = bench(32);
+  one.expectClean(body("", tryWait("0")));
+  one.expectRule(7, body("st.volatile.shared.b32 [dyn], %r2;\n", tryWait("0")),
+                 Severity::Warning);
 }
 
 // The last block to arrive at a counter reads what the others wrote.
