@@ -110,7 +110,9 @@ Mbarrier &mbarrierOf(Warp &w, const Inst &inst, const Operand &op,
                       w.laneValue(op, lane) + u64(s64(inst.c)));
 }
 
-// A tensor copy's accesses: shared memory as a whole, global memory by rows.
+// A tensor copy's accesses: global memory by rows; shared memory as a whole,
+// but of a store what lies in the tensor: the rest is not used, so anything may
+// stand there.
 void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
                  bool load, u32 sharedAgent, u32 globalAgentId, u32 count) {
   Machine &m = *w.machine;
@@ -118,7 +120,6 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
     m.fatal(4, w, inst, lane, "shared", copy.shared,
             "a tensor copy's shared address is a multiple of 128");
   boundShared(w, inst, lane, copy.shared, copy.bytes);
-  checkSharedAs(w, inst, sharedAgent, count, copy.shared, copy.bytes, load);
   AccessKind kind;
   kind.write = !load;
   u64 moved = 0;
@@ -128,6 +129,18 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
       checkGlobalAs(w, inst, lane, globalAgentId, count, row.global, row.inside,
                     kind);
   });
+  if (load || moved == copy.bytes)
+    checkSharedAs(w, inst, sharedAgent, count, copy.shared, copy.bytes, load);
+  else
+    forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+      for (u32 at = row.skip; at < row.skip + row.inside;) {
+        u32 next = std::min(at / 16 * 16 + 16, row.skip + row.inside);
+        u32 linear = copy.shared + row.offset + at;
+        checkSharedAs(w, inst, sharedAgent, count,
+                      swizzled(linear, copy.map.swizzle), next - at, false);
+        at = next;
+      }
+    });
   if (LineProfile *line = m.profileOf(w, inst)) {
     Profile &p = m.result.profile;
     line->globalBytes += moved;

@@ -8,6 +8,7 @@
 
 #include "SimTest.h"
 
+#include <array>
 #include <numeric>
 
 using namespace fa2::sim;
@@ -256,6 +257,78 @@ TEST(SimForms, LastBlockAcquires) {
   run("atom.global.add.u32 %r3, [%out], 1;\n", false);
   run("atom.release.gpu.global.add.u32 %r3, [%out], 1;\n", false);
   run("atom.acquire.gpu.global.add.u32 %r3, [%out], 1;\n", false);
+}
+
+// A rank-4 store of a box of 4 rows by 64 columns at column 64 of 72, of 3
+// rows: 3 rows of 16 bytes are in the tensor, in chunks that the swizzle moves.
+// The rest of the box is not used: it may be unwritten, or written meanwhile.
+TEST(SimForms, TensorStoreUsesWhatIsInside) {
+  auto kernel = [](unsigned writers, const std::string &meanwhile) {
+    return parsed(
+        header(90) +
+        ".extern .shared .align 1024 .b8 dyn[];\n"
+        ".visible .entry k(.param .align 64 .b8 map[128])\n{\n"
+        ".reg .b64 %rd<4>;\n.reg .b32 %r<16>;\n.reg .pred %p<4>;\n"
+        "mov.b64 %rd0, map;\ncvta.param.u64 %rd1, %rd0;\nmov.u32 %r0, dyn;\n"
+        "mov.u32 %r1, %tid.x;\nsetp.eq.u32 %p0, %r1, 0;\n"
+        "setp.lt.u32 %p1, %r1, " +
+        std::to_string(writers) +
+        // word t % 4 of chunk t / 4 of row t / 4
+        ";\nshr.u32 %r2, %r1, 2;\nand.b32 %r3, %r1, 3;\n"
+        "mul.lo.u32 %r2, %r2, 144;\nmad.lo.u32 %r2, %r3, 4, %r2;\n"
+        "add.u32 %r2, %r2, %r0;\nadd.u32 %r4, %r1, 100;\n"
+        "@%p1 st.shared.u32 [%r2], %r4;\nfence.proxy.async.shared::cta;\n"
+        "bar.warp.sync -1;\n@!%p0 bra END;\nmov.u32 %r5, 64;\n"
+        "mov.u32 %r6, 0;\n"
+        "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+        "[%rd1, {%r5, %r6, %r6, %r6}], [%r0];\n"
+        "cp.async.bulk.commit_group;\n" +
+        meanwhile + "cp.async.bulk.wait_group 0;\nEND:\nret;\n}\n");
+  };
+  alignas(16) static uint32_t out[4 * 36];
+  TensorMap map;
+  map.base = reinterpret_cast<uint64_t>(out);
+  map.rank = 4;
+  map.elementBytes = 2;
+  map.swizzle = 128;
+  std::copy_n(std::array<uint32_t, 4>{64, 4, 1, 1}.begin(), 4, map.box);
+  std::copy_n(std::array<uint64_t, 4>{72, 3, 1, 1}.begin(), 4, map.dims);
+  std::fill_n(map.strides, 3, 144);
+  auto go = [&](unsigned writers, const std::string &meanwhile) {
+    std::fill(std::begin(out), std::end(out), 7u);
+    Launch l;
+    l.program = kernel(writers, meanwhile);
+    l.kernel = "k";
+    l.block = {32, 1, 1};
+    l.dynamicSharedBytes = 1024;
+    l.parameters.resize(128);
+    std::memcpy(l.parameters.data(), &map, 128);
+    Region r;
+    r.base = map.base;
+    r.elementBytes = 4;
+    r.shape = {3 * 36};
+    r.strides = {1};
+    r.writable = true;
+    Options o;
+    o.capability = 90;
+    o.completion = Completion::Late;
+    return run({l}, {r}, o);
+  };
+  for (const char *meanwhile : {"", "st.shared.u32 [%r0+128], %r4;\n",
+                                "st.shared.u32 [%r0+432], %r4;\n"}) {
+    Result r = go(12, meanwhile);
+    EXPECT_TRUE(r.error.empty() && r.reports.empty()) << toJson(r);
+    for (uint32_t word = 0; word < 4 * 36; ++word) {
+      uint32_t row = word / 36, column = word % 36;
+      EXPECT_EQ(out[word],
+                row < 3 && column >= 32 ? 100 + 4 * row + column - 32 : 7u);
+    }
+  }
+  auto rule = [](const Result &r) {
+    return r.reports.empty() ? 0u : r.reports[0].rule;
+  };
+  EXPECT_EQ(rule(go(11, "")), 11u);
+  EXPECT_EQ(rule(go(12, "st.shared.u32 [%r0+144], %r4;\n")), 4u);
 }
 
 TEST(SimForms, DependencyControlOfAnOrdinaryLaunch) {
