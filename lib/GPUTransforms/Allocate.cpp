@@ -101,15 +101,16 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       bool queue = queues.contains(ring);
       if (!queue && !shared.contains(ring))
         continue;
-      int64_t slots = ring.getRing().getType().getSlots();
+      RingType type = ring.getRing().getType();
+      int64_t slots = type.getSlots(), parts = type.getParts();
       ring.setBarriers(total);
-      total += 2 * kBarrierBytes * slots;
+      total += 2 * kBarrierBytes * slots * parts;
       if (queue) {
         ring.setOffset(total);
         total += kQueueSlotBytes * slots;
       }
       RingInitOp::create(b, ring.getLoc(), ring.getRing(),
-                         roles.getConsumerWarps());
+                         roles.getConsumerWarps() / parts);
     }
     if (failed(checkLimit(kernel, total)))
       return signalPassFailure();

@@ -62,7 +62,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
 
   /// A ring at the kernel's start, named after the tensor it serves.
   Value createRing(Location loc, Value view, RankedTensorType tile,
-                   int64_t slots) {
+                   int64_t slots, int64_t parts = 1) {
     KernelOp kernel = getOperation();
     StringRef name = "tile";
     if (auto op = view.getDefiningOp<ViewOp>())
@@ -71,7 +71,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
                    .getName();
     OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
     return RingCreateOp::create(b, loc,
-                                RingType::get(b.getContext(), slots, tile),
+                                RingType::get(b.getContext(), slots, tile, parts),
                                 b.getStringAttr(name), IntegerAttr{},
                                 IntegerAttr{});
   }
@@ -81,9 +81,12 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-    Value ring =
-        createRing(loc, op.getView(), tile,
-                   loop ? getOperation().getSchedule().getStages() : 1);
+    ScheduleAttr schedule = getOperation().getSchedule();
+    // A tile with rows of each warpgroup is theirs part by part.
+    int64_t parts =
+        target->hasRoles() && !loop ? tile.getDimSize(0) / kRowsPerGroup : 1;
+    Value ring = createRing(loc, op.getView(), tile,
+                            loop ? schedule.getStages() : 1, parts);
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
@@ -91,7 +94,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       auto view = op.getView().getDefiningOp<ViewOp>();
       Value row =
           arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
-      TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0)), row,
+      TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0) / parts),
+                           row,
                            view.getHead(), view.getBatch(), slot, ring, use);
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},

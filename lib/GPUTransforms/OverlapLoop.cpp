@@ -180,7 +180,40 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
       op = next;
     }
     releaseEarly(*result);
+    splitFinish(*result);
     return success();
+  }
+
+  /// The row part of the softmax's end, and the store of lse, need not wait for
+  /// the last P V.
+  static void splitFinish(scf::ForOp loop) {
+    for (auto finish : llvm::make_early_inc_range(
+             loop->getBlock()->getOps<SoftmaxFinishOp>())) {
+      auto wait = finish.getO().getDefiningOp<DotWaitOp>();
+      if (!wait || wait->getBlock() != loop->getBlock())
+        continue;
+      OpBuilder b(wait);
+      auto rows = NormalizerOp::create(
+          b, finish.getLoc(), finish.getM().getType(),
+          finish.getLse().getType(), finish.getM(), finish.getL(),
+          finish.getScale());
+      for (Operation *user : finish.getLse().getUsers())
+        if (auto store = dyn_cast<StoreOp>(user)) {
+          for (Value v : {Value(store.getView()), Value(store.getRow())})
+            if (Operation *def = v.getDefiningOp();
+                def && def->getBlock() == wait->getBlock() &&
+                wait->isBeforeInBlock(def))
+              def->moveBefore(wait);
+          store->moveBefore(wait);
+        }
+      b.setInsertionPoint(finish);
+      Value out = ScaleRowsOp::create(b, finish.getLoc(),
+                                      finish.getOut().getType(), finish.getO(),
+                                      rows.getInverse(), /*skip_unit=*/false);
+      finish.getOut().replaceAllUsesWith(out);
+      finish.getLse().replaceAllUsesWith(rows.getLse());
+      finish.erase();
+    }
   }
 
   /// What only the scores read, such as the queries, is free before the last

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace fa2 {
@@ -60,6 +61,8 @@ struct SpecializeWarpsPass
     b.createBlock(&roles.getProducer());
     Operation *producer = b.clone(*loop);
     keepProducer(producer->getRegion(0).front());
+    if (getOperation().getSchedule().getOverlap())
+      keysFirst(producer->getRegion(0).front());
     if (auto tiles = dyn_cast<TileLoopOp>(producer))
       tiles.setDraws(true);
     loop->erase();
@@ -102,6 +105,37 @@ struct SpecializeWarpsPass
       } else if (op->use_empty()) {
         op->erase();
       }
+    }
+  }
+
+  /// The first tile of keys is fetched before the queries, whose slot is free
+  /// later, and the first tile of values after them. The range has at least
+  /// one tile (fa2.kv_range nonempty).
+  void keysFirst(Block &block) {
+    auto loops = block.getOps<scf::ForOp>();
+    if (!llvm::hasSingleElement(loops))
+      return;
+    scf::ForOp loop = *loops.begin();
+    SmallVector<Operation *> queries;
+    for (Operation &op : block)
+      if (isCopySide(&op))
+        queries.push_back(&op);
+    OpBuilder b(loop);
+    IRMapping map;
+    map.map(loop.getInductionVar(), loop.getLowerBound());
+    Operation *keysEnd = nullptr;
+    for (Operation &op : loop.getBody()->without_terminator()) {
+      Operation *copy = b.clone(op, map);
+      if (!keysEnd && isa<RingCommitOp>(copy))
+        keysEnd = copy;
+    }
+    Value one = arith::ConstantIndexOp::create(b, loop.getLoc(), 1);
+    loop.getLowerBoundMutable().assign(arith::AddIOp::create(
+        b, loop.getLoc(), loop.getLowerBound(), one));
+    Operation *after = keysEnd;
+    for (Operation *op : queries) {
+      op->moveAfter(after);
+      after = op;
     }
   }
 

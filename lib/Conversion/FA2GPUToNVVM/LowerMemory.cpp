@@ -208,6 +208,13 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
       for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
         int64_t row = rowOfSlot(layout, slot);
         Value inside = e.less(e.add(row0, row), view.length);
+        if (acc.getFamily().warpsPerInstruction() > 1) {
+          // No branch while matmuls are in flight.
+          Value operands[] = {e.gep(start, e.mul(bytes, row)), value,
+                              e.both(leads, inside)};
+          e.ptx("@$2 st.global.f32 [$0], $1;", "l,f,b", operands);
+          continue;
+        }
         auto branch =
             scf::IfOp::create(rewriter, op.getLoc(), e.both(leads, inside));
         OpBuilder::InsertionGuard guard(rewriter);

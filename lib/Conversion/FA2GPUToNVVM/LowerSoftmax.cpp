@@ -212,6 +212,27 @@ struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
   }
 };
 
+/// 1 / l and lse of each row, from sums that may still be partial.
+void normalize(Emit &e, RowAttr row, const TileLayout &layout, ValueRange ms,
+               ValueRange ls, Value scale, SmallVectorImpl<Value> &inverse,
+               SmallVectorImpl<Value> &lse) {
+  auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+  for (auto [m, l] : llvm::zip(ms, ls)) {
+    Value total = row.getPartial() == Partial::Lanes
+                      ? reduceOverLanes(e, layout, l, sum)
+                      : l;
+    Value empty = arith::CmpFOp::create(
+        e.b, e.loc, arith::CmpFPredicate::OEQ, total, e.f32(0.0f));
+    inverse.push_back(e.select(empty, e.f32(0.0f), e.rcp(total)));
+    Value log = e.fma(m, scale, e.fmul(e.lg2(total), e.f32(kLn2)));
+    lse.push_back(e.select(empty, e.f32(-kInf), log));
+  }
+}
+
+RowAttr rowOf(Value v) {
+  return cast<RowAttr>(cast<RankedTensorType>(v.getType()).getEncoding());
+}
+
 struct SoftmaxFinishLowering : public OpConversionPattern<SoftmaxFinishOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -219,24 +240,29 @@ struct SoftmaxFinishLowering : public OpConversionPattern<SoftmaxFinishOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getO());
-    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
-    auto row = cast<RowAttr>(
-        cast<RankedTensorType>(op.getL().getType()).getEncoding());
-    SmallVector<Value> inverse, lse;
-    for (auto [m, l] : llvm::zip(adaptor.getM(), adaptor.getL())) {
-      Value total = row.getPartial() == Partial::Lanes
-                        ? reduceOverLanes(e, layout, l, sum)
-                        : l;
-      Value empty = arith::CmpFOp::create(
-          rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, total, e.f32(0.0f));
-      inverse.push_back(e.select(empty, e.f32(0.0f), e.rcp(total)));
-      Value log = e.fma(m, op.getScale(), e.fmul(e.lg2(total), e.f32(kLn2)));
-      lse.push_back(e.select(empty, e.f32(-kInf), log));
-    }
-    SmallVector<Value> out;
+    SmallVector<Value> inverse, lse, out;
+    normalize(e, rowOf(op.getL()), layout, adaptor.getM(), adaptor.getL(),
+              op.getScale(), inverse, lse);
     for (int64_t r = 0; r < layout.numRegs(); ++r)
       out.push_back(e.fmul(adaptor.getO()[r], inverse[layout.rowSlot(r)]));
     rewriter.replaceOpWithMultiple(op, {out, lse});
+    return success();
+  }
+};
+
+struct NormalizerLowering : public OpConversionPattern<NormalizerOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(NormalizerOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RowAttr row = rowOf(op.getL());
+    auto type = cast<RankedTensorType>(op.getL().getType());
+    TileLayout layout = row.getAcc().tileLayout({type.getDimSize(0), 8});
+    SmallVector<Value> inverse, lse;
+    normalize(e, row, layout, adaptor.getM(), adaptor.getL(), op.getScale(),
+              inverse, lse);
+    rewriter.replaceOpWithMultiple(op, {inverse, lse});
     return success();
   }
 };
@@ -342,6 +368,6 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns.add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering,                SoftmaxFinishLowering, CombineSplitsLowering>(
+               ScaleRowsLowering,                SoftmaxFinishLowering, NormalizerLowering, CombineSplitsLowering>(
       converter, patterns.getContext());
 }

@@ -14,7 +14,7 @@ using namespace fa2::gpu;
 
 constexpr static int64_t kBarrierBytes = 8;
 
-RingUse::RingUse(Emit &e, RingType ring, Value use) {
+RingUse::RingUse(Emit &e, RingType ring, Value use, Value part) {
   Value n = e.toI32(use);
   int64_t slots = ring.getSlots();
   if (llvm::isPowerOf2_64(slots)) {
@@ -24,13 +24,20 @@ RingUse::RingUse(Emit &e, RingType ring, Value use) {
     slot = e.remU(n, e.i32(slots));
     parity = e.bitAnd(e.divU(n, e.i32(slots)), 1);
   }
+  barrier = slot;
+  if (ring.getParts() > 1) {
+    if (!part)
+      part = e.shr(e.uniformWarp(), 2);
+    barrier = e.add(e.mul(slot, ring.getParts()), part);
+  }
 }
 
-Value RingParts::full(Emit &e, Value slot) const {
-  return e.add(barriers, e.mul(slot, kBarrierBytes));
+Value RingParts::full(Emit &e, Value barrier) const {
+  return e.add(barriers, e.mul(barrier, kBarrierBytes));
 }
-Value RingParts::empty(Emit &e, Value slot) const {
-  return e.add(full(e, slot), kBarrierBytes * type.getSlots());
+Value RingParts::empty(Emit &e, Value barrier) const {
+  return e.add(full(e, barrier),
+               kBarrierBytes * type.getSlots() * type.getParts());
 }
 
 void fa2::gpu::barrierWait(Emit &e, Value barrier, Value parity) {
@@ -73,7 +80,8 @@ struct RingInitLowering : public OpConversionPattern<RingInitOp> {
       Value operands[] = {barrier, e.i32(count)};
       e.ptx("mbarrier.init.shared.b64 [$0], $1;", "r,r", operands);
     };
-    for (int64_t s = 0; s < ring.type.getSlots(); ++s) {
+    int64_t barriers = ring.type.getSlots() * ring.type.getParts();
+    for (int64_t s = 0; s < barriers; ++s) {
       init(ring.full(e, e.i32(s)), 1);
       init(ring.empty(e, e.i32(s)), op.getConsumers());
     }
@@ -87,6 +95,15 @@ int64_t slotBytes(RingType ring) {
                        SharedLayout::kAlignment);
 }
 
+/// Waits until a slot, or its part, is free, and says how much will arrive.
+void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
+  // A fresh barrier counts as one whose phase before has ended.
+  barrierWait(e, ring.empty(e, use.barrier), e.bitXor(use.parity, 1));
+  barrierExpect(e, ring.full(e, use.barrier),
+                sharedLayout(ring.type.getTile()).bytes() /
+                    ring.type.getParts());
+}
+
 struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -95,10 +112,9 @@ struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
-    // A fresh barrier counts as one whose phase before has ended.
-    barrierWait(e, ring.empty(e, use.slot), e.bitXor(use.parity, 1));
-    barrierExpect(e, ring.full(e, use.slot),
-                  sharedLayout(ring.type.getTile()).bytes());
+    // Parts are waited for one by one, each before its copy.
+    if (ring.type.getParts() == 1)
+      acquire(e, ring, use);
     rewriter.replaceOp(
         op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
     return success();
@@ -124,7 +140,7 @@ struct WaitLowering : public OpConversionPattern<RingWaitOp> {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
-    barrierWait(e, ring.full(e, use.slot), use.parity);
+    barrierWait(e, ring.full(e, use.barrier), use.parity);
     rewriter.replaceOp(
         op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
     return success();
@@ -139,7 +155,7 @@ struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
-    barrierArrive(e, ring.empty(e, use.slot), isZero(e, e.lane()));
+    barrierArrive(e, ring.empty(e, use.barrier), isZero(e, e.lane()));
     rewriter.eraseOp(op);
     return success();
   }
@@ -165,14 +181,31 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
-    RingUse use(e, ring.type, adaptor.getUse()[0]);
-    Value full = ring.full(e, use.slot);
     SharedLayout layout = sharedLayout(ring.type.getTile());
+    int64_t parts = ring.type.getParts(), rows = layout.rows() / parts;
+    Value row = e.toI32(adaptor.getRow()[0]);
+    for (int64_t part = 0; part < parts; ++part) {
+      RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
+      if (parts > 1)
+        acquire(e, ring, use);
+      copyPart(e, adaptor, layout, part * rows, e.add(row, part * rows),
+               ring.full(e, use.barrier));
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+  /// The rows from `first` of the tile on, as many as the map's box has.
+  static void copyPart(Emit &e, OneToNOpAdaptor adaptor,
+                       const SharedLayout &layout, int64_t first, Value row,
+                       Value full) {
     for (const auto &panel : layout.panels()) {
-      Value operands[] = {e.add(adaptor.getSlot()[0], panel.offset),
+      Value to = e.add(adaptor.getSlot()[0],
+                       panel.offset + first * panel.bytes);
+      Value operands[] = {to,
                           adaptor.getMap()[0],
                           e.i32(panel.col),
-                          e.toI32(adaptor.getRow()[0]),
+                          row,
                           e.toI32(adaptor.getHead()[0]),
                           e.toI32(adaptor.getBatch()[0]),
                           full};
@@ -180,8 +213,6 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
             "complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];",
             "r,l,r,r,r,r,r", operands);
     }
-    rewriter.eraseOp(op);
-    return success();
   }
 };
 

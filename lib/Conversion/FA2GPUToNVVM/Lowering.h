@@ -112,15 +112,17 @@ TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,
 
 /// Slot and parity of use n of a ring, as i32.
 struct RingUse {
-  RingUse(Emit &e, RingType ring, mlir::Value use);
-  mlir::Value slot, parity;
+  /// With parts, `slot` is the number of the barrier of the slot's part `part`
+  /// (by default the one of this warpgroup).
+  RingUse(Emit &e, RingType ring, mlir::Value use, mlir::Value part = {});
+  mlir::Value slot, barrier, parity;
 };
 /// A ring as it is lowered.
 struct RingParts {
   RingParts(RingType type, mlir::ValueRange parts)
       : type(type), slots(parts[0]), barriers(parts[1]) {}
-  mlir::Value full(Emit &e, mlir::Value slot) const;
-  mlir::Value empty(Emit &e, mlir::Value slot) const;
+  mlir::Value full(Emit &e, mlir::Value barrier) const;
+  mlir::Value empty(Emit &e, mlir::Value barrier) const;
   RingType type;
   mlir::Value slots, barriers;
 };

@@ -14,12 +14,15 @@ def FA2GPU_RingType : TypeDef<FA2GPU_Dialect, "Ring"> {
   let mnemonic = "ring";
   let summary = "a ring of equal tiles in shared memory";
   let description = [{
-    Use number n of the ring takes slot n mod `slots`.
+    Use number n of the ring takes slot n mod `slots`. With `parts`, the tile's rows are cut into
+    so many parts, one a warpgroup, each of which arrives and is released by itself.
 
     Example: `!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>`.
   }];
-  let parameters = (ins "int64_t":$slots, "::mlir::RankedTensorType":$tile);
-  let assemblyFormat = "`<` $slots `x` $tile `>`";
+  let parameters = (ins "int64_t":$slots, "::mlir::RankedTensorType":$tile, DefaultValuedParameter<"int64_t", "1">:$parts);
+  let assemblyFormat = "`<` $slots `x` $tile (`,` `parts` `=` $parts^)? `>`";
+  let builders = [TypeBuilder<(ins "int64_t":$slots, "::mlir::RankedTensorType":$tile),
+    [{ return $_get($_ctxt, slots, tile, 1); }]>];
 }
 
 def FA2GPU_InFlightType : TypeDef<FA2GPU_Dialect, "InFlight"> {
@@ -132,6 +135,19 @@ def FA2GPU_DotWaitOp : FA2GPU_Op<"dot_wait", [Pure]> {
     [{ build($_builder, $_state, type, source, ::mlir::ValueRange{}, ::mlir::IntegerAttr{}); }]>];
 }
 
+def FA2GPU_NormalizerOp : FA2GPU_Op<"normalizer", [Pure]> {
+  let summary = "the row part of fa2.softmax_finish";
+  let description = [{
+    `inverse = 1 / l`, `lse = c m + log l`; where l = 0 they are 0 and -inf. What `fa2.softmax_finish` takes of
+    the accumulator is then `fa2.scale_rows` by `inverse`: this part need not wait for the last matmul.
+
+    Example: `%inv, %lse = fa2gpu.normalizer %m, %l scale %c : tensor<128xf32, #row>, tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale);
+  let results = (outs AnyRankedTensor:$inverse, AnyRankedTensor:$lse);
+  let assemblyFormat = "$m `,` $l `scale` $scale attr-dict `:` type($m) `,` type($l) `->` type($inverse) `,` type($lse)";
+}
+
 def FA2GPU_NeedsRescaleOp : FA2GPU_Op<"needs_rescale", [Pure]> {
   let summary = "whether any factor of this warp's rows is not 1";
   let description = "Example: `%any = fa2gpu.needs_rescale %alpha : tensor<128xf32, #row>`";
@@ -161,7 +177,7 @@ def FA2GPU_RingCreateOp : FA2GPU_Op<"ring.create", [MemoryEffects<[MemAlloc]>]> 
 def FA2GPU_RingInitOp : FA2GPU_Op<"ring.init", [MemoryEffects<[MemWrite]>]> {
   let summary = "initializes a ring's mbarriers";
   let description = [{
-    One producer fills a slot, `consumers` warps release it. The slots begin empty.
+    One producer fills a slot, or each part of it; `consumers` warps release it. The slots begin empty.
 
     Example: `fa2gpu.ring.init %r consumers 8 : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
   }];
