@@ -214,7 +214,7 @@ LogicalResult Tiler::run() {
   if (!op.getScore().empty())
     return op.emitOpError() << "expected no score region because tiling of "
                                "score programs is not supported";
-  KernelOp kernel = createKernel();
+  createKernel();
   Value rows = memref::DimOp::create(b, loc, q, 1);
   Value heads = memref::DimOp::create(b, loc, q, 2);
   Value batches = memref::DimOp::create(b, loc, q, 0);
@@ -225,7 +225,6 @@ LogicalResult Tiler::run() {
   b.setInsertionPointToStart(&body);
   buildTile(body.getArgument(0), body.getArgument(1), body.getArgument(2));
   func.erase();
-  (void)kernel;
   return success();
 }
 

@@ -6,30 +6,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
-namespace mlir {
-namespace arith {
-class ArithDialect;
-}
-namespace scf {
-class SCFDialect;
-}
-namespace memref {
-class MemRefDialect;
-}
-namespace math {
-class MathDialect;
-}
-namespace gpu {
-class GPUDialect;
-}
-namespace NVVM {
-class NVVMDialect;
-}
-namespace LLVM {
-class LLVMDialect;
-}
-} // namespace mlir
-
 namespace fa2 {
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

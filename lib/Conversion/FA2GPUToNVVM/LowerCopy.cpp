@@ -43,10 +43,9 @@ void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
     if (panel.col + panelCols > cols)
       inCols = e.less(chunk, e.i32((cols - panel.col) * elementBytes /
                                    SharedLayout::kChunkBytes));
-    int64_t shift = panel.bytes == 128 ? 0 : panel.bytes == 64 ? 1 : 2;
     auto sharedOffset = [&](Value r) {
-      Value x = e.bitAnd(e.shr(r, shift), chunks - 1);
-      return e.add(e.mul(r, panel.bytes), e.shl(e.bitXor(chunk, x), 4));
+      Value x = e.bitXor(chunk, xorOf(e, r, panel.bytes));
+      return e.add(e.mul(r, panel.bytes), e.shl(x, 4));
     };
     Value shared0 = e.add(slot, e.add(sharedOffset(row), panel.offset));
     Value row0 = e.add(firstRow, e.toIndex(row));

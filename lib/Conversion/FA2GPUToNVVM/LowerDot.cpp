@@ -62,8 +62,7 @@ private:
       return known;
     Value &origin = origins[bytes];
     if (!origin) {
-      int64_t shift = bytes == 128 ? 0 : bytes == 64 ? 1 : 2;
-      Value x = e.bitAnd(e.shr(rowInBlock, shift), bytes / 16 - 1);
+      Value x = xorOf(e, rowInBlock, bytes);
       Value inRow = e.shl(e.bitXor(chunk, x), 4);
       origin = e.add(base, e.add(e.mul(row, bytes), inRow));
     }

@@ -163,13 +163,12 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
     for (int64_t r = 0; r < tile.numRegs(); r += 2) {
       Coord c = tile.at(0, 0, r);
       const SharedLayout::Panel &panel = shared.panelOf(c.col);
-      int64_t shift = panel.bytes == 128 ? 0 : panel.bytes == 64 ? 1 : 2;
       Value &start = rowStart[panel.bytes];
       Value &x = swizzle[panel.bytes];
       if (!start) {
         // Rows of a fragment are 8 apart, so they swizzle alike.
         start = e.add(base, e.add(e.mul(row, panel.bytes), e.mul(col, 2)));
-        x = e.shl(e.bitAnd(e.shr(row, shift), panel.bytes / 16 - 1), 4);
+        x = e.shl(xorOf(e, row, panel.bytes), 4);
       }
       int64_t chunk = (c.col - panel.col) * 2 / SharedLayout::kChunkBytes;
       Value inRow = e.bitXor(x, chunk * SharedLayout::kChunkBytes);

@@ -292,3 +292,8 @@ Value fa2::gpu::laneRow(Emit &e, const TileLayout &layout) {
 Value fa2::gpu::laneCol(Emit &e, const TileLayout &layout) {
   return e.add(warpCol(e, layout), laneSum(e, layout, &Coord::col));
 }
+
+Value fa2::gpu::xorOf(Emit &e, Value row, int64_t panelBytes) {
+  return e.bitAnd(e.shr(row, SharedLayout::xorShift(panelBytes)),
+                  SharedLayout::xorMask(panelBytes));
+}

@@ -155,6 +155,9 @@ mlir::Value laneCol(Emit &e, const TileLayout &layout);
 mlir::Value warpRow(Emit &e, const TileLayout &layout);
 mlir::Value warpCol(Emit &e, const TileLayout &layout);
 
+/// SharedLayout::xorOf of a row that is not known here (i32).
+mlir::Value xorOf(Emit &e, mlir::Value row, int64_t panelBytes);
+
 void populateMemoryPatterns(mlir::TypeConverter &converter,
                             mlir::RewritePatternSet &patterns);
 void populateCopyPatterns(mlir::TypeConverter &converter,

@@ -116,17 +116,6 @@ const SharedLayout::Panel &SharedLayout::panelOf(int64_t col) const {
   return panelList[i];
 }
 
-int64_t SharedLayout::xorOf(int64_t row, int64_t panelBytes) {
-  switch (panelBytes) {
-  case 128:
-    return row & 7;
-  case 64:
-    return row >> 1 & 3;
-  default:
-    return row >> 2 & 1;
-  }
-}
-
 int64_t SharedLayout::offset(int64_t row, int64_t col) const {
   const Panel &p = panelOf(col);
   int64_t byte = (col - p.col) * elemBytes;

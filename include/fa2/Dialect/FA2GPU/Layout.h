@@ -111,7 +111,15 @@ public:
   int64_t offset(int64_t row, int64_t col) const;
   /// The place of chunk 0 of a row is row-dependent: chunk c is at c ^
   /// xorOf(row).
-  static int64_t xorOf(int64_t row, int64_t panelBytes);
+  static int64_t xorOf(int64_t row, int64_t panelBytes) {
+    return row >> xorShift(panelBytes) & xorMask(panelBytes);
+  }
+  static int64_t xorShift(int64_t panelBytes) {
+    return panelBytes == 128 ? 0 : panelBytes == 64 ? 1 : 2;
+  }
+  static int64_t xorMask(int64_t panelBytes) {
+    return panelBytes / kChunkBytes - 1;
+  }
 
   std::string print() const;
 
