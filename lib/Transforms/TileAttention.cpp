@@ -42,8 +42,9 @@ public:
 
 private:
   ArgumentAttr describe(StringRef name, StringRef direction, ArrayAttr dims,
-                        FloatAttr value = {}) {
-    return ArgumentAttr::get(b.getContext(), name, direction, dims, value);
+                        Type type) {
+    return ArgumentAttr::get(b.getContext(), name, direction, dims, type,
+                             FloatAttr(), StringAttr());
   }
   ArrayAttr dims(ArrayRef<StringRef> names, std::optional<int64_t> last);
   KernelOp createKernel();
@@ -98,16 +99,21 @@ KernelOp Tiler::createKernel() {
   for (RankedTensorType t : {qType, kType, vType, outType, lseType})
     types.push_back(globalType(t));
   SmallVector<Attribute> args{
-      describe("q", "in", dims({"batch", "seqlen_q", "heads"}, headDim)),
-      describe("k", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDim)),
-      describe("v", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDimV)),
-      describe("out", "out", dims({"batch", "seqlen_q", "heads"}, headDimV)),
-      describe("lse", "out", dims({"batch", "heads", "seqlen_q"}, {}))};
+      describe("q", "in", dims({"batch", "seqlen_q", "heads"}, headDim), dtype),
+      describe("k", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDim),
+               dtype),
+      describe("v", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDimV),
+               dtype),
+      describe("out", "out", dims({"batch", "seqlen_q", "heads"}, headDimV),
+               dtype),
+      describe("lse", "out", dims({"batch", "heads", "seqlen_q"}, {}),
+               b.getF32Type())};
   if (op.getScale()) {
     types.push_back(b.getF32Type());
-    args.push_back(
-        describe("scale", "in", b.getArrayAttr({}),
-                 b.getF64FloatAttr(1.0 / std::sqrt(double(headDim)))));
+    args.push_back(ArgumentAttr::get(
+        b.getContext(), "scale", "in", b.getArrayAttr({}), b.getF32Type(),
+        b.getF64FloatAttr(1.0 / std::sqrt(double(headDim))),
+        b.getStringAttr("positive_finite")));
   }
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr());

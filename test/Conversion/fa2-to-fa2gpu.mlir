@@ -27,9 +27,9 @@ fa2.kernel @split_q(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
                     %out: !fa2.view<? x 64 x bf16>, %lse: !fa2.view<? x f32>, %c: f32, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>,
-                             #fa2.arg<"out", "out", []>, #fa2.arg<"lse", "out", []>, #fa2.arg<"scale", "in", []>,
-                             #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>,
+                             #fa2.arg<"out", "out", [] x bf16>, #fa2.arg<"lse", "out", [] x f32>, #fa2.arg<"scale", "in", [] x f32>,
+                             #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -68,7 +68,7 @@ fa2.kernel @split_q(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
 fa2.kernel @q_in_registers(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2, q_in_registers = true>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %s0 = arith.constant dense<0.0> : tensor<64x32xf32>
@@ -103,8 +103,8 @@ fa2.kernel @split_k(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
                     %out: !fa2.view<? x 32 x bf16>, %c: f32, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 32>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 64, warps = 4, stages = 2, partition = split_k, q_in_registers = true>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>,
-                             #fa2.arg<"out", "out", []>, #fa2.arg<"scale", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>,
+                             #fa2.arg<"out", "out", [] x bf16>, #fa2.arg<"scale", "in", [] x f32>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %m0 = arith.constant dense<0xFF800000> : tensor<16xf32>

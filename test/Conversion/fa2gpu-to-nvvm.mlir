@@ -24,7 +24,7 @@
 fa2.kernel @d64(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 65536 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 65536 : i64} {
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !q>
   %kr = fa2gpu.ring.create {name = "k", offset = 32768} : !fa2gpu.ring<1 x !kv>
@@ -64,7 +64,7 @@ fa2.kernel @d64(%n: index)
 fa2.kernel @d64_two_fragments(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 32, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 65536 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 65536 : i64} {
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !q>
   %kr = fa2gpu.ring.create {name = "k", offset = 32768} : !fa2gpu.ring<1 x !kv>
@@ -105,7 +105,7 @@ fa2.kernel @d64_two_fragments(%n: index)
 fa2.kernel @d40(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 40, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 65536 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 65536 : i64} {
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !q>
   %kr = fa2gpu.ring.create {name = "k", offset = 32768} : !fa2gpu.ring<1 x !kv>
@@ -145,7 +145,7 @@ fa2.kernel @d40(%n: index)
 fa2.kernel @d72_f16(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = f16, head_dim = 72, head_dim_v = 72>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 65536 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 65536 : i64} {
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !q>
   %kr = fa2gpu.ring.create {name = "k", offset = 32768} : !fa2gpu.ring<1 x !kv>
@@ -188,7 +188,7 @@ fa2.kernel @d72_f16(%n: index)
 fa2.kernel @copies(%x: !global)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 40, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 40]>], shared_bytes = 2048 : i64} {
+                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 40] x bf16>], shared_bytes = 2048 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %r = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !tile>
@@ -216,7 +216,7 @@ fa2.kernel @copies(%x: !global)
 fa2.kernel @slots(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 40, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 3>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 6144 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 6144 : i64} {
   %r = fa2gpu.ring.create {name = "k", offset = 0} : !fa2gpu.ring<3 x tensor<16x40xbf16, #fa2gpu.shared>>
   %s = fa2gpu.ring.slot %r[%n] : !fa2gpu.ring<3 x tensor<16x40xbf16, #fa2gpu.shared>> -> tensor<16x40xbf16, #fa2gpu.shared>
   fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
@@ -231,14 +231,14 @@ fa2.kernel @slots(%n: index)
 // CHECK-LABEL: gpu.func @parameters
 // CHECK-SAME: (%{{.*}}: !llvm.ptr<1>, %{{.*}}: index, %{{.*}}: index, %{{.*}}: i64, %{{.*}}: i64) kernel attributes {known_block_size = array<i32: 128, 1, 1>, nvvm.minctasm = 2 : i32}
 // CHECK: fa2gpu.launch @parameters_module::@parameters grid ["ceildiv(seqlen_q, 128) * heads * batch", "1", "1"] block 128 shared 24576
-// CHECK-SAME: arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>, #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>]
+// CHECK-SAME: arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>]
 // CHECK-SAME: parameters [#fa2gpu.param<"pointer", "q">, #fa2gpu.param<"i32", "seqlen_q">, #fa2gpu.param<"i32", "heads">, #fa2gpu.param<"stride", "q">, #fa2gpu.param<"stride", "q", 1>]
 !global = memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
 !tile = tensor<16x64xbf16, #fa2gpu.shared>
 fa2.kernel @parameters(%x: !global, %lse: memref<?x?x?xf32, strided<[?, ?, 1]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1, min_blocks = 2>,
-                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>, #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>],
+                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>],
                 shared_bytes = 24576 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -267,7 +267,7 @@ fa2.kernel @parameters(%x: !global, %lse: memref<?x?x?xf32, strided<[?, ?, 1]>>)
 fa2.kernel @longest_first(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>], shared_bytes = 2048 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 2048 : i64} {
   %c0 = arith.constant 0 : index
   %r = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>>
   fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) order longest_first {

@@ -107,7 +107,7 @@ fa2.kernel @numbers() attributes {
 fa2.kernel @none(%qb: index, %sq: index, %sk: index) attributes {
     spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
     schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 32, warps = 4, stages = 2>,
-    arguments = [#fa2.arg<"qb", "in", []>, #fa2.arg<"sq", "in", []>, #fa2.arg<"sk", "in", []>]} {
+    arguments = [#fa2.arg<"qb", "in", [] x index>, #fa2.arg<"sq", "in", [] x index>, #fa2.arg<"sk", "in", [] x index>]} {
   %b, %e, %fb, %fe = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 32)
   "range"(%b, %e, %fb, %fe) : (index, index, index, index) -> ()
   fa2.return
@@ -123,7 +123,7 @@ fa2.kernel @none(%qb: index, %sq: index, %sk: index) attributes {
 fa2.kernel @causal(%qb: index, %sq: index, %sk: index) attributes {
     spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
     schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 32, warps = 4, stages = 2>,
-    arguments = [#fa2.arg<"qb", "in", []>, #fa2.arg<"sq", "in", []>, #fa2.arg<"sk", "in", []>]} {
+    arguments = [#fa2.arg<"qb", "in", [] x index>, #fa2.arg<"sq", "in", [] x index>, #fa2.arg<"sk", "in", [] x index>]} {
   %b, %e, %fb, %fe = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 32) {mask = #fa2.mask<causal>}
   "range"(%b, %e, %fb, %fe) : (index, index, index, index) -> ()
   fa2.return

@@ -22,7 +22,7 @@
 fa2.kernel @step(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l
@@ -49,7 +49,7 @@ fa2.kernel @step(%n: index, %c: f32)
 fa2.kernel @may_be_empty(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l
@@ -83,7 +83,7 @@ fa2.kernel @may_be_empty(%n: index, %c: f32)
 fa2.kernel @lazy(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l
@@ -115,7 +115,7 @@ fa2.kernel @lazy(%n: index, %c: f32)
 fa2.kernel @finish(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l
@@ -143,7 +143,7 @@ fa2.kernel @finish(%n: index, %c: f32)
 fa2.kernel @mask(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", []>, #fa2.arg<"scale", "in", []>], shared_bytes = 4096 : i64} {
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l

@@ -21,7 +21,7 @@
 fa2.kernel @reuse(%qv: !view, %kv: !view, %ov: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"out", "out", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"out", "out", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %o = arith.constant dense<0.0> : tensor<64x64xbf16, #acc>
@@ -62,7 +62,7 @@ fa2.kernel @reuse(%qv: !view, %kv: !view, %ov: !view, %n: index)
 fa2.kernel @barriers(%p: tensor<64x64xbf16, #op>, %o: tensor<64x64xbf16, #acc>, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"p", "in", []>, #fa2.arg<"o", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"p", "in", [] x bf16>, #fa2.arg<"o", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %a = fa2gpu.ring.create {name = "a"} : !fa2gpu.ring<1 x !q>
   %b = fa2gpu.ring.create {name = "b"} : !fa2gpu.ring<1 x !q>
@@ -91,7 +91,7 @@ fa2.kernel @barriers(%p: tensor<64x64xbf16, #op>, %o: tensor<64x64xbf16, #acc>, 
 fa2.kernel @sizes(%v: !fa2.view<? x 40 x bf16>, %w: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 40, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"v", "in", []>, #fa2.arg<"w", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"w", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %small = fa2gpu.ring.create {name = "small"} : !fa2gpu.ring<2 x tensor<16x40xbf16, #fa2gpu.shared>>
   %large = fa2gpu.ring.create {name = "large"} : !fa2gpu.ring<3 x !kv>

@@ -46,9 +46,9 @@
 fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse: !fa2.view<? x f32>, %b: index, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 3>,
-                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64]>,
-                             #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64]>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64]>,
-                             #fa2.arg<"lse", "out", []>, #fa2.arg<"b", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>,
+                             #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>,
+                             #fa2.arg<"lse", "out", [] x f32>, #fa2.arg<"b", "in", [] x index>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -85,7 +85,7 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
 fa2.kernel @q_in_registers(%q: !view)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 3>,
-                arguments = [#fa2.arg<"q", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>]} {
   %c0 = arith.constant 0 : index
   %qt = fa2gpu.load %q[%c0] : !view -> tensor<64x64xbf16, #shared>
   %qr = fa2gpu.local_load %qt : tensor<64x64xbf16, #shared> -> tensor<64x64xbf16, #op>

@@ -39,7 +39,7 @@
 fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -114,7 +114,7 @@ fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
 fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -195,7 +195,7 @@ fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
 fa2.kernel @stages3(%q: !view, %k: !view, %v: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 3>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index

@@ -45,7 +45,7 @@
 fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -130,7 +130,7 @@ fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
 fa2.kernel @two_stages(%q: !view, %k: !view, %v: !view, %n: index, %m: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>, #fa2.arg<"m", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>, #fa2.arg<"m", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -220,7 +220,7 @@ fa2.kernel @two_stages(%q: !view, %k: !view, %v: !view, %n: index, %m: index)
 fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 3>,
-                arguments = [#fa2.arg<"q", "in", []>, #fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -283,7 +283,7 @@ fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
 fa2.kernel @store(%out: !view, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"out", "out", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"out", "out", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %o = arith.constant dense<0.0> : tensor<64x64xbf16, #acc>
   %ring = fa2gpu.ring.create {name = "out"} : !fa2gpu.ring<1 x !q>

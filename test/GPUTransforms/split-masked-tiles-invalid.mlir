@@ -5,7 +5,7 @@
 fa2.kernel @ascending(%s: !s, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"s", "in", []>, #fa2.arg<"n", "in", []>]} {
+                arguments = [#fa2.arg<"s", "in", [] x f32>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %s) -> (!s) {

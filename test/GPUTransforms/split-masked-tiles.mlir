@@ -40,8 +40,8 @@
 fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: index, %sk: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"k", "in", []>, #fa2.arg<"v", "in", []>, #fa2.arg<"c", "in", []>, #fa2.arg<"n", "in", []>,
-                             #fa2.arg<"fe", "in", []>, #fa2.arg<"sq", "in", []>, #fa2.arg<"sk", "in", []>]} {
+                arguments = [#fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"v", "in", [] x bf16>, #fa2.arg<"c", "in", [] x f32>, #fa2.arg<"n", "in", [] x index>,
+                             #fa2.arg<"fe", "in", [] x index>, #fa2.arg<"sq", "in", [] x index>, #fa2.arg<"sk", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
@@ -91,8 +91,8 @@ fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: in
 fa2.kernel @lower_bound(%s: !s, %out: !fa2.view<? x f32>, %c: f32, %n: index, %fb: index, %fe: index, %sq: index, %sk: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"s", "in", []>, #fa2.arg<"out", "out", []>, #fa2.arg<"c", "in", []>, #fa2.arg<"n", "in", []>, #fa2.arg<"fb", "in", []>,
-                             #fa2.arg<"fe", "in", []>, #fa2.arg<"sq", "in", []>, #fa2.arg<"sk", "in", []>]} {
+                arguments = [#fa2.arg<"s", "in", [] x f32>, #fa2.arg<"out", "out", [] x f32>, #fa2.arg<"c", "in", [] x f32>, #fa2.arg<"n", "in", [] x index>, #fa2.arg<"fb", "in", [] x index>,
+                             #fa2.arg<"fe", "in", [] x index>, #fa2.arg<"sq", "in", [] x index>, #fa2.arg<"sk", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %m0 = arith.constant dense<0xFF800000> : !m

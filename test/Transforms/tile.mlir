@@ -4,9 +4,9 @@
 // from the last to the first.
 // CHECK-LABEL: fa2.kernel @attention
 // CHECK-SAME: (%[[Q:.*]]: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %[[K:.*]]: memref<{{.*}}>, %[[V:.*]]: memref<{{.*}}>, %[[OUT:.*]]: memref<{{.*}}>, %[[LSE:.*]]: memref<?x?x?xf32, strided<[?, ?, 1]>>, %[[SCALE:.*]]: f32)
-// CHECK-SAME: arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64]>
-// CHECK-SAME: #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64]>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64]>
-// CHECK-SAME: #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>, #fa2.arg<"scale", "in", [], 1.250000e-01 : f64>]
+// CHECK-SAME: arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>
+// CHECK-SAME: #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>
+// CHECK-SAME: #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>, #fa2.arg<"scale", "in", [] x f32, 1.250000e-01 : f64 require "positive_finite">]
 // CHECK-SAME: spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 // CHECK: fa2.for_each_tile %[[QB:.*]], %[[HEAD:.*]], %[[BATCH:.*]] in (%{{.*}} by 128, %{{.*}}, %{{.*}}) {
 // Query heads share a key head: head / (heads / heads_kv).
@@ -74,7 +74,7 @@ func.func @causal(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor
 
 // Queries and keys have 72 columns, values and the output 40.
 // CHECK-LABEL: fa2.kernel @two_head_dims
-// CHECK-SAME: #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 72]>, #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 40]>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 40]>
+// CHECK-SAME: #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 72] x bf16>, #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 40] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 40] x bf16>
 // CHECK-SAME: head_dim = 72, head_dim_v = 40
 // CHECK: fa2.dot {{.*}} {transpose_b} : tensor<64x72xbf16>, tensor<64x72xbf16> -> tensor<64x64xf32>
 // CHECK: fa2.dot {{.*}} : tensor<64x64xbf16>, tensor<64x40xbf16> -> tensor<64x40xf32>

@@ -78,6 +78,27 @@ StringRef MaskAttr::getSpecName() const { return stringifyMaskKind(getKind()); }
 // Schedules
 //===----------------------------------------------------------------------===//
 
+LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   StringRef name, StringRef direction,
+                                   ArrayAttr dims, Type dtype,
+                                   FloatAttr defaultValue, StringAttr require) {
+  if (direction != "in" && direction != "out" && direction != "inout")
+    return emitError() << "expected " << name << " to be in, out or inout, got "
+                       << direction;
+  bool f32Scalar = dims.empty() && dtype.isF32();
+  if ((defaultValue || require) && !f32Scalar)
+    return emitError() << "expected " << name
+                       << " to be an f32 scalar because it has a default or a "
+                          "requirement, got "
+                       << dims << " x " << dtype;
+  if (require && require.getValue() != "positive_finite" &&
+      require.getValue() != "finite")
+    return emitError() << "expected " << name
+                       << " to require positive_finite or finite, got "
+                       << require;
+  return success();
+}
+
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef target, int64_t blockQ,
                                    int64_t blockKv, int64_t warps,

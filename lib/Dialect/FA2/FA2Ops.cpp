@@ -115,12 +115,24 @@ LogicalResult KernelOp::verify() {
                          << getArguments().size();
   for (auto [attr, type] : llvm::zip(getArguments().getAsRange<ArgumentAttr>(),
                                      getFunctionType().getInputs()))
-    if (auto memref = dyn_cast<MemRefType>(type))
+    if (auto memref = dyn_cast<MemRefType>(type)) {
       if (memref.getRank() != int64_t(attr.getDims().size()))
         return emitOpError() << "expected " << attr.getName() << " to have "
                              << memref.getRank() << " named dims, got "
                              << attr.getDims().size();
+      if (memref.getElementType() != attr.getDtype())
+        return emitOpError()
+               << "expected " << attr.getName() << " to be of "
+               << memref.getElementType() << ", got " << attr.getDtype();
+    }
   return success();
+}
+
+void KernelOp::getAsmBlockArgumentNames(Region &region,
+                                        OpAsmSetValueNameFn name) {
+  for (auto [attr, arg] : llvm::zip(getArguments().getAsRange<ArgumentAttr>(),
+                                    region.getArguments()))
+    name(arg, attr.getName());
 }
 
 //===----------------------------------------------------------------------===//

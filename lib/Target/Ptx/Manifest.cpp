@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kMaxGrid[3] = {2147483647, 65535, 65535};
 
 std::string dtypeName(Type type) {
+  if (type.isIndex())
+    return "i64";
   std::string name;
   llvm::raw_string_ostream(name) << type;
   return name;
@@ -127,22 +129,21 @@ private:
       o.attribute("name", arg.getName());
       if (arg.getDims().empty()) {
         o.attribute("kind", "scalar");
-        o.attribute("dtype", "f32");
+        o.attribute("dtype", dtypeName(arg.getDtype()));
         if (FloatAttr value = arg.getDefaultValue()) {
           o.attributeBegin("default");
           o.rawValue(number(value.getValueAsDouble()));
           o.attributeEnd();
         }
-        o.attribute("require", "positive_finite");
+        if (StringAttr require = arg.getRequire())
+          o.attribute("require", require.getValue());
         return;
       }
-      // Rows of elements are read and written 16 bytes at a time; what has one
-      // value a row, such as lse, is f32.
+      // Rows of elements are read and written 16 bytes at a time.
       bool rows = isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]);
       o.attribute("kind", "tensor");
       o.attribute("direction", arg.getDirection());
-      o.attribute("dtype",
-                  rows ? dtypeName(launch.getSpec().getDtype()) : "f32");
+      o.attribute("dtype", dtypeName(arg.getDtype()));
       o.attributeArray("shape", [&] {
         for (Attribute dim : arg.getDims())
           if (auto name = dyn_cast<StringAttr>(dim)) {
@@ -152,8 +153,9 @@ private:
             o.value(cast<IntegerAttr>(dim).getInt());
           }
       });
-      o.attribute("alignment", rows ? 16 : 4);
-      o.attribute("stride_multiple", rows ? 8 : 1);
+      int64_t bytes = arg.getDtype().getIntOrFloatBitWidth() / 8;
+      o.attribute("alignment", rows ? 16 : bytes);
+      o.attribute("stride_multiple", rows ? 16 / bytes : 1);
     });
   }
 

@@ -124,6 +124,30 @@ func.func @c5_yield(%q: tensor<?x?x?x64xf16>) {
 
 // -----
 
+// expected-error @+1 {{expected scale to require positive_finite or finite, got "even"}}
+"test.x"() {a = #fa2.arg<"scale", "in", [] x f32 require "even">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected q to be an f32 scalar because it has a default or a requirement, got ["batch"] x 'bf16'}}
+"test.x"() {a = #fa2.arg<"q", "in", ["batch"] x bf16 require "finite">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected q to be in, out or inout, got down}}
+"test.x"() {a = #fa2.arg<"q", "down", ["batch"] x bf16>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected x to be of 'f32', got 'bf16'}}
+fa2.kernel @k(%x: memref<?xf32>) attributes {spec = #fa2.spec<pass = "forward", dtype = f16, head_dim = 64, head_dim_v = 64>,
+    schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+    arguments = [#fa2.arg<"x", "in", ["batch"] x bf16>]} {
+  fa2.return
+}
+
+// -----
+
 // expected-error @+1 {{expected one description an argument, 1, got 0}}
 fa2.kernel @k(%c: f32) attributes {spec = #fa2.spec<pass = "forward", dtype = f16, head_dim = 64, head_dim_v = 64>,
     schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>, arguments = []} {

@@ -42,8 +42,8 @@ func.func @score_program(%q: !qkv, %bias: f32) -> !qkv {
 }
 
 // CHECK-LABEL: fa2.kernel @whole
-// CHECK-SAME: #fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>
-// CHECK-SAME: #fa2.arg<"scale", "in", [], 1.250000e-01 : f64>
+// CHECK-SAME: #fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>
+// CHECK-SAME: #fa2.arg<"scale", "in", [] x f32, 1.250000e-01 : f64 require "positive_finite">
 // CHECK: fa2.for_each_tile %{{.*}}, %[[H:.*]], %[[B:.*]] in (%{{.*}} by 64, %{{.*}}, %{{.*}}) order longest_first {
 // CHECK: fa2.sequence %{{.*}}[%[[B]]] : memref
 // CHECK: fa2.view %{{.*}}[%[[B]], %[[H]]] rows(%{{.*}}, %{{.*}}) : {{.*}} -> <? x 64 x bf16>
@@ -52,9 +52,9 @@ func.func @score_program(%q: !qkv, %bias: f32) -> !qkv {
 fa2.kernel @whole(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %l: memref<?x?x?xf32, strided<[?, ?, 1]>>, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64, mask = #fa2.mask<causal>>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>,
-                arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>,
-                             #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>,
-                             #fa2.arg<"scale", "in", [], 0.125 : f64>]} {
+                arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>,
+                             #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>,
+                             #fa2.arg<"scale", "in", [] x f32, 0.125 : f64>]} {
   %n = arith.constant 4 : index
   fa2.for_each_tile %qb, %head, %batch in (%n by 64, %n, %n) order longest_first {
     %offset, %length = fa2.sequence %x[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>

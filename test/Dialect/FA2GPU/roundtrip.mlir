@@ -43,5 +43,5 @@ func.func private @split(tensor<16x64xf32, #split>)
 fa2gpu.launch @m::@k grid ["ceildiv(seqlen_q, 64)", "heads", "batch"] block 128 shared 49152
     spec #fa2.spec<pass = "forward", dtype = f16, head_dim = 64, head_dim_v = 64>
     schedule #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
-    arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64]>]
+    arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>]
     parameters [#fa2gpu.param<"pointer", "q">, #fa2gpu.param<"stride", "q", 1>, #fa2gpu.param<"i32", "seqlen_q">]

@@ -21,10 +21,10 @@ gpu.module @scale_module {
 fa2gpu.launch @scale_module::@scale grid ["ceildiv(seqlen_q, 64) * heads", "batch", "1"] block 128 shared 49152
   spec #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 32, mask = #fa2.mask<causal>>
   schedule #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2, order = longest_first>
-  arguments [#fa2.arg<"q", "inout", ["batch", "seqlen_q", "heads", 64]>,
-             #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64]>,
-             #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"]>,
-             #fa2.arg<"scale", "in", [], 0.125 : f64>]
+  arguments [#fa2.arg<"q", "inout", ["batch", "seqlen_q", "heads", 64] x bf16>,
+             #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>,
+             #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>,
+             #fa2.arg<"scale", "in", [] x f32, 0.125 : f64 require "positive_finite">]
   parameters [#fa2gpu.param<"pointer", "q">, #fa2gpu.param<"stride", "q", 1>, #fa2gpu.param<"i32", "heads">,
               #fa2gpu.param<"scalar", "scale">]
 

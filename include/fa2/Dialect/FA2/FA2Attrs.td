@@ -112,16 +112,23 @@ def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
 }
 
 def FA2_ArgumentAttr : FA2_Attr<"Argument", "arg"> {
-  let summary = "a kernel argument: its name, direction and named dimensions";
+  let summary = "a kernel argument: its name, direction, named dimensions and type";
   let description = [{
     `dims` names each extent (a string) or fixes it (an integer); it is empty for
-    a scalar. `default_value` belongs to a scalar.
+    a scalar. `dtype` is the element's or the scalar's type. `default_value` and
+    `require` ("positive_finite" or "finite", of an f32) belong to a scalar: what
+    a launcher takes for it and checks, docs/manifest.md.
 
-    Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128]>`.
+    Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>`.
   }];
   let parameters = (ins StringRefParameter<>:$name, StringRefParameter<>:$direction,
-    "::mlir::ArrayAttr":$dims, OptionalParameter<"::mlir::FloatAttr">:$default_value);
-  let assemblyFormat = "`<` $name `,` $direction `,` $dims (`,` $default_value^)? `>`";
+    "::mlir::ArrayAttr":$dims, "::mlir::Type":$dtype,
+    OptionalParameter<"::mlir::FloatAttr">:$default_value,
+    OptionalParameter<"::mlir::StringAttr">:$require);
+  let assemblyFormat = [{
+    `<` $name `,` $direction `,` $dims `x` $dtype (`,` $default_value^)? (`require` $require^)? `>`
+  }];
+  let genVerifyDecl = 1;
 }
 
 #endif

@@ -3,17 +3,18 @@
 #define FA2_DIALECT_FA2_FA2TILEOPS_TD
 
 include "fa2/Dialect/FA2/FA2Ops.td"
+include "mlir/IR/OpAsmInterface.td"
 
 //===----------------------------------------------------------------------===//
 // The kernel and where its work comes from
 //===----------------------------------------------------------------------===//
 
 def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Symbol,
-    AutomaticAllocationScope]> {
+    AutomaticAllocationScope, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "the program of one thread block";
   let description = [{
     Arguments are memrefs in global memory and scalars, described one by one by
-    `arguments` (names, directions, dimensions). `shared_bytes` is set once
+    `arguments` (names, which the printer uses, directions, dimensions, types). `shared_bytes` is set once
     shared memory has been allocated.
 
     Example:
@@ -22,7 +23,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     fa2.kernel @copy(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
         attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                     schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
-                    arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64]>]} {
+                    arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>]} {
       fa2.return
     }
     ```
