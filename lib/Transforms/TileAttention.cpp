@@ -203,9 +203,10 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq));
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
                                view(q, head, qSeq), row);
-  scf::ForOp loop =
-      buildLoop(qTile, qBlock, view(k, headKV, kSeq), view(v, headKV, kSeq),
-                qSeq.getLength(), kSeq.getLength());
+  // Named, as the order in which arguments are evaluated is the compiler's.
+  Value vView = view(v, headKV, kSeq), kView = view(k, headKV, kSeq);
+  scf::ForOp loop = buildLoop(qTile, qBlock, kView, vView, qSeq.getLength(),
+                              kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},

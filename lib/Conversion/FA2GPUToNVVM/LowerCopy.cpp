@@ -44,8 +44,8 @@ void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
       inCols = e.less(chunk, e.i32((cols - panel.col) * elementBytes /
                                    SharedLayout::kChunkBytes));
     auto sharedOffset = [&](Value r) {
-      Value x = e.bitXor(chunk, xorOf(e, r, panel.bytes));
-      return e.add(e.mul(r, panel.bytes), e.shl(x, 4));
+      Value x = xorOf(e, r, panel.bytes);
+      return e.add(e.mul(r, panel.bytes), e.shl(e.bitXor(chunk, x), 4));
     };
     Value shared0 = e.add(slot, e.add(sharedOffset(row), panel.offset));
     Value row0 = e.add(firstRow, e.toIndex(row));

@@ -54,7 +54,7 @@ fa2.kernel @whole(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %l: memref<?
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>,
                 arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>,
                              #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>,
-                             #fa2.arg<"scale", "in", [] x f32, 0.125 : f64>]} {
+                             #fa2.arg<"scale", "in", [] x f32, 0.125 : f64 require "positive_finite">]} {
   %n = arith.constant 4 : index
   fa2.for_each_tile %qb, %head, %batch in (%n by 64, %n, %n) order longest_first {
     %offset, %length = fa2.sequence %x[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
