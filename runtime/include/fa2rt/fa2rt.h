@@ -218,12 +218,14 @@ static inline fa2rtArgument fa2rtTensor(const char *name, void *data,
 
 /* A scalar of a floating-point dtype. */
 static inline fa2rtArgument fa2rtReal(const char *name, double value) {
+  /* NOLINTNEXTLINE(modernize-use-nullptr): this is C too. */
   fa2rtArgument a = {name, 0, FA2RT_F32, 0, 0, NULL, NULL, NULL, value, 0};
   return a;
 }
 
 /* A scalar of an integer dtype. */
 static inline fa2rtArgument fa2rtInteger(const char *name, int64_t value) {
+  /* NOLINTNEXTLINE(modernize-use-nullptr): this is C too. */
   fa2rtArgument a = {name, 0, FA2RT_I64, 0, 1, NULL, NULL, NULL, 0.0, value};
   return a;
 }
