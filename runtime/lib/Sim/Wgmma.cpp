@@ -167,6 +167,9 @@ Flow multiply(Warp &w, const Inst &inst, u32 mask) {
     checkOperand(w, inst, pending.descA, inst.d & TransA, 16 * (w.id % 4), 16);
   checkOperand(w, inst, pending.descB, inst.d & TransB, 0, n);
   if (m.checks()) {
+    if (w.fences == 0)
+      m.error(6, w, inst, -1, "warp", 0,
+              "no wgmma.fence before the warpgroup's first wgmma.mma_async");
     for (unsigned r = 0; r < registers; ++r) {
       const Operand &d = inst.ops[r];
       if (pending.accumulate && w.written[d.reg] != kFullMask)

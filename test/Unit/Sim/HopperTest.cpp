@@ -240,6 +240,28 @@ TEST(SimWgmma, R6Registers) {
   b.expectRule(5, product(kFence, kWait0, "", ""));
 }
 
+TEST(SimWgmma, R6FirstFence) {
+  // No register was accessed before, but the first product needs a fence.
+  auto body = [](const std::string &fence) {
+    return "mov.u32 %r0, dyn;\nmov.u32 %r1, 0;\nshl.b32 %r2, %tid, 4;\n"
+           "add.u32 %r2, %r2, %r0;\n"
+           "st.shared.v4.u32 [%r2], {%r1, %r1, %r1, %r1};\n"
+           "fence.proxy.async.shared::cta;\nbar.sync 0;\n"
+           "shr.u32 %r4, %r0, 4;\ncvt.u64.u32 %rd0, %r4;\n"
+           "or.b64 %rd1, %rd0, 0xC000001000000000;\n"
+           "setp.ne.u32 %p1, 0, 0;\n" +
+           fence +
+           "\nwgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
+           "{%f0,%f1,%f2,%f3}, %rd1, %rd1, %p1, 1, 1, 0, 0;\n"
+           "wgmma.commit_group.sync.aligned;\n"
+           "wgmma.wait_group.sync.aligned 0;\nst.global.f32 [%my], %f3;";
+  };
+  Bench b = bench(128);
+  b.expectClean(body(kFence));
+  EXPECT_EQ(value(b.out[100]), 0.0f);
+  b.expectRule(6, body(""));
+}
+
 TEST(SimWgmma, R4OverwriteInFlight) {
   Bench b = bench(128);
   // The tile is overwritten by generic stores before and after the wait.
