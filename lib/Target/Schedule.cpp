@@ -183,6 +183,9 @@ static std::string fitError(const Target &t, const Schedule &s,
     return formatv("expected separate_output because the output of {0} bytes "
                    "does not fit the {1} bytes of the queries",
                    f.outputBytes, f.queryBytes);
+  if (s.speculateMax > 0 && !s.overlap)
+    return formatv("expected speculate_max = 0 without overlap, got {0}",
+                   s.speculateMax);
   if (!t.hasRoles() && (s.overlap || s.pingPong || s.persistent ||
                         s.separateOutput || s.groupLimits || s.speculateMax))
     return formatv("expected overlap, ping_pong, persistent, separate_output, "

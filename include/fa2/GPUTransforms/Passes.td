@@ -44,6 +44,27 @@ def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
+def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
+  let summary = "each warpgroup stops at the keys that its own rows see";
+  let description = [{
+    A consumer warpgroup's range of key tiles is that of its 64 rows. Tiles that the block takes
+    and the warpgroup does not see are only waited for and released. Only where the schedule says
+    `group_limits`.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
+def SpeculateMax : Pass<"fa2gpu-speculate-max", "::fa2::KernelOp"> {
+  let summary = "exponentials with the old maximum; the scores again where it grew";
+  let description = [{
+    In loops without a mask, `fa2.softmax_step` becomes `fa2gpu.softmax_speculate`, which needs no maximum before its
+    exponentials. Where a score of the warp outgrew the old maximum by more than the schedule's `speculate_max` powers of
+    two, a cold arm computes the scores again from shared memory, by the family of matmuls that one warp
+    issues and whose fragments are the same, and takes the ordinary step. The keys' slot is released after both.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
+}
+
 def PingPong : Pass<"fa2gpu-ping-pong", "::fa2::KernelOp"> {
   let summary = "warpgroups take turns at starting the loop's matmuls";
   let description = [{

@@ -81,8 +81,8 @@ struct TruncFLowering : public OpConversionPattern<arith::TruncFOp> {
   }
 };
 
-/// Packed registers are renamed: pair r of the result is the pair of the source
-/// that holds the same elements.
+/// Registers are renamed: register r of the result, one element or a packed
+/// pair, is that of the source which holds the same.
 struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -90,16 +90,15 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto from = cast<RankedTensorType>(op.getSource().getType());
     auto to = cast<RankedTensorType>(op.getResult().getType());
-    if (!isPacked(to))
-      return rewriter.notifyMatchFailure(op, "not packed");
+    int64_t together = isPacked(to) ? 2 : 1;
     TileLayout src = distributedLayout(from).tileLayout(from.getShape());
     TileLayout dst = distributedLayout(to).tileLayout(to.getShape());
     SmallVector<Value> out;
-    for (int64_t r = 0; r < dst.numRegs(); r += 2) {
+    for (int64_t r = 0; r < dst.numRegs(); r += together) {
       auto reg = src.find(0, 0, dst.at(0, 0, r));
-      if (!reg || *reg % 2 != 0)
+      if (!reg || *reg % together != 0)
         return rewriter.notifyMatchFailure(op, "pairs do not stay together");
-      out.push_back(adaptor.getSource()[*reg / 2]);
+      out.push_back(adaptor.getSource()[*reg / together]);
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();

@@ -189,6 +189,17 @@ template <typename Fn> void inGroup(Emit &e, int64_t group, Fn body) {
   body();
 }
 
+struct WarpgroupLowering : public OpConversionPattern<WarpgroupOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(WarpgroupOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    rewriter.replaceOp(op, e.toIndex(groupOf(e)));
+    return success();
+  }
+};
+
 struct TurnWaitLowering : public OpConversionPattern<TurnWaitOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -252,7 +263,7 @@ struct GroupBarrierLowering : public OpConversionPattern<GroupBarrierOp> {
 
 void fa2::gpu::populateRolePatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
-  patterns.add<RolesLowering, TileLoopLowering, TurnWaitLowering,
+  patterns.add<RolesLowering, TileLoopLowering, WarpgroupLowering, TurnWaitLowering,
                TurnPassLowering, GroupBarrierLowering>(converter,
                                                        patterns.getContext());
 }

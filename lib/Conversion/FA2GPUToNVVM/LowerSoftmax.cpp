@@ -158,6 +158,45 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
   }
 };
 
+struct SoftmaxSpeculateLowering
+    : public OpConversionPattern<SoftmaxSpeculateOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SoftmaxSpeculateOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getS());
+    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
+    auto max = [&](Value x, Value y) { return e.fmax(x, y); };
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+    SmallVector<Value> p(adaptor.getS()), newL;
+    Value grew;
+    for (auto [slot, regs] : llvm::enumerate(registersByRow(layout))) {
+      Value shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
+      SmallVector<Value> row;
+      for (int64_t r : regs)
+        row.push_back(p[r]);
+      // The vote takes the maximum over lanes.
+      Value most = e.fma(reduceInTwoChains(row, max), k, shift);
+      Value grows = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                          arith::CmpFPredicate::OGT, most,
+                                          e.f32(float(op.getSlack())));
+      grew = grew ? arith::OrIOp::create(rewriter, op.getLoc(), grew, grows)
+                        .getResult()
+                  : grows;
+      row.clear();
+      for (int64_t r : regs) {
+        p[r] = e.ex2(e.fma(p[r], k, shift));
+        row.push_back(p[r]);
+      }
+      newL.push_back(e.fadd(adaptor.getL()[slot], reduceInTwoChains(row, sum)));
+    }
+    SmallVector<Value> any{e.voteAny(grew)};
+    rewriter.replaceOpWithMultiple(op, {p, newL, any});
+    return success();
+  }
+};
+
 /// Whether, in this warp, any factor is not 1.
 Value anyIsNotOne(Emit &e, ValueRange factors) {
   Value any;
@@ -368,6 +407,6 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns.add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering,                SoftmaxFinishLowering, NormalizerLowering, CombineSplitsLowering>(
+               ScaleRowsLowering,                SoftmaxSpeculateLowering, SoftmaxFinishLowering, NormalizerLowering, CombineSplitsLowering>(
       converter, patterns.getContext());
 }

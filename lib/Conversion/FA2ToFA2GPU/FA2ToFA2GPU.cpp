@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KVRange.h"
 #include "fa2/Conversion/Passes.h"
+#include "fa2/Dialect/FA2/KVRange.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

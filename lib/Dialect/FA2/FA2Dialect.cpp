@@ -104,7 +104,7 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockKv, int64_t warps,
                                    int64_t stages, Partition partition,
                                    bool qInRegisters, int64_t lazyRescale,
-                                   int64_t minBlocks, TileOrder order, bool overlap,
+                                   int64_t minBlocks, TileOrder order, bool,
                                    bool pingPong, bool persistent, bool,
                                    bool groupLimits, int64_t speculateMax) {
   auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
@@ -128,9 +128,6 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected min_blocks to be 1 to 8, got " << minBlocks;
   if (speculateMax < 0 || speculateMax > 16)
     return emitError() << "expected speculate_max to be 0 to 16, got "
-                       << speculateMax;
-  if (speculateMax > 0 && !overlap)
-    return emitError() << "expected speculate_max = 0 without overlap, got "
                        << speculateMax;
   if (pingPong && groupLimits)
     return emitError() << "expected ping_pong or group_limits, got both: "

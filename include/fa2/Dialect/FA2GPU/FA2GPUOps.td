@@ -148,6 +148,26 @@ def FA2GPU_NormalizerOp : FA2GPU_Op<"normalizer", [Pure]> {
   let assemblyFormat = "$m `,` $l `scale` $scale attr-dict `:` type($m) `,` type($l) `->` type($inverse) `,` type($lse)";
 }
 
+def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMatch<["s", "p"]>,
+    AllTypesMatch<["l", "new_l"]>]> {
+  let summary = "a step of the online softmax that assumes the maximum stays";
+  let description = [{
+    ```
+    p     = exp(c (s - m))
+    new_l = l + rowsum p
+    grew  = in this warp, log2(e) c (s - m) > slack for any score
+    ```
+
+    Where `grew` is true, p and new_l are not to be used: `fa2.softmax_step` is taken instead.
+
+    Example:
+    `%p, %l1, %grew = fa2gpu.softmax_speculate %s, %m, %l scale %c slack 8 : tensor<128x64xf32, #acc>, tensor<128xf32, #row>, tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale, I64Attr:$slack);
+  let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_l, I1:$grew);
+  let assemblyFormat = "$s `,` $m `,` $l `scale` $scale `slack` $slack attr-dict `:` type($s) `,` type($m) `,` type($l)";
+}
+
 def FA2GPU_NeedsRescaleOp : FA2GPU_Op<"needs_rescale", [Pure]> {
   let summary = "whether any factor of this warp's rows is not 1";
   let description = "Example: `%any = fa2gpu.needs_rescale %alpha : tensor<128xf32, #row>`";
@@ -395,6 +415,13 @@ def FA2GPU_TileYieldOp : FA2GPU_Op<"tile_yield", [Pure, Terminator, HasParent<"T
   let description = "Example: see `fa2gpu.tile_loop`.";
   let arguments = (ins Index:$uses);
   let assemblyFormat = "$uses attr-dict";
+}
+
+def FA2GPU_WarpgroupOp : FA2GPU_Op<"warpgroup", [Pure]> {
+  let summary = "the number of this warpgroup in the block";
+  let description = "Example: `%g = fa2gpu.warpgroup`";
+  let results = (outs Index:$number);
+  let assemblyFormat = "attr-dict";
 }
 
 def FA2GPU_TurnWaitOp : FA2GPU_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -1,6 +1,6 @@
 //===- KVRange.h - interval arithmetic on masks -----------------*- C++ -*-===//
-#ifndef FA2_LIB_CONVERSION_KVRANGE_H
-#define FA2_LIB_CONVERSION_KVRANGE_H
+#ifndef FA2_DIALECT_FA2_KVRANGE_H
+#define FA2_DIALECT_FA2_KVRANGE_H
 
 #include "fa2/Dialect/FA2/FA2.h"
 

@@ -1,6 +1,6 @@
 //===- KVRange.cpp - interval arithmetic on masks -------------------------===//
 
-#include "KVRange.h"
+#include "fa2/Dialect/FA2/KVRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
