@@ -13,8 +13,10 @@
 
 func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>,
                               !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
+                              !fa2gpu.tensor_map,
                               !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) attributes {
-  family = #fa2gpu.mma_sync, shared = #fa2gpu.shared, param = #fa2gpu.param<"stride", "q", 1>}
+  family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
+  panels = #fa2gpu.shared<panel = 128>, param = #fa2gpu.param<"stride", "q", 1>}
 
 func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index,
                  %q: tensor<128x64xbf16, #fa2gpu.shared>, %o: tensor<128x64xbf16, #acc>,
@@ -53,6 +55,49 @@ func.func @rings(%kv: !fa2.view<? x 64 x bf16>, %row: index, %n: index) {
 
 func.func @slot(%r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>, %n: index) {
   %k = fa2gpu.ring.slot %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  return
+}
+
+func.func @tensor_maps(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: index, %head: index, %batch: index, %n: index,
+                       %r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>,
+                       %slot: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>) {
+  %m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>
+  return
+}
+
+func.func @tensor_store(%m: !fa2gpu.tensor_map, %row: index, %head: index, %batch: index,
+                        %slot: tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>) {
+  fa2gpu.proxy_fence
+  fa2gpu.group_barrier
+  fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>
+  fa2gpu.store_wait
+  return
+}
+
+func.func @roles(%rows: index, %heads: index, %batches: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>,
+                 %r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>) {
+  fa2gpu.ring.init %r consumers 8 : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+  fa2gpu.roles consumer(8 warps, 240 registers) {
+    %g = fa2gpu.warpgroup
+    fa2gpu.turn_wait of 2
+    fa2gpu.turn_pass of 2
+  } producer(4 warps, 24 registers) {
+    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws {
+    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
+      %next = arith.addi %uses, %visit : index
+      fa2gpu.tile_yield %next
+    } : !fa2gpu.ring<2 x tensor<1xi32>>
+  }
+  return
+}
+
+func.func @softmax(%s: tensor<128x64xf32, #acc>, %alpha: tensor<128xf32, #row>, %m: tensor<128xf32, #row>,
+                   %l: tensor<128xf32, #lrow>, %c: f32) {
+  %any = fa2gpu.needs_rescale %alpha : tensor<128xf32, #row>
+  %p, %l1, %grew = fa2gpu.softmax_speculate %s, %m, %l scale %c slack 8 : tensor<128x64xf32, #acc>, tensor<128xf32, #row>, tensor<128xf32, #lrow>
+  %inv, %lse = fa2gpu.normalizer %m, %l scale %c : tensor<128xf32, #row>, tensor<128xf32, #lrow>
+      -> tensor<128xf32, #row>, tensor<128xf32, #row>
   return
 }
 

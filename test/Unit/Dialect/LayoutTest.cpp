@@ -14,6 +14,7 @@ namespace {
 struct LayoutTest : testing::Test {
   LayoutTest() { context.loadDialect<fa2::FA2Dialect, FA2GPUDialect>(); }
   MmaSyncAttr family() { return MmaSyncAttr::get(&context); }
+  WgmmaAttr groupFamily() { return WgmmaAttr::get(&context); }
   mlir::MLIRContext context;
 };
 
@@ -70,6 +71,45 @@ TEST_F(LayoutTest, OperandBIsThatOfThePtxManual) {
       int64_t row = (lane % 4) * 2 + (i & 1) + (i >= 2 ? 8 : 0);
       EXPECT_EQ(b.at(lane, i), (Coord{row, lane >> 2})) << lane << " " << i;
     }
+}
+
+// PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16", D: of N / 2
+// elements a thread, d[i] is at row (i / 2 even ? 0 : 8) + lane / 4 + 16 (warp
+// % 4), column (i / 4) 8 + (lane % 4) 2 + i % 2.
+TEST_F(LayoutTest, WarpgroupAccumulatorIsThatOfThePtxManual) {
+  for (int64_t groups : {1, 3})
+    for (int64_t n : {8, 80, 256}) {
+      TileLayout d(groupFamily().accumulator(), 64 * groups, n, 4 * groups, 1);
+      ASSERT_EQ(d.numRegs(), n / 2);
+      for (int64_t warp = 0; warp < 4 * groups; ++warp)
+        for (int64_t lane = 0; lane < 32; ++lane)
+          for (int64_t i = 0; i < n / 2; ++i) {
+            int64_t row = warp / 4 * 64 + warp % 4 * 16 + lane / 4 +
+                          (i / 2 % 2 == 0 ? 0 : 8);
+            int64_t col = i / 4 * 8 + lane % 4 * 2 + i % 2;
+            ASSERT_EQ(d.at(warp, lane, i), (Coord{row, col}))
+                << warp << " " << lane << " " << i;
+          }
+    }
+}
+
+// The same section, A in registers: 64 x 16 elements, eight a thread, in the
+// order of the instruction's four registers of two.
+TEST_F(LayoutTest, WarpgroupOperandAIsThatOfThePtxManual) {
+  TileLayout a(groupFamily().operandA(), 64, 32, 4, 1);
+  ASSERT_EQ(a.numRegs(), 16);
+  for (int64_t warp = 0; warp < 4; ++warp)
+    for (int64_t lane = 0; lane < 32; ++lane)
+      for (int64_t step = 0; step < 2; ++step)
+        for (int64_t i = 0; i < 8; ++i) {
+          bool upper = i < 2 || (i >= 4 && i < 6);
+          int64_t row = warp * 16 + lane / 4 + (upper ? 0 : 8);
+          int64_t col = step * 16 + (i < 4 ? 0 : 8) + lane % 4 * 2 + i % 2;
+          ASSERT_EQ(a.at(warp, lane, step * 8 + i), (Coord{row, col}))
+              << warp << " " << lane << " " << i;
+        }
+  EXPECT_TRUE(groupFamily().takesSharedA());
+  EXPECT_EQ(groupFamily().warpsPerInstruction(), 4);
 }
 
 TEST_F(LayoutTest, TilesHoldEveryElementOnce) {
@@ -137,10 +177,13 @@ TEST_F(LayoutTest, RowSlotsAndReductionLanes) {
   }
 }
 
-class SharedTest : public testing::TestWithParam<int64_t> {};
+// Columns, and the bytes of a uniform panel or 0.
+class SharedTest : public testing::TestWithParam<std::tuple<int64_t, int64_t>> {
+protected:
+  SharedLayout s{64, std::get<0>(GetParam()), 2, std::get<1>(GetParam())};
+};
 
 TEST_P(SharedTest, EveryElementHasItsOwnBytes) {
-  SharedLayout s(64, GetParam(), 2);
   std::set<int64_t> seen;
   for (int64_t row = 0; row < 64; ++row)
     for (int64_t col = 0; col < s.paddedCols(); ++col) {
@@ -153,7 +196,6 @@ TEST_P(SharedTest, EveryElementHasItsOwnBytes) {
 
 // A 16-byte chunk stays whole and aligned: cp.async and ldmatrix move chunks.
 TEST_P(SharedTest, ChunksAreWhole) {
-  SharedLayout s(64, GetParam(), 2);
   for (int64_t row = 0; row < 64; ++row)
     for (int64_t col = 0; col < s.paddedCols(); col += 8) {
       EXPECT_EQ(s.offset(row, col) % 16, 0);
@@ -165,7 +207,6 @@ TEST_P(SharedTest, ChunksAreWhole) {
 // ldmatrix reads one chunk of eight consecutive rows: 32 banks of 4 bytes are
 // eight groups of 16 bytes, each of which must be hit once.
 TEST_P(SharedTest, EightRowsHitEightBankGroups) {
-  SharedLayout s(64, GetParam(), 2);
   for (int64_t row = 0; row < 64; row += 8)
     for (int64_t col = 0; col < s.paddedCols(); col += 8) {
       std::set<int64_t> groups;
@@ -175,9 +216,11 @@ TEST_P(SharedTest, EightRowsHitEightBankGroups) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(HeadDims, SharedTest,
-                         testing::Values(8, 16, 24, 32, 40, 64, 72, 80, 96, 112,
-                                         128, 136, 160, 192, 200, 256));
+INSTANTIATE_TEST_SUITE_P(
+    HeadDims, SharedTest,
+    testing::Combine(testing::Values(8, 16, 24, 32, 40, 64, 72, 80, 96, 112,
+                                     128, 136, 160, 192, 200, 256),
+                     testing::Values(0, 128)));
 
 // Tensor maps swizzle by address bits (PTX ISA, "Swizzling modes"): in a span
 // of n bytes, bits 4.. of the address are xored with bits 7.. of it.
@@ -199,6 +242,22 @@ TEST(SharedLayout, PanelsNarrowToFit) {
   EXPECT_EQ(s.panelOf(63).bytes, 128);
   EXPECT_EQ(s.panelOf(64).bytes, 64);
   EXPECT_EQ(s.panelOf(96).bytes, 32);
+}
+
+// One tensor map brings boxes of 128 bytes; what is past the columns is zeros.
+TEST(SharedLayout, UniformPanelsPadTheColumns) {
+  for (auto [cols, panels] :
+       {std::pair{8, 1}, {64, 1}, {72, 2}, {160, 3}, {256, 4}}) {
+    SharedLayout s(80, cols, 2, 128);
+    ASSERT_EQ(int(s.panels().size()), panels) << cols;
+    EXPECT_EQ(s.paddedCols(), 64 * panels);
+    EXPECT_EQ(s.bytes(), 80 * 128 * panels);
+    for (int p = 0; p < panels; ++p) {
+      EXPECT_EQ(s.panels()[p].col, 64 * p);
+      EXPECT_EQ(s.panels()[p].bytes, 128);
+      EXPECT_EQ(s.panels()[p].offset, 80 * 128 * p);
+    }
+  }
 }
 
 TEST(SharedLayout, Prints) {

@@ -25,7 +25,8 @@ struct TargetTest : testing::Test {
 
 TEST_F(TargetTest, UnknownNamesOfferTheNearest) {
   for (auto [name, nearest] : {std::pair{"sm_85", "sm_86"},
-                               {"sm_90a", "sm_90"},
+                               {"sm_90b", "sm_90"},
+                               {"sm90a", "sm_90"},
                                {"sm_75", "sm_80"},
                                {"SM_80", "sm_80"},
                                {"sm_999", "sm_121"}}) {
@@ -58,7 +59,7 @@ TEST_F(TargetTest, EveryProblemHasASchedule) {
 TEST_F(TargetTest, FootprintByHand) {
   Schedule s;
   s.blockQ = 128;
-  Footprint f = footprint({128, 128}, s);
+  Footprint f = footprint(target("sm_80"), {128, 128}, s);
   EXPECT_EQ(f.queryBytes, 32768);
   EXPECT_EQ(f.ringBytes, 65536);
   EXPECT_EQ(f.outputBytes, 32768);
@@ -68,7 +69,7 @@ TEST_F(TargetTest, FootprintByHand) {
   EXPECT_EQ(f.scoreRegisters, 64);
   EXPECT_EQ(f.queryRegisters, 0);
   s.qInRegisters = true;
-  f = footprint({128, 128}, s);
+  f = footprint(target("sm_80"), {128, 128}, s);
   EXPECT_EQ(f.scoreRegisters, 64);
   EXPECT_EQ(f.queryRegisters, 64);
 }
@@ -79,7 +80,7 @@ TEST_F(TargetTest, OutputReusesQueriesAndRings) {
   s.blockQ = 256;
   s.blockKV = 16;
   s.stages = 1;
-  Footprint f = footprint({8, 256}, s);
+  Footprint f = footprint(target("sm_80"), {8, 256}, s);
   EXPECT_EQ(f.outputBytes, 131072);
   EXPECT_EQ(f.sharedBytes(), 131072);
 }
@@ -87,7 +88,7 @@ TEST_F(TargetTest, OutputReusesQueriesAndRings) {
 TEST_F(TargetTest, Occupancy) {
   Schedule s;
   s.blockQ = 128;
-  Footprint f = footprint({128, 128}, s);
+  Footprint f = footprint(target("sm_80"), {128, 128}, s);
   EXPECT_EQ(target("sm_80").blocksPerMultiprocessor(f), 1); // 2 * 97 KiB > 164
   EXPECT_EQ(target("sm_90").blocksPerMultiprocessor(f), 2);
   EXPECT_EQ(target("sm_80").registerBudget(128, 1), 255);
@@ -121,6 +122,165 @@ TEST_F(TargetTest, SpillsAreForetold) {
   ASSERT_TRUE(mlir::succeeded(s)) << error;
   ASSERT_EQ(s->warnings.size(), 1u);
   EXPECT_NE(s->warnings[0].find("spill"), std::string::npos);
+}
+
+//===----------------------------------------------------------------------===//
+// sm_90a
+//===----------------------------------------------------------------------===//
+
+TEST_F(TargetTest, RolesAreOfSm90aAlone) {
+  for (const Target *t : allTargets()) {
+    bool is = t->name() == "sm_90a";
+    EXPECT_EQ(t->hasRoles(), is) << t->name().str();
+    EXPECT_EQ(t->isFamilySpecific(), is) << t->name().str();
+    EXPECT_EQ(t->sharedPanelBytes(), is ? 128 : 0) << t->name().str();
+    EXPECT_EQ(t->roleRegisters(8).consumer > 0, is) << t->name().str();
+  }
+  const Target &t = target("sm_90a");
+  EXPECT_EQ(t.computeCapability(), 90);
+  EXPECT_EQ(t.limits().sharedBytesPerBlock, 232448);
+  EXPECT_EQ(t.limits().sharedBytesPerMultiprocessor, 233472);
+  EXPECT_EQ(t.ptx().isaVersion, 80);
+  EXPECT_EQ(t.ptx().minDriver, 12000);
+  EXPECT_EQ(t.matmulFamily(&context).warpsPerInstruction(), 4);
+}
+
+// setmaxnreg.inc waits until the multiprocessor has the registers; nobody gives
+// any back but the producers. So the budgets, summed over warpgroups, must fit
+// what the block got at entry.
+TEST_F(TargetTest, RoleBudgetsFitTheRegistersAtEntry) {
+  const Target &t = target("sm_90a");
+  for (auto [warps, entry, producer, consumer] :
+       {std::tuple{4, 248, 24, 240}, {8, 168, 24, 240}, {12, 128, 32, 160}}) {
+    int64_t groups = warps / 4;
+    EXPECT_EQ(t.registerBudget((warps + kProducerWarps) * 32, 1) / 8 * 8,
+              entry);
+    RoleRegisters r = t.roleRegisters(warps);
+    EXPECT_EQ(r.producer, producer) << warps;
+    EXPECT_EQ(r.consumer, consumer) << warps;
+    EXPECT_LE(groups * r.consumer + r.producer, (groups + 1) * entry) << warps;
+    for (int64_t n : {r.producer, r.consumer}) // what setmaxnreg takes
+      EXPECT_TRUE(n % 8 == 0 && n >= 24 && n <= 256) << n;
+    EXPECT_LE(r.producer, entry); // .dec
+    if (groups > 1)
+      EXPECT_GE(r.consumer, entry); // .inc
+  }
+}
+
+// Head dim 72 is padded to two panels of 128 bytes. 192 x 80 tiles: Q and O
+// 192 * 256 bytes, K and V 80 * 256 bytes each, twice; the barriers' 1024.
+TEST_F(TargetTest, FootprintWithRolesByHand) {
+  Schedule s;
+  s.blockQ = 192;
+  s.blockKV = 80;
+  s.warps = 12;
+  Footprint f = footprint(target("sm_90a"), {72, 72}, s);
+  EXPECT_EQ(f.queryBytes, 49152);
+  EXPECT_EQ(f.ringBytes, 81920);
+  EXPECT_EQ(f.outputBytes, 49152);
+  EXPECT_EQ(f.barrierBytes, 1024);
+  EXPECT_EQ(f.sharedBytes(), 132096); // the output takes the queries' place
+  s.separateOutput = true;
+  f = footprint(target("sm_90a"), {72, 72}, s);
+  EXPECT_EQ(f.sharedBytes(), 181248);
+  EXPECT_EQ(f.threads, 512); // with the producers'
+}
+
+TEST_F(TargetTest, ByDefaultSm90aUsesWhatItHas) {
+  for (int64_t d : {64, 128, 256})
+    for (bool masked : {false, true}) {
+      auto s = select(target("sm_90a"), {d, d, masked});
+      ASSERT_TRUE(mlir::succeeded(s)) << error;
+      ScheduleAttr a = s->schedule;
+      EXPECT_TRUE(a.getOverlap() && a.getPersistent());
+      EXPECT_EQ(a.getBlockQ(), 16 * a.getWarps());
+      EXPECT_EQ(a.getOrder(),
+                masked ? TileOrder::LongestFirst : TileOrder::Ascending);
+    }
+}
+
+// What one family's schedule says makes no sense for another's.
+TEST_F(TargetTest, SchedulesOfAnotherFamilyAreRefusedByName) {
+  auto refused = [&](llvm::StringRef arch, Schedule s, Problem p = {128, 128}) {
+    auto attr = s.toAttr(&context, arch, error);
+    if (mlir::failed(attr))
+      return error;
+    EXPECT_TRUE(mlir::failed(checkSchedule(target(arch), p, *attr, error)));
+    return error;
+  };
+  auto starts = [](std::string text, llvm::StringRef with) {
+    EXPECT_TRUE(llvm::StringRef(text).starts_with(with)) << text;
+  };
+  Schedule wide;
+  wide.blockQ = 128;
+  wide.warps = 8;
+
+  Schedule s = wide;
+  s.warps = 4;
+  starts(refused("sm_90a", s), "expected warps to be a multiple of 4 and "
+                               "block_q to be 16 * warps on sm_90a");
+  s = wide;
+  s.blockQ = 96;
+  s.warps = 6;
+  starts(refused("sm_90a", s), "expected warps to be a multiple of 4");
+  s = wide;
+  s.qInRegisters = true;
+  starts(refused("sm_90a", s),
+         "expected partition = split_q and q_in_registers = false on sm_90a");
+  s = wide;
+  starts(refused("sm_90a", s, {64, 128}),
+         "expected separate_output because the output of 32768 bytes does not "
+         "fit the 16384 bytes of the queries");
+  s.separateOutput = true;
+  s.stages = 3;
+  starts(refused("sm_90a", s, {256, 256}),
+         "the schedule needs 328704 bytes of shared memory of 232448 that "
+         "sm_90a allows a block");
+  for (bool Schedule::*flag :
+       {&Schedule::overlap, &Schedule::pingPong, &Schedule::persistent,
+        &Schedule::separateOutput, &Schedule::groupLimits}) {
+    s = wide;
+    s.*flag = true;
+    starts(refused("sm_80", s),
+           "expected overlap, ping_pong, persistent, separate_output, "
+           "group_limits and speculate_max to be off on sm_80");
+  }
+  s = wide;
+  s.overlap = true;
+  s.speculateMax = 17;
+  starts(refused("sm_90a", s), "expected speculate_max to be 0 to 16, got 17");
+  s.overlap = false;
+  s.speculateMax = 8;
+  starts(refused("sm_90a", s),
+         "expected speculate_max = 0 without overlap, got 8");
+  s = wide;
+  s.pingPong = s.groupLimits = true;
+  starts(refused("sm_90a", s),
+         "expected ping_pong or group_limits, got both: ");
+}
+
+TEST_F(TargetTest, TuningText) {
+  ScheduleOverrides o;
+  EXPECT_EQ(o.setTuning(""), "");
+  EXPECT_FALSE(o.overlap || o.speculateMax);
+  EXPECT_EQ(o.setTuning("overlap=0,ping_pong=1,speculate_max=8"), "");
+  EXPECT_EQ(o.overlap, false);
+  EXPECT_EQ(o.pingPong, true);
+  EXPECT_EQ(o.speculateMax, 8);
+  EXPECT_FALSE(o.persistent || o.separateOutput || o.groupLimits);
+  EXPECT_EQ(o.setTuning("persistent=1,separate_output=0,group_limits=1"), "");
+  EXPECT_EQ(o.persistent, true);
+  EXPECT_EQ(o.separateOutput, false);
+  EXPECT_EQ(o.groupLimits, true);
+
+  EXPECT_EQ(o.setTuning("overlap"),
+            "expected tuning to be name=value,..., got 'overlap'");
+  EXPECT_EQ(o.setTuning("overlap=yes"),
+            "expected tuning to be name=value,..., got 'overlap=yes'");
+  EXPECT_EQ(o.setTuning("overlap=2"), "expected overlap to be 0 or 1, got 2");
+  EXPECT_EQ(o.setTuning("ping-pong=1"),
+            "unknown tuning field 'ping-pong' (known: overlap, ping_pong, "
+            "persistent, separate_output, group_limits, speculate_max)");
 }
 
 } // namespace

@@ -347,7 +347,7 @@ def FA2GPU_StoreWaitOp : FA2GPU_Op<"store_wait", [MemoryEffects<[MemRead, MemWri
 
 def FA2GPU_ProxyFenceOp : FA2GPU_Op<"proxy_fence", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "what this thread wrote to shared memory is seen by the copy engine and by wgmma";
-  let description = "fence.proxy.async. Example: `fa2gpu.proxy_fence`";
+  let description = "fence.proxy.async.\n\nExample: `fa2gpu.proxy_fence`";
   let assemblyFormat = "attr-dict";
 }
 
@@ -401,7 +401,7 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
     The role that `draws` takes the next tile's number from a counter in the workspace and puts
     it into `queue`; every other role reads it there.
 
-    Example: see `fa2gpu-persist`'s test.
+    Example: see `fa2gpu.tile_yield`.
   }];
   let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block, FA2_TileOrderAttr:$order,
     FA2GPU_RingType:$queue, UnitAttr:$draws);
@@ -412,7 +412,17 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
 
 def FA2GPU_TileYieldOp : FA2GPU_Op<"tile_yield", [Pure, Terminator, HasParent<"TileLoopOp">]> {
   let summary = "ends the body of a tile loop";
-  let description = "Example: see `fa2gpu.tile_loop`.";
+  let description = [{
+    Example:
+
+    ```mlir
+    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws {
+    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
+      ...
+      fa2gpu.tile_yield %next
+    } : !fa2gpu.ring<2 x tensor<1xi32>>
+    ```
+  }];
   let arguments = (ins Index:$uses);
   let assemblyFormat = "$uses attr-dict";
 }
