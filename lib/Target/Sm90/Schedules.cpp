@@ -15,16 +15,17 @@ struct Entry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockQ, blockKV, stages;
   int64_t lazyRescale, speculateMax;
-  bool pingPong, separateOutput;
+  bool pingPong; // without a mask; under one, group_limits instead
+  bool separateOutput;
 };
 
 // Tuned on an H200 (docs/performance.md).
 // clang-format off
 constexpr Entry kTable[] = {
     // d    q    kv  stages  lazy  speculate  ping-pong  own output
-    {  64, 192, 128,   2,     0,      0,       true,      true},
-    { 128, 192,  80,   2,     8,      0,       true,      true},
-    { 256, 128,  64,   2,     8,      0,       false,     false},
+    {  64, 192, 128,   2,     0,      8,       true,      true},
+    { 128, 192,  80,   2,     8,      8,       true,      true},
+    { 256, 128,  64,   2,     8,      8,       false,     false},
 };
 // clang-format on
 } // namespace
@@ -40,7 +41,8 @@ std::optional<Schedule> sm90::tunedSchedule(const Problem &problem) {
       s.stages = e.stages;
       s.lazyRescale = e.lazyRescale;
       s.speculateMax = e.speculateMax;
-      s.pingPong = e.pingPong;
+      s.pingPong = e.pingPong && !problem.masked;
+      s.groupLimits = problem.masked;
       s.separateOutput =
           e.separateOutput || problem.headDim != problem.headDimV;
       s.overlap = s.persistent = true;
