@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScoreProgram.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTION
@@ -51,8 +53,10 @@ private:
   void buildTile(Value qBlock, Value head, Value batch);
 
   /// One pass over the key tiles: the final (m, l, o).
-  scf::ForOp buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
+  scf::ForOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
                        Value seqlenQ, Value seqlenK);
+  /// scale s through the score program.
+  Value applyProgram(Value s, ScorePlace place);
 
   Value constant(int64_t v) {
     return arith::ConstantIndexOp::create(b, loc, v);
@@ -72,6 +76,7 @@ private:
   ScheduleAttr schedule;
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
+  Value softmaxScale; // what is left of it for the softmax
   int64_t headDim = 0, headDimV = 0;
   Type dtype;
 };
@@ -116,7 +121,7 @@ KernelOp Tiler::createKernel() {
         b.getStringAttr("positive_finite")));
   }
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
-                            op.getMaskAttr());
+                            op.getMaskAttr(), !op.getScore().empty());
   auto kernel = KernelOp::create(
       b, loc, func.getName(), b.getFunctionType(types, {}), spec, schedule,
       b.getArrayAttr(args), IntegerAttr{}, ArrayAttr{}, ArrayAttr{});
@@ -136,8 +141,15 @@ KernelOp Tiler::createKernel() {
   return kernel;
 }
 
-scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
-                            Value seqlenQ, Value seqlenK) {
+Value Tiler::applyProgram(Value s, ScorePlace place) {
+  Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
+  return tileScoreProgram(b, op, arith::MulFOp::create(b, loc, s, factors),
+                          place);
+}
+
+scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
+                            Value vView, Value seqlenQ, Value seqlenK) {
+  Value qBlock = place.qBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   auto range = KVRangeOp::create(b, loc, qBlock, seqlenQ, seqlenK,
                                  b.getI64IntegerAttr(bq),
@@ -163,13 +175,17 @@ scf::ForOp Tiler::buildLoop(Value qTile, Value qBlock, Value kView, Value vView,
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
                           Value{}, /*transpose_b=*/true);
+  if (!op.getScore().empty()) {
+    place.kvBlock = j;
+    s = applyProgram(s, place);
+  }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           range.getFullBegin(), range.getFullEnd(),
                           op.getMaskAttr());
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
-      m, l, scale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
+      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
       b.getUnitAttr());
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
@@ -205,12 +221,16 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
                                view(q, head, qSeq), row);
   // Named, as the order in which arguments are evaluated is the compiler's.
   Value vView = view(v, headKV, kSeq), kView = view(k, headKV, kSeq);
-  scf::ForOp loop = buildLoop(qTile, qBlock, kView, vView, qSeq.getLength(),
-                              kSeq.getLength());
+  // A score program sees, and gives, scores in natural units.
+  softmaxScale = op.getScore().empty()
+                     ? scale
+                     : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+  scf::ForOp loop = buildLoop(qTile, {batch, head, qBlock, Value()}, kView,
+                              vView, qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
-      loop.getResult(2), loop.getResult(0), loop.getResult(1), scale);
+      loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
                                           finish.getOut());
   StoreOp::create(b, loc, rounded, view(out, head, qSeq), row);
@@ -218,9 +238,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
 }
 
 LogicalResult Tiler::run() {
-  if (!op.getScore().empty())
-    return op.emitOpError() << "expected no score region because tiling of "
-                               "score programs is not supported";
+  if (!op.getScore().empty() && failed(checkScoreProgram(op)))
+    return failure();
   createKernel();
   Value rows = memref::DimOp::create(b, loc, q, 1);
   Value heads = memref::DimOp::create(b, loc, q, 2);

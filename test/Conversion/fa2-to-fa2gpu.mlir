@@ -126,3 +126,31 @@ fa2.kernel @split_k(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
   fa2.store %fb, %out[%c0] : tensor<16x32xbf16>, !fa2.view<? x 32 x bf16>
   fa2.return
 }
+
+// -----
+
+// What is combined with scores has their layout, which in split-K is not the output's.
+// CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 4]>
+// CHECK-LABEL: fa2.kernel @score_program
+// CHECK-DAG: %[[HALF:.*]] = arith.constant dense<5.000000e-01> : tensor<16x64xf32, #[[S]]>
+// CHECK-DAG: %[[ROWS:.*]], %[[COLS:.*]] = fa2.coordinates at({{.*}}) : tensor<16x64xindex, #[[S]]>
+// CHECK-DAG: %[[UNIFORM:.*]] = tensor.splat %{{.*}} : tensor<16x64xindex, #[[S]]>
+// CHECK: arith.cmpi slt, %[[ROWS]], %[[UNIFORM]] : tensor<16x64xindex, #[[S]]>
+// CHECK: arith.mulf {{.*}}, %[[HALF]] : tensor<16x64xf32, #[[S]]>
+// CHECK: arith.select {{.*}} : tensor<16x64xi1, #[[S]]>, tensor<16x64xf32, #[[S]]>
+fa2.kernel @score_program(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, %n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 64, warps = 4, stages = 1, partition = split_k>,
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
+  %c0 = arith.constant 0 : index
+  %qt = fa2.load %q[%c0] : !fa2.view<? x 64 x bf16> -> tensor<16x64xbf16>
+  %kt = fa2.load %k[%c0] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+  %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32>
+  %half = arith.constant dense<0.5> : tensor<16x64xf32>
+  %rows, %cols = fa2.coordinates at(%n, %c0) : tensor<16x64xindex>
+  %uniform = tensor.splat %n : tensor<16x64xindex>
+  %cond = arith.cmpi slt, %rows, %uniform : tensor<16x64xindex>
+  %t = arith.mulf %s, %half : tensor<16x64xf32>
+  %r = arith.select %cond, %s, %t : tensor<16x64xi1>, tensor<16x64xf32>
+  fa2.return
+}

@@ -152,3 +152,39 @@ fa2.kernel @mask(%n: index, %c: f32)
   }
   fa2.return
 }
+
+// -----
+
+// A score program: element by element, with the rows and columns of the thread's own elements. A thread holds
+// two columns, 8 apart twice, of rows 8 apart.
+// CHECK-LABEL: gpu.func @program
+// CHECK: %[[COL1:.*]] = arith.addi %[[COL0:.*]], %c1 : index
+// CHECK: %[[ROW8:.*]] = arith.addi %[[ROW0:.*]], %c8 : index
+// CHECK: arith.cmpi slt, %[[ROW0]], %[[COL0]] : index
+// CHECK-NEXT: arith.cmpi slt, %[[ROW0]], %[[COL1]] : index
+// CHECK-NEXT: arith.cmpi slt, %[[ROW8]], %[[COL0]] : index
+// CHECK-COUNT-5: arith.cmpi slt
+// CHECK-COUNT-8: arith.select
+// CHECK-COUNT-8: llvm.nvvm.ex2.approx.ftz
+// CHECK-COUNT-8: llvm.nvvm.rcp.approx.ftz.f
+// CHECK-COUNT-8: llvm.fabs
+// CHECK-COUNT-8: arith.addf
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+!s = tensor<16x16xf32, #acc>
+fa2.kernel @program(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %rows, %cols = fa2.coordinates at(%t, %h) : tensor<16x16xindex, #acc>
+    %uniform = tensor.splat %c : !s
+    %cond = arith.cmpi slt, %rows, %cols : tensor<16x16xindex, #acc>
+    %x = arith.select %cond, %s, %uniform : tensor<16x16xi1, #acc>, !s
+    %e = math.exp %x : !s
+    %y = math.tanh %e : !s
+    %a = math.absf %y : !s
+    %z = arith.addf %a, %uniform : !s
+  }
+  fa2.return
+}

@@ -32,11 +32,57 @@ func.func @other_arguments(%v: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
 
 func.func @score_program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected no score region because tiling of score programs is not supported}}
   %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-error @+1 {{'arith.truncf' op is not supported in a score program: expected values of f32, index or integers that are not 16 bits wide, got 'bf16'}}
+        %x = arith.truncf %s : f32 to bf16
+        %y = arith.extf %x : bf16 to f32
+        fa2.yield %y : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+func.func @not_elementwise(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-error @+1 {{'arith.mulsi_extended' op is not supported in a score program: expected elementwise operations with one result}}
+        %x, %y = arith.mulsi_extended %i, %j : index
+        fa2.yield %s : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+func.func @from_outside(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        // expected-error @+1 {{'arith.mulf' op is not supported in a score program: expected values of the region only}}
+        %x = arith.mulf %s, %c : f32
+        fa2.yield %x : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+func.func @extras(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected no extras because tiling of what a score program reads besides its score and coordinates is not supported}}
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%q : tensor<?x?x?x64xbf16>) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: tensor<?x?x?x64xbf16>):
         fa2.yield %s : f32
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

@@ -86,3 +86,37 @@ func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %
       : tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>, tensor<?x?x?x40xbf16> -> tensor<?x?x?x40xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x40xbf16>, tensor<?x?x?xf32>
 }
+
+// -----
+
+// A score program runs on whole tiles: it gets scale * S, and the softmax's scale is then 1. Masks come after it.
+// CHECK-LABEL: fa2.kernel @program
+// CHECK-SAME: score_program = true
+// CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK: %[[S:.*]] = fa2.dot {{.*}} {transpose_b}
+// CHECK: %[[C:.*]] = tensor.splat %scale : tensor<64x64xf32>
+// CHECK: %[[CS:.*]] = arith.mulf %[[S]], %[[C]] : tensor<64x64xf32>
+// CHECK: %[[H:.*]] = tensor.splat %{{.*}} : tensor<64x64xindex>
+// CHECK: %[[I:.*]], %[[J:.*]] = fa2.coordinates at(%{{.*}}, %{{.*}}) : tensor<64x64xindex>
+// CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64x64xf32>
+// CHECK: %[[SUM:.*]] = arith.addi %[[H]], %[[J]] : tensor<64x64xindex>
+// CHECK: %[[COND:.*]] = arith.cmpi ult, %[[SUM]], %[[I]] : tensor<64x64xindex>
+// CHECK: %[[R:.*]] = arith.select %[[COND]], %[[CS]], %[[ZERO]] : tensor<64x64xi1>, tensor<64x64xf32>
+// CHECK: %[[M:.*]] = fa2.apply_mask %[[R]]
+// CHECK: fa2.softmax_step %[[M]], {{.*}} scale %[[ONE]]
+// CHECK: fa2.softmax_finish {{.*}} scale %[[ONE]]
+func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)
+      {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %zero = arith.constant 0.0 : f32
+        %sum = arith.addi %h, %j : index
+        %cond = arith.cmpi ult, %sum, %i : index
+        %r = arith.select %cond, %s, %zero : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}

@@ -68,6 +68,7 @@ Kernel describeKernel(const std::string &text) {
     refuse("the program's mask is '{}'; fa2-run knows none, causal and "
            "causal_top_left",
            kernel.maskName);
+  kernel.hasScoreProgram = specification.value("score_program", false);
   kernel.blockQ = scheduleField(manifest, "block_q");
   kernel.blockKv = scheduleField(manifest, "block_kv");
   kernel.q = tensorRule(manifest, "q");

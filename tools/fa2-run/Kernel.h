@@ -25,6 +25,7 @@ struct Kernel {
   bool hasScale = true; // a run-time argument
   double defaultScale = 0;
   bool hasLse = true;
+  bool hasScoreProgram = false; // of which the manifest says no more
 
   struct TensorRule {
     int64_t alignment = 16, strideMultiple = 1;

@@ -91,6 +91,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                    const Kernel &kernel, const Configuration &configuration,
                    const RunOptions &options, Tensors *keep) {
   validate(configuration);
+  if (kernel.hasScoreProgram && options.check != CheckMode::None)
+    refuse("the kernel has a score program, for which there is no reference; "
+           "--check none runs it");
   CaseResult result;
   Tensors t = makeTensors(kernel, configuration);
   Layout layout = configuration.layout;

@@ -35,7 +35,7 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
     the query tile sees, from the last to the first, with the online softmax. The
     mask bounds the loop; it is applied where a tile is not seen whole.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
 }
 
 #endif

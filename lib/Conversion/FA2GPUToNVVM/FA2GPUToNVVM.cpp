@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace fa2 {
@@ -140,7 +141,7 @@ struct ConvertFA2GPUToNVVMPass
     target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
                            mlir::gpu::GPUDialect>();
     target.addLegalOp<ModuleOp>();
-    target.addIllegalOp<memref::DimOp>();
+    target.addIllegalOp<memref::DimOp, tensor::SplatOp>();
     auto onScalars = [](Operation *op) {
       auto scalar = [](Type t) { return !isa<RankedTensorType>(t); };
       return llvm::all_of(op->getOperandTypes(), scalar) &&

@@ -2,6 +2,11 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <numbers>
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -61,6 +66,84 @@ struct ConstantLowering : public OpConversionPattern<arith::ConstantOp> {
   }
 };
 
+/// One value for every register.
+struct SplatLowering : public OpConversionPattern<tensor::SplatOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(tensor::SplatOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Type> types;
+    if (failed(getTypeConverter()->convertType(op.getType(), types)) ||
+        isPacked(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not an unpacked tile");
+    SmallVector<Value> out(types.size(), adaptor.getInput()[0]);
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct CoordinatesLowering : public OpConversionPattern<CoordinatesOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(CoordinatesOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getRows().getType());
+    TileLayout layout = distributedLayout(type).tileLayout(type.getShape());
+    Value row0 = e.add(e.mul(adaptor.getQBlock()[0], type.getDimSize(0)),
+                       e.toIndex(laneRow(e, layout)));
+    Value col0 = e.add(e.mul(adaptor.getKvBlock()[0], type.getDimSize(1)),
+                       e.toIndex(laneCol(e, layout)));
+    SmallVector<Value> rows, cols;
+    for (int64_t r = 0; r < layout.numRegs(); ++r) {
+      Coord c = layout.at(0, 0, r);
+      rows.push_back(e.add(row0, c.row));
+      cols.push_back(e.add(col0, c.col));
+    }
+    rewriter.replaceOpWithMultiple(op, {rows, cols});
+    return success();
+  }
+};
+
+// Functions of f32 that upstream would take from a library which PTX has not,
+// by ex2.approx as in the softmax.
+constexpr float kLog2E = std::numbers::log2e_v<float>;
+
+Value lowerExp2(Emit &e, Value x) { return e.ex2(x); }
+/// 2^(x log2 e)
+Value lowerExp(Emit &e, Value x) { return e.ex2(e.fmul(x, e.f32(kLog2E))); }
+/// 1 - 2 / (2^(2 x log2 e) + 1)
+Value lowerTanh(Emit &e, Value x) {
+  Value power = e.ex2(e.fmul(x, e.f32(2 * kLog2E)));
+  Value inverse = e.rcp(e.fadd(power, e.f32(1.0f)));
+  return e.fma(inverse, e.f32(-2.0f), e.f32(1.0f));
+}
+Value lowerAbs(Emit &e, Value x) {
+  return LLVM::CallIntrinsicOp::create(e.b, e.loc, x.getType(),
+                                       e.b.getStringAttr("llvm.fabs"), x)
+      .getResult(0);
+}
+
+template <typename Op, Value (*lower)(Emit &, Value)>
+struct FunctionLowering : public OpConversionPattern<Op> {
+  FunctionLowering(TypeConverter &converter, MLIRContext *context)
+      : OpConversionPattern<Op>(converter, context, /*benefit=*/2) {}
+  LogicalResult
+  matchAndRewrite(Op op,
+                  typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = dyn_cast<RankedTensorType>(op.getType());
+    if (!type || !inRegisters(type) || !type.getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not a tile of f32");
+    Emit e(rewriter, op.getLoc());
+    SmallVector<Value> out;
+    for (Value x : adaptor.getOperand())
+      out.push_back(lower(e, x));
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
 /// f32 to a 16-bit type, two by two.
 struct TruncFLowering : public OpConversionPattern<arith::TruncFOp> {
   TruncFLowering(TypeConverter &converter, MLIRContext *context)
@@ -109,6 +192,10 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
 
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                                            RewritePatternSet &patterns) {
-  patterns.add<ElementwiseLowering, ConstantLowering, TruncFLowering,
+  patterns.add<ElementwiseLowering, ConstantLowering, SplatLowering,
+               CoordinatesLowering, FunctionLowering<math::Exp2Op, lowerExp2>,
+               FunctionLowering<math::ExpOp, lowerExp>,
+               FunctionLowering<math::TanhOp, lowerTanh>,
+               FunctionLowering<math::AbsFOp, lowerAbs>, TruncFLowering,
                ConvertLayoutLowering>(converter, patterns.getContext());
 }

@@ -141,7 +141,8 @@ struct ViewParts {
 
 /// Tiles of 16-bit elements are packed by pairs.
 inline bool isPacked(mlir::RankedTensorType t) {
-  return t.getElementTypeBitWidth() == 16;
+  mlir::Type e = t.getElementType();
+  return e.isIntOrFloat() && e.getIntOrFloatBitWidth() == 16;
 }
 
 /// The encoding of a tile in registers, or null.

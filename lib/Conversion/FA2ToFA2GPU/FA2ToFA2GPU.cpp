@@ -128,6 +128,14 @@ void Partitioner::encodeValues() {
         for (Value r : user->getResults())
           if (isTile(r))
             work.push_back(r);
+    // And what is combined with them element by element.
+    Operation *def = v.getDefiningOp();
+    if (auto at = dyn_cast_or_null<CoordinatesOp>(def))
+      work.append({at.getRows(), at.getCols()});
+    if (def && def->hasTrait<OpTrait::Elementwise>())
+      for (Value operand : def->getOperands())
+        if (isTile(operand))
+          work.push_back(operand);
   }
   auto encode = [&](Value v) {
     if (isTile(v))

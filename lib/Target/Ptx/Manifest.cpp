@@ -85,6 +85,8 @@ private:
       json.attribute("head_dim_v", spec.getHeadDimV());
       auto mask = dyn_cast_or_null<IntervalMaskAttr>(spec.getMask());
       json.attribute("mask", mask ? mask.getSpecName() : "none");
+      if (spec.getScoreProgram())
+        json.attribute("score_program", true);
     });
   }
 

@@ -48,6 +48,7 @@ func.func @memory(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, 
 func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j: index, %sq: index, %sk: index,
                 %fb: index, %fe: index, %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
   %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32>
+  %rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>
   %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
   %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}

@@ -101,13 +101,17 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
 def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
   let summary = "what a kernel computes, for the manifest";
   let description = [{
+    `score_program` says that scores pass through a program, which is not
+    described further.
+
     Example: `#fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>`.
   }];
   let parameters = (ins
     StringRefParameter<>:$pass, "::mlir::Type":$dtype,
     "int64_t":$head_dim, "int64_t":$head_dim_v,
-    OptionalParameter<"::mlir::Attribute">:$mask);
+    OptionalParameter<"::mlir::Attribute">:$mask,
+    DefaultValuedParameter<"bool", "false">:$score_program);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

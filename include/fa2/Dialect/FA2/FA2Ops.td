@@ -35,7 +35,8 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `scale` is f32, positive and finite; without it, it is 1 / sqrt(d). `extras` are
     what the score region reads besides its score and coordinates: its block
     takes (score: f32, batch, head, row, column: index, extras...) and ends in
-    `fa2.yield` of the new score.
+    `fa2.yield` of the new score. `fa2-tile` takes programs without extras, of
+    elementwise operations on f32, index and integers.
 
     1. q, k, v and out have one element type, bf16 or f16.
     2. They have rank 4; d and d_v are static, d is that of k.

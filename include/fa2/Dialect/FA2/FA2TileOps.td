@@ -190,6 +190,18 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   let hasVerifier = 1;
 }
 
+def FA2_CoordinatesOp : FA2_Op<"coordinates", [Pure, AllTypesMatch<["rows", "cols"]>]> {
+  let summary = "the query and key index of each element of a tile of scores";
+  let description = [{
+    `rows[i, j] = q_block * (rows of the tile) + i`, `cols[i, j] = kv_block * (columns of the tile) + j`.
+
+    Example: `%rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>`
+  }];
+  let arguments = (ins Index:$q_block, Index:$kv_block);
+  let results = (outs AnyRankedTensor:$rows, AnyRankedTensor:$cols);
+  let assemblyFormat = "`at` `(` $q_block `,` $kv_block `)` attr-dict `:` type($rows)";
+}
+
 def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {
   let summary = "scores of keys that a row does not see become -inf";
   let description = [{
