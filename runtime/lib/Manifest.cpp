@@ -72,7 +72,7 @@ public:
     manifest.compiler = object.required("compiler").string();
     readSpecification(Object(object.required("specification")));
     readTarget(Object(object.required("target")));
-    Object(object.required("schedule")); // any object; for people
+    (void)Object(object.required("schedule")); // any object; for people
     for (Field &field : object.required("arguments").elements(0, 256))
       readArgument(Object(field));
     assignSlots();

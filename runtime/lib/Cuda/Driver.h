@@ -11,6 +11,7 @@ namespace fa2rt::cuda {
 
 /// The driver's functions, from libcuda.so.1 by dlopen.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration takes none.
 #define FA2RT_SYMBOL(member, name, parameters) Result(*member) parameters;
 #include "Cuda/Symbols.def"
   int version = 0; // 13000 for CUDA 13.0

@@ -55,7 +55,7 @@ u64 writeFloat(double x, Type t, Round round, int flags) {
     return x == x ? std::bit_cast<u64>(x) : u64(0x7fffffffffffffffull);
   case Type::TF32: { // 10 bits of fraction, the rest zero
     float f = float(x);
-    if (f != f)
+    if (std::isnan(f))
       return kCanonicalNan;
     u32 bits = asBits(f);
     if (std::isinf(f))
@@ -96,7 +96,7 @@ s64 signExtend(u64 raw, Type t) {
 // Integer results narrower than the register are extended to it by their
 // sign (9.4.1).
 u64 clampInteger(double x, Type t) {
-  if (x != x)
+  if (std::isnan(x))
     return 0;
   int bits = int(bytesOf(t)) * 8;
   double high = std::ldexp(1.0, isSigned(t) ? bits - 1 : bits);
@@ -175,7 +175,7 @@ template <class D, class S> struct Plain {
 template <class H, bool Relu> struct Pack {
   static H one(float x) {
     if (Relu)
-      x = x > 0 || x != x ? x : 0.0f;
+      x = x > 0 || std::isnan(x) ? x : 0.0f;
     return H::from(x);
   }
   static Pair<H> apply(float a, float b) { return {one(b), one(a)}; }

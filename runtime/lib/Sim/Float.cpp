@@ -88,15 +88,15 @@ template <class T, bool Ftz, bool Sat> struct AbsF {
 // +0 > -0; one NaN gives the other operand, .NaN gives the canonical NaN
 // (9.7.3.11, 9.7.3.12).
 template <class T> inline T least(T a, T b) {
-  return a < b || (a == b && std::signbit(a)) || b != b ? a : b;
+  return a < b || (a == b && std::signbit(a)) || std::isnan(b) ? a : b;
 }
 template <class T> inline T greatest(T a, T b) {
-  return a > b || (a == b && !std::signbit(a)) || b != b ? a : b;
+  return a > b || (a == b && !std::signbit(a)) || std::isnan(b) ? a : b;
 }
 template <class T, bool Ftz, bool Nan> struct MinF {
   static T apply(T a, T b) {
     using F = Fold<Ftz>;
-    if (Nan && (a != a || b != b))
+    if (Nan && (std::isnan(a) || std::isnan(b)))
       return canonical(T(NAN));
     return canonical(least(F::in(a), F::in(b)));
   }
@@ -104,7 +104,7 @@ template <class T, bool Ftz, bool Nan> struct MinF {
 template <class T, bool Ftz, bool Nan> struct MaxF {
   static T apply(T a, T b) {
     using F = Fold<Ftz>;
-    if (Nan && (a != a || b != b))
+    if (Nan && (std::isnan(a) || std::isnan(b)))
       return canonical(T(NAN));
     return canonical(greatest(F::in(a), F::in(b)));
   }
@@ -147,17 +147,19 @@ template <class H, bool, bool> struct AbsH {
 template <class H, bool, bool Nan> struct MinH {
   static H apply(H a, H b) {
     float x = a.value(), y = b.value();
-    if ((Nan && (x != x || y != y)) || (x != x && y != y))
+    if ((Nan && (std::isnan(x) || std::isnan(y))) ||
+        (std::isnan(x) && std::isnan(y)))
       return {kCanonicalNan16};
-    return x < y || (x == y && std::signbit(x)) || y != y ? a : b;
+    return x < y || (x == y && std::signbit(x)) || std::isnan(y) ? a : b;
   }
 };
 template <class H, bool, bool Nan> struct MaxH {
   static H apply(H a, H b) {
     float x = a.value(), y = b.value();
-    if ((Nan && (x != x || y != y)) || (x != x && y != y))
+    if ((Nan && (std::isnan(x) || std::isnan(y))) ||
+        (std::isnan(x) && std::isnan(y)))
       return {kCanonicalNan16};
-    return x > y || (x == y && !std::signbit(x)) || y != y ? a : b;
+    return x > y || (x == y && !std::signbit(x)) || std::isnan(y) ? a : b;
   }
 };
 /// Lifts an operation on a half to two of them.

@@ -19,7 +19,7 @@ float halfToFloat(u16 bits) {
 // Rounds |value| to a multiple of its ulp in the format; the ulp of
 // subnormals is that of the smallest normal.
 u16 toSmall(double value, SmallFormat f, Round round, bool saturate) {
-  if (value != value)
+  if (std::isnan(value))
     return kCanonicalNan16;
   const int bias = (1 << (f.exponent - 1)) - 1, most = (1 << f.exponent) - 1;
   const u16 sign = std::signbit(value) ? 0x8000 : 0;
@@ -82,7 +82,7 @@ u16 floatToHalf(float value) {
 
 float toFloat(double value, Round round) {
   float nearest = float(value);
-  if (round == Round::Nearest || double(nearest) == value || value != value)
+  if (round == Round::Nearest || double(nearest) == value || std::isnan(value))
     return nearest;
   bool above = double(nearest) > value;
   bool wantBelow = round == Round::Down || (round == Round::Zero && value > 0);
