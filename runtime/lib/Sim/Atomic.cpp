@@ -126,7 +126,7 @@ Flow atomic(Warp &w, const Inst &inst, u32 mask) {
                     : reinterpret_cast<u8 *>(address[l]);
     for (unsigned e = 0; e < inst.vec; ++e) {
       u64 old = 0;
-      std::memcpy(&old, at + size_t(size) * e, size);
+      std::memcpy(&old, at + size * e, size);
       u64 b = w.laneValue(inst.ops[results + 1 + e], l);
       u64 c = inst.a == Cas ? w.laneValue(inst.ops[results + 2], l) : 0;
       u64 value;
@@ -135,7 +135,7 @@ Flow atomic(Warp &w, const Inst &inst, u32 mask) {
                 apply(inst, old >> 16, b >> 16, 0) << 16;
       else
         value = apply(inst, old, b, c);
-      std::memcpy(at + size_t(size) * e, &value, size);
+      std::memcpy(at + size * e, &value, size);
       if (inst.b && !inst.ops[e].sink) {
         if (inst.ops[e].bytes == 8)
           putLane<u64>(w.words(inst.ops[e]), l, old);
