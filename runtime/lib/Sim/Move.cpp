@@ -265,7 +265,9 @@ enum Compare : s32 {
   Nan
 };
 template <int C, class T> bool compare(T a, T b) {
-  bool unordered = a != a || b != b;
+  bool unordered = false;
+  if constexpr (std::is_floating_point_v<T>)
+    unordered = std::isnan(a) || std::isnan(b);
   switch (C) {
   case Eq:
     return a == b;
