@@ -77,9 +77,14 @@ struct PlaceDotWaitsPass
   /// `inFlight`: matmuls started and not yet waited for, oldest first.
   LogicalResult count(Block &block, SmallVector<Value> &inFlight) {
     for (Operation &op : block) {
-      if (auto start = dyn_cast<DotStartOp>(op)) {
+      auto wait = dyn_cast<DotWaitOp>(op);
+      DotStartOp start = wait ? wait.getSource().getDefiningOp<DotStartOp>()
+                              : dyn_cast<DotStartOp>(op);
+      if (start && !isAsynchronous(start))
+        continue; // complete when it has been started
+      if (start && !wait) {
         inFlight.push_back(start.getD());
-      } else if (auto wait = dyn_cast<DotWaitOp>(op)) {
+      } else if (wait) {
         auto *it = llvm::find(inFlight, wait.getSource());
         if (it == inFlight.end())
           return wait.emitOpError()

@@ -40,15 +40,16 @@ public:
   bool hasRoles() const override { return true; }
   int64_t sharedPanelBytes() const override { return 128; }
   /// The budgets, summed over warpgroups, must not exceed what the block has at
-  /// entry, or setmaxnreg.inc waits for ever.
+  /// entry, or setmaxnreg.inc waits for ever. A consumer never gets fewer than
+  /// at entry: setmaxnreg.inc does not give back.
   RoleRegisters roleRegisters(int64_t warps) const override {
     int64_t groups = warps / 4;
     int64_t threads = (warps + kProducerWarps) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, 1) / 8 * 8;
     RoleRegisters r;
     r.producer = groups > 2 ? 32 : 24;
-    r.consumer = std::min<int64_t>(
-        240, (entry * (groups + 1) - r.producer) / groups / 8 * 8);
+    int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
+    r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;
   }
   Schedule ruleBase() const override {
