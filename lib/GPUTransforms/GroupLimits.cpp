@@ -95,14 +95,25 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
           loc, own4[3], add(last, constant(1))));
       other.getFullBeginMutable().assign(own4[2]);
     }
-    llvm::SmallPtrSet<Operation *, 4> numbers; // of uses, each once
-    for (Operation &op : *loop.getBody())
-      if (isa<RingWaitOp, RingReleaseOp>(op))
-        if (auto number = op.getOperand(1).getDefiningOp<arith::AddIOp>())
-          if (number.getRhs() == iv && numbers.insert(number).second) {
-            b.setInsertionPoint(loop);
-            number.getLhsMutable().assign(add(number.getLhs(), skipped));
-          }
+    // Uses of rings are numbered by the counter, or by a number and the counter.
+    OpBuilder body = OpBuilder::atBlockBegin(loop.getBody());
+    Value counter;
+    llvm::SmallPtrSet<Operation *, 4> numbers; // each once
+    for (Operation &op : *loop.getBody()) {
+      if (!isa<RingWaitOp, RingReleaseOp>(op))
+        continue;
+      Value use = op.getOperand(1);
+      auto number = use.getDefiningOp<arith::AddIOp>();
+      if (use == iv) {
+        if (!counter)
+          counter = arith::AddIOp::create(body, loc, skipped, iv);
+        op.setOperand(1, counter);
+      } else if (number && number.getRhs() == iv &&
+                 numbers.insert(number).second) {
+        b.setInsertionPoint(loop);
+        number.getLhsMutable().assign(add(number.getLhs(), skipped));
+      }
+    }
     return success();
   }
 

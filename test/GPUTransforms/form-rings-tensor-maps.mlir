@@ -1,0 +1,66 @@
+// RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
+// RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
+
+// Where warps have roles, tiles come and go by tensor maps: coordinates instead of a view. Queries are cut by
+// warpgroups: 64 rows arrive and are released by themselves; so do the stores.
+// CHECK-DAG: %[[OUTM:.*]] = fa2gpu.tensor_map %out rows 64
+// CHECK-DAG: %[[KM:.*]] = fa2gpu.tensor_map %k rows 64
+// CHECK-DAG: %[[QM:.*]] = fa2gpu.tensor_map %q rows 64
+// CHECK-DAG: %[[OUT:.*]] = fa2gpu.ring.create {name = "out"} : <1 x tensor<128x64xbf16, #shared>>
+// CHECK-DAG: %[[K:.*]] = fa2gpu.ring.create {name = "k"} : <2 x tensor<64x64xbf16, #shared>>
+// CHECK-DAG: %[[Q:.*]] = fa2gpu.ring.create {name = "q"} : <1 x tensor<128x64xbf16, #shared>, parts = 2>
+// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[Q]][%[[Z:.*]]]
+// CHECK-NEXT: %[[ROW:.*]] = arith.addi %n, %off
+// CHECK-NEXT: fa2gpu.tensor_copy %[[QM]][%[[ROW]], %h, %b], %[[SLOT]] signal %[[Q]][%[[Z]]]
+// CHECK-NEXT: fa2gpu.ring.commit %[[Q]][%[[Z]]]
+// CHECK-NEXT: fa2gpu.ring.wait %[[Q]][%[[Z]]]
+// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
+// CHECK: fa2gpu.tensor_copy %[[KM]][%{{.*}}, %h, %b], %[[SLOT]] signal %[[K]][%[[I]]]
+// CHECK: fa2gpu.dot_wait
+// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[I]]]
+// CHECK: fa2gpu.ring.release %[[Q]]
+// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[OUT]]
+// CHECK-NEXT: fa2gpu.local_store %{{.*}}, %[[SLOT]]
+// CHECK-NEXT: fa2gpu.tensor_store %[[SLOT]], %[[OUTM]][%{{.*}}, %h, %b]
+// CHECK-NEXT: fa2gpu.ring.release %[[OUT]]
+
+// Without shared memory of its own the output takes the queries' place, which is released after it.
+// SHARES-NOT: name = "out"
+// SHARES: %[[QT:.*]] = fa2gpu.ring.wait %[[Q:.*]][
+// SHARES: scf.yield
+// SHARES-NOT: ring.release
+// SHARES: fa2gpu.local_store %{{.*}}, %[[QT]]
+// SHARES-NEXT: fa2gpu.tensor_store %[[QT]]
+// SHARES-NEXT: fa2gpu.ring.release %[[Q]]
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+!acc = tensor<128x64xf32, #acc>
+!qt = tensor<128x64xbf16, #shared>
+!kt = tensor<64x64xbf16, #shared>
+!global = memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+fa2.kernel @k(%q: !global, %k: !global, %out: !global, %b: index, %h: index, %n: index, %off: index)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, separate_output = true>,
+                arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>,
+                             #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"b", "in", [] x index>, #fa2.arg<"h", "in", [] x index>,
+                             #fa2.arg<"n", "in", [] x index>, #fa2.arg<"off", "in", [] x index>]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %o0 = arith.constant dense<0.0> : !acc
+  %qv = fa2.view %q[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
+  %kv = fa2.view %k[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
+  %ov = fa2.view %out[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
+  %qt = fa2gpu.load %qv[%n] : !fa2.view<? x 64 x bf16> -> !qt
+  %o = scf.for %i = %c0 to %n step %c1 iter_args(%a = %o0) -> (!acc) {
+    %row = arith.muli %i, %c64 : index
+    %kt = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> !kt
+    %f = fa2gpu.dot_start %qt, %kt acc(%a : !acc) {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+    %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!acc> -> !acc
+    scf.yield %s : !acc
+  }
+  %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
+  fa2.store %ob, %ov[%n] : tensor<128x64xbf16, #acc>, !fa2.view<? x 64 x bf16>
+  fa2.return
+}

@@ -1,0 +1,77 @@
+// RUN: fa2-opt %s --fa2gpu-speculate-max | FileCheck %s
+// RUN: sed 's/, speculate_max = 6//' %s | fa2-opt --fa2gpu-speculate-max | FileCheck %s --check-prefix=OFF
+// RUN: fa2-opt %s --fa2gpu-speculate-max | fa2-opt --fa2gpu-place-dot-waits | FileCheck %s --check-prefix=WAITS
+
+// OFF-NOT: softmax_speculate
+
+// CHECK: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+// CHECK: #[[ONE:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
+// CHECK: scf.for {{.*}} iter_args(%[[M:[a-z0-9]+]] = %m0, %[[L:[a-z0-9]+]] = %l0, %[[PB:[a-z0-9]+]] = %p0, %{{.*}} = %o0)
+// CHECK: %[[KT:.*]] = fa2gpu.ring.wait %[[K:[a-z0-9]+]][%[[NEXT:[a-z0-9]+]]]
+// CHECK: %[[SF:.*]] = fa2gpu.dot_start %q, %[[KT]]
+// CHECK: %[[OF:.*]] = fa2gpu.dot_start %[[PB]]
+// CHECK: %[[S:.*]] = fa2gpu.dot_wait %[[SF]]
+// No maximum stands between the scores and their exponentials, and the state's maximum stays.
+// CHECK-NEXT: %[[P:.*]], %[[NL:.*]], %[[GREW:.*]] = fa2gpu.softmax_speculate %[[S]], %[[M]], %[[L]] scale %c slack 6
+// CHECK-NEXT: %[[R:.*]]:4 = scf.if %[[GREW]]
+// The cold arm: the same scores, by matmuls that a warp issues alone, then the exact step.
+// CHECK-NEXT: %[[O1:.*]] = fa2gpu.dot_wait %[[OF]]
+// CHECK-NEXT: %[[AF:.*]] = fa2gpu.dot_start %q, %[[KT]] {transpose_b} : {{.*}} -> <tensor<128x64xf32, #[[ONE]]>>
+// CHECK-NEXT: %[[A:.*]] = fa2gpu.dot_wait %[[AF]]
+// CHECK-NEXT: %[[AG:.*]] = fa2gpu.convert_layout %[[A]] : tensor<128x64xf32, #[[ONE]]> -> tensor<128x64xf32, #[[ACC]]>
+// CHECK-NEXT: %[[P2:.*]], %[[M2:.*]], %[[L2:.*]], %[[ALPHA:.*]] = fa2.softmax_step %[[AG]], %[[M]], %[[L]] scale %c :
+// CHECK-NEXT: %[[O2:.*]] = fa2.scale_rows %[[O1]], %[[ALPHA]] :
+// CHECK-NEXT: scf.yield %[[P2]], %[[M2]], %[[L2]], %[[O2]]
+// CHECK-NEXT: } else {
+// CHECK-NEXT: %[[O3:.*]] = fa2gpu.dot_wait %[[OF]]
+// CHECK-NEXT: scf.yield %[[P]], %[[M]], %[[NL]], %[[O3]]
+// CHECK-NEXT: }
+// Both arms read the keys.
+// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[NEXT]]]
+
+// What one warp issues is complete when it returns: nothing is counted or waited for.
+// WAITS: softmax_speculate
+// WAITS: fa2gpu.dot_wait %{{.*}} keep(%{{.*}}) {pending = 0 : i64}
+// WAITS: fa2gpu.dot_start
+// WAITS-NEXT: fa2gpu.dot_wait %{{[0-9]+}} : <tensor
+// WAITS: } else {
+// WAITS-NEXT: fa2gpu.dot_wait %{{.*}} keep(%{{.*}}) {pending = 0 : i64}
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#op = #fa2gpu.operand<#acc>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+#shared = #fa2gpu.shared<panel = 128>
+!acc = tensor<128x64xf32, #acc>
+!p = tensor<128x64xbf16, #op>
+!m = tensor<128xf32, #row>
+!l = tensor<128xf32, #lrow>
+!qt = tensor<128x64xbf16, #shared>
+!kt = tensor<64x64xbf16, #shared>
+!kring = !fa2gpu.ring<2 x !kt>
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+fa2.kernel @k(%n: index, %q: !qt, %c: f32, %m0: !m, %l0: !l, %p0: !p, %o0: !acc)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, overlap = true, speculate_max = 6>,
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"c", "in", [] x f32>,
+                             #fa2.arg<"m0", "in", [] x f32>, #fa2.arg<"l0", "in", [] x f32>, #fa2.arg<"p0", "in", [] x bf16>, #fa2.arg<"o0", "in", [] x f32>]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %k = fa2gpu.ring.create {name = "k"} : !kring
+  %v = fa2gpu.ring.create {name = "v"} : !kring
+  %r:4 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %p = %p0, %o = %o0) -> (!m, !l, !p, !acc) {
+    %next = arith.addi %i, %c1 : index
+    %kt = fa2gpu.ring.wait %k[%next] : !kring -> !kt
+    %sf = fa2gpu.dot_start %q, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+    %vt = fa2gpu.ring.wait %v[%i] : !kring -> !kt
+    %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
+    %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
+    fa2gpu.ring.release %k[%next] : !kring
+    %e, %m1, %l1, %alpha = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32} : !acc, !m, !l
+    %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
+    fa2gpu.ring.release %v[%i] : !kring
+    %et = arith.truncf %e : !acc to tensor<128x64xbf16, #acc>
+    %p1 = fa2gpu.convert_layout %et : tensor<128x64xbf16, #acc> -> !p
+    %o2 = fa2.scale_rows %o1, %alpha {skip_unit} : !acc, !m
+    scf.yield %m1, %l1, %p1, %o2 : !m, !l, !p, !acc
+  }
+  fa2.return
+}
