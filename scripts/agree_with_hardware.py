@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the simulator with a GPU, instruction by instruction.
 
-    python3 scripts/agree_with_hardware.py --cli BUILD/fa2-sim-cli [--quick] [--only TEXT] [--json FILE]
+    python3 scripts/agree_with_hardware.py --cli BUILD/fa2-sim-cli [--quick] [--only TEXT] [--part K/N] [--json FILE]
 
 Each kernel applies one instruction to vectors of inputs: random bit patterns, normal data, and
 special values (zeros, subnormals, infinities, NaN, the largest and smallest numbers). It runs on
@@ -70,6 +70,21 @@ class Device:
         self.call("cuModuleUnload", module)
         return result
 
+    def sweep(self, kernel, start, count, path, threads):
+        """Launches a kernel (start, out) of `count` threads and leaves what it wrote in a file."""
+        module, function, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+        with open(kernel) as file:
+            self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(file.read().encode()))
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
+        self.call("cuMemAlloc_v2", ctypes.byref(out), ctypes.c_size_t(4 * count))
+        first = ctypes.c_uint32(start)
+        args = (ctypes.c_void_p * 2)(ctypes.addressof(first), ctypes.addressof(out))
+        self.call("cuLaunchKernel", function, count // 256, 1, 1, 256, 1, 1, 0, None, args, None)
+        values = np.memmap(path, np.uint32, "w+", shape=(count,))
+        self.call("cuMemcpyDtoH_v2", values.ctypes.data_as(ctypes.c_void_p), out, ctypes.c_size_t(4 * count))
+        self.call("cuMemFree_v2", out)
+        self.call("cuModuleUnload", module)
+
 
 class Simulator:
     def __init__(self, cli, capability):
@@ -92,6 +107,13 @@ class Simulator:
                 raise RuntimeError(done.stderr)
             return np.fromfile(path("out"), np.uint8)
 
+    def sweep_command(self, kernel, start, count, stride, threads):
+        return [self.cli, kernel, "k", "--block", "256", "--capability", str(self.capability), "--no-checks",
+                "--resident", "1", "--sweep", f"{start}:{count}:{stride}", "--threads", str(threads)]
+
+    def sweep(self, kernel, start, count, path, threads):
+        subprocess.run(self.sweep_command(kernel, start, count, 1, threads) + ["--write", path], check=True)
+
 
 # --- Kernels ----------------------------------------------------------------------------------
 
@@ -112,6 +134,20 @@ mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x;
 mad.lo.u32 %r3, %r0, %r1, %r2; mul.wide.u32 %rd0, %r3, 4;
 {loads}{instruction}
 ld.param.u64 %rd1, [p{sources}]; add.s64 %rd1, %rd1, %rd0; st.global.b32 [%rd1], d;
+ret;
+}}
+"""
+
+
+def sweep(capability, instruction, stride):
+    """out[i] = instruction((start + i) * stride) for every thread i."""
+    return header(capability) + f""".visible .entry k(.param .u32 start, .param .u64 out)
+{{
+.reg .b64 %rd<4>; .reg .b32 %r<8>; .reg .b32 x, d;
+mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r0, %r1, %r2;
+ld.param.u32 %r4, [start]; add.u32 x, %r3, %r4; mul.lo.u32 x, x, {stride};
+{instruction} d, x;
+ld.param.u64 %rd1, [out]; mul.wide.u32 %rd0, %r3, 4; add.s64 %rd1, %rd1, %rd0; st.global.b32 [%rd1], d;
 ret;
 }}
 """
@@ -228,15 +264,24 @@ EXACT = [
     ("mul.hi.s32", 2), ("mul.hi.u32", 2), ("mad.lo.s32", 3), ("shf.l.wrap.b32", 3), ("shf.r.clamp.b32", 3),
     ("bfe.u32", 3), ("bfe.s32", 3), ("prmt.b32", 3), ("shl.b32", 2), ("shr.s32", 2), ("bfind.s32", 1), ("clz.b32", 1),
 ]
-APPROXIMATE = [("ex2.approx.ftz.f32", 2), ("ex2.approx.f32", 2), ("lg2.approx.ftz.f32", None), ("rcp.approx.ftz.f32", 1),
-               ("rsqrt.approx.f32", 2), ("sqrt.approx.f32", 2)]
+# With the manual's bound in ulp, or lg2's.
+APPROXIMATE = [("ex2.approx.ftz.f32", "2"), ("lg2.approx.f32", "lg2"), ("lg2.approx.ftz.f32", "lg2"),
+               ("rcp.approx.ftz.f32", "1"), ("ex2.approx.f32", "2"), ("rsqrt.approx.f32", "2"), ("sqrt.approx.f32", "2")]
+SWEEP = 1 << 28  # inputs of one launch: 1 GiB of results
 
 
-def ulp_distance(a, b):
-    def ordered(x):
-        x = x.astype(np.int64)
-        return np.where(x & 0x80000000, 0x80000000 - x, x)
-    return np.abs(ordered(a) - ordered(b))
+def compare_sweep(device, simulator, name, bound, start, count, stride, threads):
+    """The device's values of count inputs, stride apart, against the simulator's (fa2-sim-cli --sweep)."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        kernel, values = os.path.join(folder, "k.ptx"), os.path.join(folder, "values")
+        with open(kernel, "w") as file:
+            file.write(sweep(simulator.capability, name, stride))
+        device.sweep(kernel, start, count, values, threads)
+        command = simulator.sweep_command(kernel, start, count, stride, threads) + ["--against", values, "--bound", bound]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return json.loads(done.stdout)
 
 
 def main():
@@ -244,10 +289,13 @@ def main():
     parser.add_argument("--cli", required=True, help="path of fa2-sim-cli")
     parser.add_argument("--quick", action="store_true", help="2^24 inputs of each approximation, 2^16 of the rest")
     parser.add_argument("--only", default="", help="instructions that contain this text")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the sweeps over all inputs")
+    parser.add_argument("--part", default="0/1", help="K/N: the Kth of N parts of each sweep, from 0")
     parser.add_argument("--json", help="write the results here")
     parser.add_argument("--self-test", action="store_true", help="compare the simulator with itself, no GPU needed")
     parser.add_argument("--capability", type=int, default=90, help="with --self-test")
     args = parser.parse_args()
+    args.part, args.parts = (int(x) for x in args.part.split("/"))
 
     if args.self_test:
         simulated = args.capability
@@ -289,29 +337,18 @@ def main():
     for name, bound in APPROXIMATE:
         if args.only not in name:
             continue
-        chunk, total = 1 << 24, 1 << 24 if args.quick else 1 << 32
-        worst, beyond, differ, example = 0.0, 0, 0, ""
-        for start in range(0, total, chunk):
-            x = (np.arange(start, start + chunk, dtype=np.uint64) * (256 if args.quick else 1)).astype(np.uint32)
-            gpu, sim = both(elementwise(simulated, f"{name} d, a0;", 1), chunk // 128, 128, [x], 4 * chunk)
-            differ += int(np.count_nonzero(gpu != sim))
-            if bound is None:  # 2^-22 absolute near 1, 2 ulp elsewhere
-                f = x.view(np.float32)
-                with np.errstate(invalid="ignore"):
-                    near = (f > 0.5) & (f < 2)
-                    error = np.abs(gpu.view(np.float32).astype(np.float64) - sim.view(np.float32))
-                bad = np.where(near, error > 2.0 ** -22 + 2.0 ** -24, (gpu != sim) & (ulp_distance(gpu, sim) > 3))
-                worst = max(worst, float(np.nanmax(np.where(near, error, 0)) * 2 ** 22))
-            else:
-                distance = np.where(gpu == sim, 0, ulp_distance(gpu, sim))
-                worst = max(worst, float(distance.max()))
-                bad = distance > bound + 1  # the simulator's value is itself rounded
-            index = np.flatnonzero(bad)
-            beyond += len(index)
-            if len(index) and not example:
-                example = f"{x[index[0]]:08x} -> gpu {gpu[index[0]]:08x} sim {sim[index[0]]:08x}"
-        unit = "2^-22" if bound is None else "ulp"
-        note(name, total, beyond, example, f" beyond the bound; {differ} are not equal, largest difference {worst:g} {unit}")
+        total = 1 << (24 if args.quick else 32)
+        begin, end = (total * k // args.parts for k in (args.part, args.part + 1))
+        sums = dict(different=0, beyond=0, worst=0.0, example="")
+        for start in range(begin, end, SWEEP):
+            found = compare_sweep(device, simulator, name, bound, start, min(SWEEP, end - start),
+                                  256 if args.quick else 1, args.threads)
+            for key in ("different", "beyond"):
+                sums[key] += found[key]
+            sums["worst"] = max(sums["worst"], found["worst"])
+            sums["example"] = sums["example"] or found["example"]
+        note(name, end - begin, sums["beyond"], sums["example"], f" beyond the bound; {sums['different']} are not equal, "
+             f"largest difference {sums['worst']:g} {'2^-22' if bound == 'lg2' else 'ulp'}")
 
     warps = 1 << 9 if args.quick else 1 << 13  # 2^13 warps: 2^20 dot products
     for kind in ("bf16", "f16"):

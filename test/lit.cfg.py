@@ -6,7 +6,7 @@ import lit.formats
 config.name = "fa2"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Unit", "Mutation", "Integration", "Inputs"]
+config.excludes = ["Unit", "Grid", "Mutation", "Integration", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 
 tools = os.path.join(config.fa2_build, "tools")

@@ -88,6 +88,31 @@ const std::vector<Rule> &rules() {
 }
 } // namespace
 
+/// "{ mutant into %mutant; original; differ -> trap }" for a mutant that
+/// computes its one destination otherwise, or copies another number of bytes.
+static std::string probeOf(const std::string &code, const std::string &mutant) {
+  static const std::regex computes(
+      R"(^\s*(setp|selp|xor|or)(\.[^\s]*)\s+(%\w+)\s*,([^;]*);\s*$)"),
+      copies(
+          R"(^\s*(?:@!?%?\w+\s+)?cp\.async\.c[ag][^,]*,[^,]*,\s*16\s*,\s*(%\w+);\s*$)");
+  std::smatch was, is;
+  if (std::regex_match(code, was, computes) &&
+      std::regex_match(mutant, is, computes)) {
+    bool predicate = was[1] == "setp";
+    std::string differ = predicate
+                             ? "xor.pred %differ, %mutant, " + was[3].str()
+                             : "setp.ne.b32 %differ, %mutant, " + was[3].str();
+    return "{ .reg .pred %differ; .reg ." +
+           std::string(predicate ? "pred" : "b32") + " %mutant; " +
+           is[1].str() + is[2].str() + " %mutant, " + is[4].str() + "; " +
+           code + " " + differ + "; @%differ trap; }";
+  }
+  if (std::regex_match(code, was, copies))
+    return "{ .reg .pred %differ; setp.ne.u32 %differ, " + was[1].str() +
+           ", 16; @%differ trap; " + code + " }";
+  return "";
+}
+
 std::vector<Mutant> mutantsOf(const std::string &ptx) {
   std::vector<Mutant> mutants;
   std::istringstream text(ptx);
@@ -101,20 +126,24 @@ std::vector<Mutant> mutantsOf(const std::string &ptx) {
         continue;
       Mutant m{rule.kind, rule.synchronisation, number,
                std::regex_replace(code, rule.pattern, rule.replacement,
-                                  std::regex_constants::format_first_only)};
-      if (m.text != code)
-        mutants.push_back(m);
+                                  std::regex_constants::format_first_only),
+               ""};
+      if (m.text == code)
+        continue;
+      m.probe = probeOf(code, m.text);
+      mutants.push_back(m);
     }
   }
   return mutants;
 }
 
-std::string applyMutant(const std::string &ptx, const Mutant &mutant) {
+std::string replaceLine(const std::string &ptx, unsigned number,
+                        const std::string &text) {
   size_t begin = 0;
-  for (unsigned line = 1; line < mutant.line; ++line)
+  for (unsigned line = 1; line < number; ++line)
     begin = ptx.find('\n', begin) + 1;
   size_t end = ptx.find('\n', begin);
-  return ptx.substr(0, begin) + mutant.text + ptx.substr(end);
+  return ptx.substr(0, begin) + text + ptx.substr(end);
 }
 
 } // namespace fa2::sim::mutation

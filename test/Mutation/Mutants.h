@@ -12,12 +12,16 @@ struct Mutant {
   bool synchronisation = false;
   unsigned line = 0; ///< of the PTX text, from 1
   std::string text;  ///< what stands there instead
+  /// The line as it was, with a trap where the mutant's would give another
+  /// value; empty where that is no question of values.
+  std::string probe;
 };
 
 /// All mutants of a PTX text, in the order of its lines.
 std::vector<Mutant> mutantsOf(const std::string &ptx);
 /// The text with one line replaced.
-std::string applyMutant(const std::string &ptx, const Mutant &mutant);
+std::string replaceLine(const std::string &ptx, unsigned line,
+                        const std::string &text);
 
 } // namespace fa2::sim::mutation
 

@@ -157,7 +157,7 @@ int go(const Settings &s) {
     if (!executed.count(m.line))
       fate = "unexecuted";
     else
-      fate = judge(s, applyMutant(text, m), cases, known, longest * 20 + 100000,
+      fate = judge(s, replaceLine(text, m.line, m.text), cases, known, longest * 20 + 100000,
                    detail);
     if (fate == "malformed")
       continue; // no mutant: the text is not PTX any more

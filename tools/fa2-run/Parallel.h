@@ -12,14 +12,18 @@
 
 namespace fa2run {
 
+/// The most threads of a loop; a program with threads of its own sets 1.
+inline unsigned threadLimit = 16;
+
 inline unsigned threadCount() {
-  return std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+  return std::clamp(std::thread::hardware_concurrency(), 1u, threadLimit);
 }
 
-/// Calls body(i) for each i < count, in any order, on up to 16 threads; an
+/// Calls body(i) for each i < count, in any order, on up to `most` threads; an
 /// exception of any call is thrown again here.
-template <typename Body> void parallelFor(int64_t count, Body body) {
-  int64_t threads = std::min<int64_t>(threadCount(), count);
+template <typename Body>
+void parallelFor(int64_t count, Body body, unsigned most = threadCount()) {
+  int64_t threads = std::min<int64_t>(most, count);
   if (threads <= 1) {
     for (int64_t i = 0; i < count; ++i)
       body(i);

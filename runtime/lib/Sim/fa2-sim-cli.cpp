@@ -9,13 +9,18 @@
 //   --out FILE:BYTES    a pointer to that many bytes, written to FILE after
 //   --inout FILE        both
 //   --u32 N  --u64 N  --f32 X
+// or, of a kernel (u32 start, u64 out) that writes f((start + i) * stride) to
+// word i,
+//   --sweep START:COUNT[:STRIDE] --against FILE --bound ULPS|lg2 [--threads N]
+//   --sweep START:COUNT[:STRIDE] --write FILE [--threads N]
+// compares its values with those of a file, or writes them (Sweep.h).
 //
 // Reports go to standard error; the exit status is 0 when nothing but warnings
 // was found, 1 otherwise, 2 for a bad command line or a text that is refused.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Simulator.h"
+#include "Sweep.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -58,7 +63,8 @@ int go(int argc, char **argv) {
   Options options;
   Launch launch;
   std::string file;
-  bool json = false;
+  bool json = false, writes = false;
+  Sweep sweep;
   std::vector<Buffer> buffers;
   std::vector<std::vector<uint8_t>> parameters;
   auto value = [&](const void *data, size_t bytes) {
@@ -124,6 +130,22 @@ int go(int argc, char **argv) {
       auto pointer = reinterpret_cast<uint64_t>(b.bytes);
       value(&pointer, 8);
       buffers.push_back(std::move(b));
+    } else if (word == "--sweep") {
+      std::string range = next();
+      unsigned long long start, count, stride = 1;
+      if (std::sscanf(range.c_str(), "%llu:%llu:%llu", &start, &count,
+                      &stride) < 2)
+        throw std::runtime_error("'" + range + "' is not START:COUNT[:STRIDE]");
+      sweep.start = start;
+      sweep.count = count;
+      sweep.stride = stride;
+    } else if (word == "--against" || word == "--write") {
+      sweep.path = next();
+      writes = word == "--write";
+    } else if (word == "--bound") {
+      sweep.bound = next();
+    } else if (word == "--threads") {
+      sweep.threads = unsigned(std::stoul(next()));
     } else if (word == "--u32") {
       auto x = uint32_t(std::stoll(next()));
       value(&x, 4);
@@ -153,6 +175,17 @@ int go(int argc, char **argv) {
     throw std::runtime_error(file + ":" + std::to_string(parsed.error.line) +
                              ": " + parsed.error.text);
   launch.program = parsed.program;
+  if (sweep.count) {
+    if (sweep.count % launch.block[0] || (!writes && sweep.bound.empty()))
+      throw std::runtime_error(
+          "--sweep needs a multiple of the block's threads, and --bound");
+    sweep.launch = launch;
+    if (writes)
+      writeSweep(sweep, options);
+    else
+      std::cout << compareSweep(sweep, options) << "\n";
+    return 0;
+  }
   for (const KernelInfo &kernel : kernels(*parsed.program)) {
     if (kernel.name != launch.kernel)
       continue;

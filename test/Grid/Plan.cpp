@@ -1,0 +1,135 @@
+//===- Plan.cpp - the configurations of the grid --------------------------===//
+
+#include "Plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using fa2run::Configuration;
+using fa2run::Kernel;
+using fa2run::Sequence;
+
+namespace fa2grid {
+
+namespace {
+
+int64_t queries(Sequence &random, int64_t tile, int64_t keys) {
+  switch (random.between(0, 9)) {
+  case 0:
+    return 1;
+  case 1:
+    return tile - 1;
+  case 2:
+    return tile;
+  case 3:
+    return tile + 1;
+  case 4:
+    return std::max<int64_t>(1, keys); // square
+  case 5:
+    return 2 * tile + random.between(-1, 1);
+  default:
+    return random.between(1, tile / 2 + 8);
+  }
+}
+
+Configuration draw(const Kernel &kernel, uint64_t seed, int64_t index) {
+  static constexpr int64_t kHeads[][2] = {{1, 1}, {1, 1}, {1, 1}, {2, 2},
+                                          {2, 1}, {3, 1}, {4, 2}};
+  static constexpr double kSizes[] = {1, 1, 1, 6, 60};
+  const int64_t tileQ = kernel.blockQ ? kernel.blockQ : 64;
+  const int64_t tileKV = kernel.blockKv ? kernel.blockKv : 64;
+  Sequence random(fa2run::scramble(seed) + uint64_t(index) * 1000003);
+  Configuration c;
+  c.seed = random.next() >> 12;
+  int64_t tiles = index % 8 == 7 ? random.between(3, 5) : random.between(0, 2);
+  c.seqlenK = tiles * tileKV + index % tileKV;
+  c.seqlenQ = queries(random, tileQ, std::min(c.seqlenK, 2 * tileQ));
+  if (tiles > 2)
+    c.seqlenQ = random.between(1, 24);
+  auto [heads, headsKv] = kHeads[random.next() % std::size(kHeads)];
+  c.heads = heads;
+  c.headsKv = headsKv;
+  c.batch = random.chance(0.2) ? 2 : 1;
+  // A run of some hundredths of a second: fewer heads, not shorter sequences.
+  auto blocks = [&] {
+    return c.batch * c.heads * ((c.seqlenQ + tileQ - 1) / tileQ) *
+           (c.seqlenK / tileKV + 1);
+  };
+  while (blocks() > 12 && c.batch > 1)
+    --c.batch;
+  while (blocks() > 12 && c.heads > 1) {
+    --c.heads;
+    c.headsKv = 1;
+  }
+  c.layout = random.chance(0.5) ? fa2run::Layout::BSHD : fa2run::Layout::BHSD;
+  c.rowPadding = random.chance(0.5) ? random.between(1, 3) : 0;
+  c.tailRows = random.chance(0.5) ? random.between(1, 9) : 0;
+  c.randomScale = random.pick(kSizes);
+  c.sign = random.chance(0.25);
+  if (kernel.hasScale && random.chance(0.2))
+    c.scale = kernel.defaultScale * double(random.between(25, 200)) / 100;
+  return c;
+}
+
+} // namespace
+
+std::vector<Configuration> configurationsOf(const Kernel &kernel,
+                                            uint64_t seed) {
+  std::vector<Configuration> list;
+  int64_t residues = kernel.blockKv ? kernel.blockKv : 64;
+  for (int64_t i = 0; i < std::max<int64_t>(residues, 16); ++i)
+    list.push_back(draw(kernel, seed, i));
+  // No keys, no queries, no batch; every query and key in one row of tiles.
+  list[0].seqlenK = 0;
+  list.push_back(list[1]);
+  list.back().seqlenQ = 0;
+  list.push_back(list[2]);
+  list.back().batch = 0;
+  return list;
+}
+
+std::array<std::string, 3> devicesOf(const Kernel &kernel, uint64_t seed) {
+  static constexpr const char *kCompletions[] = {"late", "random", "early"};
+  static constexpr int kResident[] = {1, 2, 0};
+  const char *arch = kernel.arch.rfind("sm_9", 0) == 0 ? "sm_90" : "sm_80";
+  std::array<std::string, 3> devices;
+  for (uint64_t s = 0; s < 3; ++s)
+    devices[s] = fmt::format(
+        "sim:{}?strict&profile&budget=20000000&seed={}&resident={}&"
+        "completion={}",
+        arch, 3 * seed + s, kResident[s], kCompletions[(seed + s) % 3]);
+  return devices;
+}
+
+void Reached::add(const Kernel &kernel, const Configuration &c) {
+  ++configurations;
+  emptySequences += c.seqlenK == 0 || c.seqlenQ == 0 || c.batch == 0;
+  emptyRows += kernel.mask == fa2run::Mask::Causal && c.seqlenQ > c.seqlenK;
+  grouped += c.heads != c.headsKv;
+  oneSided += c.sign;
+  large += c.randomScale >= 60;
+  scaled += c.scale.has_value();
+  padded += c.rowPadding > 0;
+  bhsd += c.layout == fa2run::Layout::BHSD;
+}
+
+Reached &Reached::operator+=(const Reached &other) {
+  for (auto field :
+       {&Reached::configurations, &Reached::emptyRows, &Reached::emptySequences,
+        &Reached::grouped, &Reached::oneSided, &Reached::large,
+        &Reached::scaled, &Reached::padded, &Reached::bhsd})
+    this->*field += other.*field;
+  return *this;
+}
+
+std::string Reached::text() const {
+  return fmt::format(
+      "{} with empty rows, {} with an empty sequence, {} with grouped heads, "
+      "{} with q >= 0 and k <= 0, {} with scores x60, {} with a scale of their "
+      "own, {} with padded rows, {} in bhsd order",
+      emptyRows, emptySequences, grouped, oneSided, large, scaled, padded,
+      bhsd);
+}
+
+} // namespace fa2grid

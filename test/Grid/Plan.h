@@ -1,0 +1,35 @@
+//===- Plan.h - the configurations of the grid ------------------*- C++ -*-===//
+#ifndef FA2_TEST_GRID_PLAN_H
+#define FA2_TEST_GRID_PLAN_H
+
+#include "Configuration.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace fa2grid {
+
+/// The configurations of a kernel: each residue of the keys modulo the tile at
+/// least once, over 0 to 2 whole tiles and now and then enough of them for the
+/// rings to wrap; few queries, most at tile edges; empty sequences and batches.
+std::vector<fa2run::Configuration>
+configurationsOf(const fa2run::Kernel &kernel, uint64_t seed);
+
+/// The schedules under which each runs: with 1, 2 and all blocks resident,
+/// late, random and early completion, each with seeds of its own.
+std::array<std::string, 3> devicesOf(const fa2run::Kernel &kernel,
+                                     uint64_t seed);
+
+/// What of the contract a configuration reaches, for the summary.
+struct Reached {
+  int64_t configurations = 0, emptyRows = 0, emptySequences = 0, grouped = 0,
+          oneSided = 0, large = 0, scaled = 0, padded = 0, bhsd = 0;
+  void add(const fa2run::Kernel &kernel, const fa2run::Configuration &c);
+  Reached &operator+=(const Reached &other);
+  std::string text() const;
+};
+
+} // namespace fa2grid
+
+#endif // FA2_TEST_GRID_PLAN_H

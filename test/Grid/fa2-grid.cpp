@@ -1,0 +1,248 @@
+//===- fa2-grid.cpp - every kernel of a list over many configurations -----===//
+//
+// fa2-grid --compiler fa2-compile --kernels FILE [--unexecuted FILE]
+//          [--at-least N] [--only TEXT] [--threads N] [--seed N] [--verbose]
+//
+// Compiles each kernel of the list once and runs its configurations on the
+// simulator under three schedules with all checks, warnings as errors: every
+// row of the outputs by the accuracy rule, the same bits from each schedule.
+// Every PTX line must be executed by some lane in some configuration, or match
+// a line of the --unexecuted file; a line of that file that nothing needs is an
+// error too, unless --only leaves kernels out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelList.h"
+#include "Parallel.h"
+#include "Plan.h"
+#include "RunCase.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+
+#include <chrono>
+#include <set>
+
+using namespace fa2grid;
+using namespace fa2run;
+
+namespace {
+
+struct Settings {
+  std::string compiler = "fa2-compile", kernels, unexecuted, only;
+  int64_t atLeast = 0;
+  unsigned threads = threadCount();
+  uint64_t seed = 1;
+  bool verbose = false;
+};
+
+struct Verdict {
+  std::string text; ///< of the list
+  Reached reached;
+  int64_t runs = 0;
+  double worst = 0, seconds = 0;
+  size_t lines = 0;
+  std::vector<std::pair<unsigned, std::string>> unexecuted; ///< PTX lines
+  std::vector<std::string> failures;
+};
+
+constexpr size_t kMaxFailures = 5;
+
+/// Adds the launch's PTX lines, and those that some lane executed.
+void addExecuted(const fa2rtProgram *program, std::set<unsigned> &all,
+                 std::set<unsigned> &executed) {
+  const char *text = nullptr;
+  check(fa2rtProgramProfile(program, &text));
+  const nlohmann::json result = nlohmann::json::parse(text);
+  for (const auto &line : result["profile"]["lines"]) {
+    unsigned number = line["line"];
+    all.insert(number);
+    // A branch that no lane takes has been executed.
+    if (line["threads"] > 0 ||
+        (line["class"] == "control" && line["executions"] > 0))
+      executed.insert(number);
+  }
+}
+
+std::string unlike(const Kernel &kernel, const Configuration &c,
+                   const Tensors &a, const Tensors &b) {
+  auto same = [](const std::vector<float> &x, const std::vector<float> &y) {
+    return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+  };
+  if (!same(getElements(a.out, kernel.precision, c.layout).values,
+            getElements(b.out, kernel.precision, c.layout).values))
+    return "out has other bits under another schedule";
+  if (kernel.hasLse &&
+      !same(getVectors(a.lse).values, getVectors(b.lse).values))
+    return "lse has other bits under another schedule";
+  return "";
+}
+
+void runKernel(const Settings &settings, const KernelEntry &entry,
+               Verdict &verdict) {
+  std::string ptx = ptxOf(entry, settings.compiler);
+  Kernel kernel = describeKernel(manifestOf(ptx));
+  uint64_t seed = settings.seed * 1000 + entry.line;
+  auto devices = devicesOf(kernel, seed);
+  std::vector<DeviceHandle> handles;
+  std::vector<ProgramHandle> programs;
+  for (const std::string &name : devices) {
+    handles.push_back(openDevice(name));
+    fa2rtProgram *program = nullptr;
+    check(fa2rtProgramLoad(handles.back().get(), ptx.data(), ptx.size(),
+                           nullptr, 0, &program));
+    programs.emplace_back(program);
+  }
+  RunOptions options;
+  options.check = CheckMode::Full;
+  std::set<unsigned> all, executed;
+  for (const Configuration &c : configurationsOf(kernel, seed)) {
+    verdict.reached.add(kernel, c);
+    Tensors first;
+    for (size_t d = 0; d < devices.size(); ++d) {
+      std::string failure;
+      try {
+        Tensors tensors;
+        CaseResult result = runCase(handles[d].get(), programs[d].get(), kernel,
+                                    c, options, &tensors);
+        ++verdict.runs;
+        verdict.worst = std::max(verdict.worst, result.check.worst.worstRatio);
+        if (!result.launchFailure.empty())
+          failure = result.launchFailure;
+        else if (!result.passed)
+          failure = result.check.failures.empty() ? result.disturbed
+                                                  : result.check.failures[0];
+        else if (d > 0)
+          failure = unlike(kernel, c, first, tensors);
+        // A launch without blocks has no profile.
+        if (result.launchFailure.empty() && c.batch && c.seqlenQ)
+          addExecuted(programs[d].get(), all, executed);
+        if (d == 0)
+          first = std::move(tensors);
+      } catch (const Failure &refusal) {
+        failure = refusal.what();
+      }
+      if (!failure.empty() && verdict.failures.size() < kMaxFailures)
+        verdict.failures.push_back(
+            fmt::format("{}\n    --device '{}' --sweep with {}", failure,
+                        devices[d], toJson(c).dump()));
+    }
+  }
+  verdict.lines = all.size();
+  std::istringstream lines(ptx);
+  std::string line;
+  for (unsigned number = 1; std::getline(lines, line); ++number)
+    if (all.count(number) && !executed.count(number))
+      verdict.unexecuted.emplace_back(number, line);
+}
+
+/// Moves what an exemption covers out of the list; notes which were of use.
+void exempt(Verdict &verdict, const std::vector<Exemption> &exemptions,
+            std::set<unsigned> &used) {
+  std::erase_if(verdict.unexecuted, [&](const auto &line) {
+    for (const Exemption &e : exemptions)
+      if (std::regex_match(verdict.text, e.kernel) &&
+          std::regex_match(normalised(line.second), e.instruction)) {
+        used.insert(e.line);
+        return true;
+      }
+    return false;
+  });
+}
+
+void print(const Verdict &v, bool verbose) {
+  bool good = v.failures.empty() && v.unexecuted.empty();
+  fmt::print("{} {}: {} configurations, {} runs in {:.1f} s, largest error "
+             "{:.2f} of the allowed, {} PTX lines, {} of them unexecuted\n",
+             good ? "ok  " : "FAIL", v.text, v.reached.configurations, v.runs,
+             v.seconds, v.worst, v.lines, v.unexecuted.size());
+  for (const std::string &failure : v.failures)
+    fmt::print("  {}\n", failure);
+  size_t shown = 0;
+  for (const auto &[number, line] : v.unexecuted)
+    if (verbose || shown++ < 20)
+      fmt::print("  never executed: line {}: {}\n", number, normalised(line));
+  std::fflush(stdout);
+}
+
+int go(const Settings &settings) {
+  std::vector<KernelEntry> entries = readKernelList(settings.kernels);
+  std::erase_if(entries, [&](const KernelEntry &entry) {
+    return entry.text.find(settings.only) == std::string::npos;
+  });
+  std::vector<Exemption> exemptions;
+  if (!settings.unexecuted.empty())
+    exemptions = readExemptions(settings.unexecuted);
+  std::set<unsigned> used;
+  std::mutex mutex;
+  Reached reached;
+  int64_t runs = 0, failed = 0;
+  auto begin = std::chrono::steady_clock::now();
+  auto since = [](auto start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
+  };
+  // A thread a kernel: the loops in runCase are too short for threads.
+  threadLimit = 1;
+  parallelFor(
+      int64_t(entries.size()),
+      [&](int64_t i) {
+        auto start = std::chrono::steady_clock::now();
+        Verdict verdict;
+        verdict.text = entries[size_t(i)].text;
+        try {
+          runKernel(settings, entries[size_t(i)], verdict);
+        } catch (const Failure &failure) {
+          verdict.failures.push_back(failure.what());
+        }
+        verdict.seconds = since(start);
+        std::lock_guard lock(mutex);
+        exempt(verdict, exemptions, used);
+        print(verdict, settings.verbose);
+        reached += verdict.reached;
+        runs += verdict.runs;
+        failed += !verdict.failures.empty() || !verdict.unexecuted.empty();
+      },
+      settings.threads);
+  fmt::print("{} kernels, {} configurations, {} runs in {:.1f} s: {}\n",
+             entries.size(), reached.configurations, runs, since(begin),
+             reached.text());
+  bool good = failed == 0;
+  if (failed)
+    fmt::print("{} kernels FAILED\n", failed);
+  if (reached.configurations < settings.atLeast) {
+    fmt::print("FAIL: fewer than {} configurations\n", settings.atLeast);
+    good = false;
+  }
+  for (const Exemption &e : exemptions)
+    if (settings.only.empty() && !used.count(e.line)) {
+      fmt::print("FAIL: {}, line {}: nothing needs it any more\n",
+                 settings.unexecuted, e.line);
+      good = false;
+    }
+  return good ? kPassed : kCheckFailed;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Settings s;
+  CLI::App app("fa2-grid: every kernel of a list over many configurations");
+  app.add_option("--compiler", s.compiler, "fa2-compile's path");
+  app.add_option("--kernels", s.kernels, "the list of kernels")->required();
+  app.add_option("--unexecuted", s.unexecuted,
+                 "PTX lines that need not be executed, and why");
+  app.add_option("--only", s.only, "kernels whose text contains this");
+  app.add_option("--at-least", s.atLeast, "fail with fewer configurations");
+  app.add_option("--threads", s.threads, "kernels at once");
+  app.add_option("--seed", s.seed, "of the configurations and schedules");
+  app.add_flag("--verbose,-v", s.verbose, "every unexecuted line");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return go(s);
+  } catch (const Failure &failure) {
+    fmt::print(stderr, "fa2-grid: {}\n", failure.what());
+    return failure.code;
+  }
+}
