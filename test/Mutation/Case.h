@@ -7,8 +7,9 @@
 //   launch KERNEL GX GY GZ BX BY BZ SHARED [programmatic]
 //     pointer NAME | i32 N | i64 N | f32 X
 //     map NAME RANK ELEMENT_BYTES SWIZZLE dims... strides... box...
-//   forward Q K V O LSE SCALE CAUSAL
-//   backward Q K V O LSE DO DQ DK DV SCALE CAUSAL
+//   forward Q K V O LSE SCALE MASK
+//   backward Q K V O LSE DO DQ DK DV SCALE MASK
+//                                         MASK: 0 none, 1 causal, 2 top left
 //
 // "$S" stands for a number given with the file's name (FILE@S=77,H=2); words
 // may be products ($S*64) or quotients rounded up (ceil($S,64)).
@@ -28,24 +29,23 @@ namespace fa2::sim::mutation {
 
 enum class Data { Normal, OneSided }; ///< one-sided: q >= 0 and k <= 0
 
+using Programs = std::vector<std::shared_ptr<const Program>>;
+
 struct Outcome {
-  bool parsed = false;
-  std::string error; ///< of the parser
   Result result;
   bool numbersGood = false;
-  double worst = 0; ///< largest error over its bound
+  double worst = 0;    ///< largest error over its bound
+  uint64_t digest = 0; ///< of the outputs' bits
 };
 
 class Case {
 public:
   /// Throws std::runtime_error with the line of the fault.
   explicit Case(const std::string &spec);
-  /// Runs one PTX text; other modules of the list come from `extra`.
-  Outcome run(const std::string &ptx, const std::vector<std::string> &extra,
-              const Options &options, Data data);
+  /// Runs the launch list; a kernel is taken from the first module that has it.
+  Outcome run(const Programs &programs, const Options &options, Data data);
   /// Errors by row of the unmutated kernel become the measure of all others.
-  void calibrate(const std::string &ptx, const std::vector<std::string> &extra,
-                 const Options &options);
+  void calibrate(const Programs &programs, const Options &options);
   std::string name;
 
 private:

@@ -82,8 +82,7 @@ def main():
                       *[strides[p["of"]][k] * size for k in (1, 2, 0)], p["box_cols"], p["box_rows"], 1, 1)
             else:
                 sys.exit(f"{path}: parameter kind '{p['kind']}' is not supported here")
-    causal = int(manifest["specification"]["mask"] != "none")
-    print("forward q k v out lse", scale, causal)
+    print("forward q k v out lse", scale, ["none", "causal", "causal_top_left"].index(manifest["specification"]["mask"]))
 
 
 if __name__ == "__main__":

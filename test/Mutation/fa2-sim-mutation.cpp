@@ -2,29 +2,32 @@
 //
 // fa2-sim-mutation [options] KERNEL.ptx CASE...
 //   --extra FILE.ptx    further modules of the launch list
-//   --every N           every Nth mutant only
+//   --every N           every Nth mutant only, from the --first (0) on
 //   --expect-sync F     fail when a smaller share of the synchronisation
 //                       mutants is caught
 //   --expect-all F      the same for all mutants
 //   --allow-warnings    warnings of the unmutated kernel are no catch
 //   --kind TEXT         only mutants of this kind
+//   --threads N         mutants at once
+//   --list FILE         all mutants, a line each, separated by tabs: kind,
+//                       synchronisation, fate, class, PTX line, detail
 //   --verbose
 //
-// The unmutated kernel must pass every case first. A mutant is caught by a
-// report, by a deadlock or another error, or by its numbers.
+// The unmutated kernel must pass every case first. A survivor without an
+// explanation (Judge.h) fails the test.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Case.h"
-#include "Mutants.h"
+#include "Judge.h"
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <map>
-#include <set>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 using namespace fa2::sim;
 using namespace fa2::sim::mutation;
@@ -41,157 +44,110 @@ std::string fileText(const std::string &path) {
 }
 
 struct Tally {
-  unsigned total = 0, report = 0, error = 0, numbers = 0, survived = 0,
-           unexecuted = 0;
+  unsigned total = 0, report = 0, error = 0, numbers = 0, explained = 0,
+           unexplained = 0;
+  void add(const Verdict &v) {
+    ++total;
+    report += v.fate == "report";
+    error += v.fate == "error";
+    numbers += v.fate == "numbers";
+    if (v.fate == "survived")
+      ++(v.category == "unexplained" ? unexplained : explained);
+  }
+  double caught() const {
+    return total ? double(report + error + numbers) / total : 1;
+  }
 };
 
 struct Settings {
-  std::string kernel, kind;
-  std::vector<std::string> extra, cases;
-  unsigned every = 1;
+  Setup setup;
+  std::string kind, list;
+  unsigned every = 1, first = 0, threads = 1;
   double expectSync = 0, expectAll = 0;
-  bool allowWarnings = false, verbose = false;
-  unsigned capability = 80;
+  bool verbose = false;
 };
 
-using Key = std::tuple<unsigned, unsigned, int>; // rule, line, severity
-
-std::set<Key> keysOf(const Result &r) {
-  std::set<Key> keys;
-  for (const Report &report : r.reports)
-    if (report.severity != Severity::Deviation)
-      keys.insert({report.rule, report.line, int(report.severity)});
-  return keys;
-}
-
-struct Run {
-  Completion completion;
-  uint64_t seed;
-  Data data;
-  unsigned resident;
-};
-const Run kRuns[] = {{Completion::Late, 1, Data::Normal, 0},
-                     {Completion::Random, 2, Data::OneSided, 1},
-                     {Completion::Early, 3, Data::Normal, 2},
-                     {Completion::Random, 4, Data::Normal, 0}};
-
-Options optionsOf(const Settings &s, const Run &run) {
-  Options o;
-  o.capability = s.capability;
-  o.completion = run.completion;
-  o.seed = run.seed;
-  o.residentBlocks = run.resident;
-  o.maxReports = 2000;
-  return o;
-}
-
-/// How a mutant fares: "report", "error", "numbers" or "survived".
-std::string judge(const Settings &s, const std::string &text,
-                  std::vector<Case> &cases, const std::set<Key> &known,
-                  uint64_t budget, std::string &detail) {
-  for (Case &c : cases)
-    for (const Run &run : kRuns) {
-      Options o = optionsOf(s, run);
-      o.instructionBudget = budget;
-      Outcome out = c.run(text, s.extra, o, run.data);
-      if (!out.parsed) {
-        detail = out.error;
-        return "malformed";
-      }
-      for (const Report &r : out.result.reports)
-        if (r.severity != Severity::Deviation &&
-            !known.count({r.rule, r.line, int(r.severity)})) {
-          detail = toString(r);
-          return "report";
-        }
-      if (!out.result.error.empty()) {
-        detail = out.result.error;
-        return "error";
-      }
-      if (!out.numbersGood) {
-        detail = "error " + std::to_string(out.worst) + " times its bound";
-        return "numbers";
-      }
+/// The verdicts of all mutants; each thread has a judge of its own.
+std::vector<Verdict> judgeAll(const Settings &s,
+                              const std::vector<Mutant> &mutants) {
+  std::vector<Verdict> verdicts(mutants.size());
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::string failure;
+  auto work = [&] {
+    try {
+      Judge judge(s.setup);
+      for (size_t k; (k = next++) < mutants.size();)
+        verdicts[k] = judge.judge(mutants[k]);
+    } catch (const std::exception &error) {
+      std::lock_guard lock(mutex);
+      failure = error.what();
+      next = mutants.size();
     }
-  return "survived";
+  };
+  std::vector<std::thread> pool;
+  for (unsigned t = 1; t < s.threads; ++t)
+    pool.emplace_back(work);
+  work();
+  for (std::thread &thread : pool)
+    thread.join();
+  if (!failure.empty())
+    throw std::runtime_error(failure);
+  return verdicts;
+}
+
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    c = c == '\t' || c == '\n' ? ' ' : c;
+  return text;
 }
 
 int go(const Settings &s) {
-  std::string text = fileText(s.kernel);
-  std::vector<Case> cases;
-  for (const std::string &path : s.cases)
-    cases.emplace_back(path);
-  // Unmutated: every run passes; with --allow-warnings what it reports is
-  // known and no catch.
-  std::set<Key> known;
-  std::set<unsigned> executed;
-  uint64_t longest = 0;
-  for (Case &c : cases) {
-    c.calibrate(text, s.extra, optionsOf(s, kRuns[0]));
-    for (const Run &run : kRuns) {
-      Options o = optionsOf(s, run);
-      o.profile = true;
-      Outcome out = c.run(text, s.extra, o, run.data);
-      std::set<Key> keys = keysOf(out.result);
-      if (!out.result.error.empty() || !out.numbersGood ||
-          (!keys.empty() && !s.allowWarnings)) {
-        std::cerr << "the unmutated kernel fails " << c.name << ": "
-                  << out.result.error << toJson(out.result).substr(0, 2000)
-                  << "\n";
-        return 1;
-      }
-      known.insert(keys.begin(), keys.end());
-      longest = std::max(longest, out.result.warpInstructions);
-      for (const LineProfile &line : out.result.profile.lines)
-        if (line.executions)
-          executed.insert(line.line);
-    }
-  }
+  std::vector<Mutant> mutants;
+  unsigned index = 0;
+  for (const Mutant &m : mutantsOf(s.setup.text))
+    if ((s.kind.empty() || m.kind == s.kind) && index++ % s.every == s.first)
+      mutants.push_back(m);
+  std::vector<Verdict> verdicts = judgeAll(s, mutants);
   std::map<std::string, Tally> table;
   Tally sync, all;
-  unsigned index = 0;
-  for (const Mutant &m : mutantsOf(text)) {
-    if ((!s.kind.empty() && m.kind != s.kind) || index++ % s.every)
-      continue;
-    std::string detail, fate;
-    if (!executed.count(m.line))
-      fate = "unexecuted";
-    else
-      fate = judge(s, replaceLine(text, m.line, m.text), cases, known, longest * 20 + 100000,
-                   detail);
-    if (fate == "malformed")
+  std::ofstream list;
+  if (!s.list.empty())
+    list.open(s.list);
+  for (size_t k = 0; k < mutants.size(); ++k) {
+    const Mutant &m = mutants[k];
+    const Verdict &v = verdicts[k];
+    if (v.fate == "malformed")
       continue; // no mutant: the text is not PTX any more
-    Tally *tallies[] = {&table[m.kind], &all, m.synchronisation ? &sync : &all};
-    for (unsigned k = 0; k < (m.synchronisation ? 3u : 2u); ++k) {
-      Tally &t = *tallies[k];
-      ++t.total;
-      t.report += fate == "report";
-      t.error += fate == "error";
-      t.numbers += fate == "numbers";
-      t.survived += fate == "survived";
-      t.unexecuted += fate == "unexecuted";
-    }
-    if (s.verbose || fate == "survived")
-      std::cout << fate << ": line " << m.line << ", " << m.kind << ": "
-                << m.text << (detail.empty() ? "" : "\n    ") << detail << "\n";
+    table[m.kind].add(v);
+    all.add(v);
+    if (m.synchronisation)
+      sync.add(v);
+    if (list)
+      list << m.kind << "\t" << m.synchronisation << "\t" << v.fate << "\t"
+           << v.category << "\t" << m.line << "\t" << oneLine(v.detail) << "\n";
+    if (s.verbose || v.fate == "survived")
+      std::cout << v.fate << ": line " << m.line << ", " << m.kind << ": "
+                << oneLine(m.text) << "\n    "
+                << (v.category.empty() ? "" : v.category + ": ") << v.detail
+                << "\n";
   }
-  std::printf("| mutants | number | report | error | numbers | survived | "
-              "unexecuted |\n|---|---|---|---|---|---|---|\n");
+  std::printf("| mutants | number | report | error | numbers | explained | "
+              "unexplained |\n|---|---|---|---|---|---|---|\n");
   auto row = [](const std::string &name, const Tally &t) {
     std::printf("| %s | %u | %u | %u | %u | %u | %u |\n", name.c_str(), t.total,
-                t.report, t.error, t.numbers, t.survived, t.unexecuted);
+                t.report, t.error, t.numbers, t.explained, t.unexplained);
   };
   for (const auto &[kind, tally] : table)
     row(kind, tally);
   row("synchronisation", sync);
   row("all", all);
-  auto share = [](const Tally &t) {
-    unsigned live = t.total - t.unexecuted;
-    return live ? double(live - t.survived) / live : 1;
-  };
   std::printf("caught: %.1f%% of synchronisation, %.1f%% of all\n",
-              100 * share(sync), 100 * share(all));
-  bool good = share(sync) >= s.expectSync && share(all) >= s.expectAll;
+              100 * sync.caught(), 100 * all.caught());
+  if (list && !list.flush())
+    throw std::runtime_error("cannot write " + s.list);
+  bool good = sync.caught() >= s.expectSync && all.caught() >= s.expectAll &&
+              !all.unexplained;
   return good ? 0 : 1;
 }
 
@@ -207,32 +163,44 @@ int main(int argc, char **argv) {
           throw std::runtime_error(word + " needs a value");
         return argv[++k];
       };
-      if (word == "--extra")
-        s.extra.push_back(fileText(next()));
-      else if (word == "--every")
+      if (word == "--extra") {
+        std::string path = next();
+        ParseResult parsed = parse(fileText(path));
+        if (!parsed)
+          throw std::runtime_error(path + ": " + parsed.error.text);
+        s.setup.extra.push_back(parsed.program);
+      } else if (word == "--every") {
         s.every = unsigned(std::max(1, std::stoi(next())));
-      else if (word == "--expect-sync")
+      } else if (word == "--first") {
+        s.first = unsigned(std::stoul(next()));
+      } else if (word == "--expect-sync") {
         s.expectSync = std::stod(next());
-      else if (word == "--expect-all")
+      } else if (word == "--expect-all") {
         s.expectAll = std::stod(next());
-      else if (word == "--capability")
-        s.capability = unsigned(std::stoi(next()));
-      else if (word == "--kind")
+      } else if (word == "--capability") {
+        s.setup.capability = unsigned(std::stoi(next()));
+      } else if (word == "--kind") {
         s.kind = next();
-      else if (word == "--allow-warnings")
-        s.allowWarnings = true;
-      else if (word == "--verbose")
+      } else if (word == "--threads") {
+        s.threads = unsigned(std::max(1, std::stoi(next())));
+      } else if (word == "--list") {
+        s.list = next();
+      } else if (word == "--allow-warnings") {
+        s.setup.allowWarnings = true;
+      } else if (word == "--verbose") {
         s.verbose = true;
-      else if (word.substr(0, 2) == "--")
+      } else if (word.substr(0, 2) == "--") {
         throw std::runtime_error("unknown option " + word);
-      else if (s.kernel.empty())
-        s.kernel = word;
-      else
-        s.cases.push_back(word);
+      } else if (s.setup.text.empty()) {
+        s.setup.text = fileText(word);
+      } else {
+        s.setup.cases.push_back(word);
+      }
     }
-    if (s.cases.empty())
+    if (s.setup.cases.empty())
       throw std::runtime_error(
           "usage: fa2-sim-mutation [options] KERNEL.ptx CASE...");
+    s.first %= s.every;
     return go(s);
   } catch (const std::exception &error) {
     std::cerr << "fa2-sim-mutation: " << error.what() << "\n";

@@ -80,6 +80,8 @@ Flow copy(Warp &w, const Inst &inst, u32 mask) {
     profileGlobal(w, inst, reading, sources, bytes, false);
     profileShared(w, inst, mask, targets, bytes, true);
   }
+  if (m.options.traceWaits)
+    w.copyCounts.emplace_back(w.copyGroup, u32(std::popcount(mask)));
   w.copyOpen += u32(std::popcount(mask));
   w.copyLanes |= mask;
   w.copyLast = w.copyGroup;
@@ -96,6 +98,23 @@ Flow commit(Warp &w, const Inst &, u32) {
   return Flow::Next;
 }
 
+void traceWait(Warp &w, const Inst &inst, u32 upToGroup) {
+  WaitTrace &trace = w.machine->result.waits[inst.line];
+  u64 before = w.copiesComplete;
+  while (!w.copyCounts.empty() && w.copyCounts.front().first <= upToGroup) {
+    w.copiesComplete += w.copyCounts.front().second;
+    w.copyCounts.pop_front();
+  }
+  ++trace.executions;
+  trace.completed += w.copiesComplete - before;
+  Random hash{w.block->id[0]};
+  for (u64 value : {u64(w.block->id[1]), u64(w.block->id[2]), u64(w.id),
+                    w.waitsSoFar, w.copiesComplete})
+    hash.state = hash.next() ^ value;
+  ++w.waitsSoFar;
+  trace.digest += hash.next();
+}
+
 // Groups up to committed - N are complete, for this warp's lanes.
 Flow waitGroup(Warp &w, const Inst &inst, u32 mask) {
   if (inst.a < 0 && w.copyOpen)
@@ -103,6 +122,8 @@ Flow waitGroup(Warp &w, const Inst &inst, u32 mask) {
   u32 pending = u32(std::max(inst.a, 0)), committed = w.copyGroup - 1;
   u32 done = committed > pending ? committed - pending : 0;
   executeCopies(w, done);
+  if (w.machine->options.traceWaits)
+    traceWait(w, inst, done);
   if (w.machine->checks()) {
     // Each lane waits for its own copies only (9.7.9.25.3.3).
     if (u32 others = w.copyLanes & ~mask)

@@ -113,6 +113,9 @@ struct Warp {
   u32 copyLast = 0;                  ///< the last group with copies
   u32 copySynced = 0;                ///< groups that all lanes see
   u32 copyLanes = 0;                 ///< lanes with copies not yet waited for
+  // With Options::traceWaits.
+  std::deque<std::pair<u32, u32>> copyCounts; ///< (group, copies) not complete
+  u64 copiesComplete = 0, waitsSoFar = 0;
   std::deque<PendingWgmma> wgmmas;
   u32 wgmmaGroup = 1, wgmmaWaited = 0, wgmmaOpen = 0;
   u64 wgmmaSequence = 0; ///< .aligned instructions executed, for rule 6

@@ -155,8 +155,9 @@ struct Options {
   /// False turns off rules 1 to 9, 11 and 12, not the bounds of global and
   /// shared memory and not deadlock: those always end in an error.
   bool checks = true;
-  bool strict = false;  ///< warnings become errors
-  bool profile = false; ///< fill Result::profile
+  bool strict = false;     ///< warnings become errors
+  bool profile = false;    ///< fill Result::profile
+  bool traceWaits = false; ///< fill Result::waits
   /// Warp instructions until a run is stopped; 0: no limit.
   uint64_t instructionBudget = 20'000'000'000ull;
   unsigned maxReports = 50; ///< different ones; more are counted only
@@ -231,6 +232,15 @@ struct Profile {
   std::vector<LineProfile> lines;
 };
 
+/// What the executions of one cp.async.wait_group or wait_all completed.
+struct WaitTrace {
+  uint64_t executions = 0; ///< warp instructions
+  uint64_t completed = 0;  ///< copies that no wait before had completed
+  /// Of (block, warp, the warp's waits so far, copies complete after it), in
+  /// any order: equal for two runs exactly when all waits complete the same.
+  uint64_t digest = 0;
+};
+
 struct Result {
   /// Not empty when the run was refused or stopped: a bad launch, an address
   /// out of bounds, a deadlock, the instruction budget.
@@ -238,7 +248,8 @@ struct Result {
   std::vector<Report> reports; ///< in order of appearance
   uint64_t suppressedReports = 0;
   uint64_t warpInstructions = 0;
-  Profile profile; ///< with Options::profile
+  Profile profile;                     ///< with Options::profile
+  std::map<unsigned, WaitTrace> waits; ///< by PTX line, with traceWaits
 
   /// Ran to the end and nothing but warnings and deviations was found.
   bool ok() const;

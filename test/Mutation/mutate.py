@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Mutates each kernel of a list and prints the tables of docs/simulator.md.
+
+    mutate.py --compiler fa2-compile --tool fa2-sim-mutation LIST [--every N] [--first K] [--only TEXT] [--threads N]
+              [--expect-sync F] [--survivors FILE]
+
+LIST has a kernel a line, as flags of fa2-compile. With --every N, every Nth mutant from --first on: a sample for CI.
+The exit status is 1 when a survivor is unexplained, or a smaller share of the synchronisation mutants is caught than
+--expect-sync asks.
+"""
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def lengths(manifest):
+    """(queries, keys): every pair of residues of the keys that a mask compare can tell apart, more queries than keys, and
+    enough tiles for the rings to wrap."""
+    tile_q, tile_kv = manifest["schedule"]["block_q"], manifest["schedule"]["block_kv"]
+    few = min(33, tile_q + 1)
+    pairs = [(tile_q + 9, 3 * tile_kv + 5), (few, tile_kv)]
+    for residue in range(0, tile_kv, 8):
+        pairs += [(few, tile_kv + residue + 1), (few, tile_kv + residue + 2)]
+    return pairs + [(tile_q // 2 + 5, tile_q // 2 - 4), (7, 7 * tile_kv - 1)]
+
+
+def read_manifest(path):
+    with open(path) as file:
+        text = file.read().split("// fa2-manifest-end")[0]
+    return json.loads("\n".join(line[3:] for line in text.splitlines()[1:]))
+
+
+def mutants_of(flags, args, folder):
+    ptx, listing = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "list.txt")
+    subprocess.run([args.compiler, *flags.split(), "-o", ptx], check=True)
+    cases = []
+    for queries, keys in lengths(read_manifest(ptx)):
+        cases.append(os.path.join(folder, f"{queries}x{keys}.case"))
+        with open(cases[-1], "w") as file:
+            subprocess.run([sys.executable, os.path.join(HERE, "case_from_manifest.py"), ptx, str(queries), str(keys)],
+                           stdout=file, check=True)
+    done = subprocess.run([args.tool, "--every", str(args.every), "--first", str(args.first), "--threads", str(args.threads),
+                           "--list", listing, ptx, *cases], capture_output=True, text=True)
+    if done.returncode == 2 or not os.path.exists(listing):
+        sys.exit(f"{flags}: {done.stderr}")
+    with open(listing) as file:
+        return [line.rstrip("\n").split("\t") for line in file]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("list")
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="", help="kernels whose flags contain this")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--expect-sync", type=float, default=0)
+    parser.add_argument("--survivors", help="write the table of survivors here")
+    args = parser.parse_args()
+
+    with open(args.list) as file:
+        kernels = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    table, survivors = collections.defaultdict(collections.Counter), []
+    for flags in kernels:
+        if args.only not in flags:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            mutants = mutants_of(flags, args, folder)
+        for kind, sync, fate, category, line, detail in mutants:
+            column = fate if fate != "survived" else category
+            for row in [(0, kind), (2, "all")] + [(1, "synchronisation")] * (sync == "1"):
+                table[row][column] += 1
+                table[row]["number"] += 1
+            if fate == "survived":
+                survivors.append((flags, line, kind, category, detail))
+        print(f"{flags}: {len(mutants)} mutants, {sum(m[2] == 'survived' for m in mutants)} survived", flush=True)
+
+    columns = ["number", "report", "error", "numbers", "implied value", "implied order", "masked zero", "unexplained"]
+    print("\n| mutants | " + " | ".join(columns) + " |\n|" + "---|" * (len(columns) + 1))
+    for row in sorted(table):
+        print(f"| {row[1]} | " + " | ".join(str(table[row][c]) for c in columns) + " |")
+    lines = ["| kernel | PTX line | mutant | class | evidence |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join(s) + " |" for s in survivors]
+    if args.survivors:
+        with open(args.survivors, "w") as file:
+            file.write("\n".join(lines) + "\n")
+    else:
+        print("\n" + "\n".join(lines))
+
+    def share(row):
+        caught = table[row]["report"] + table[row]["error"] + table[row]["numbers"]
+        return caught / max(1, table[row]["number"])
+    sync = share((1, "synchronisation"))
+    print(f"\ncaught: {100 * sync:.1f}% of synchronisation, {100 * share((2, 'all')):.1f}% of all")
+    return 1 if sync < args.expect_sync or table[(2, "all")]["unexplained"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
