@@ -6,8 +6,10 @@
 Approximations (ex2, lg2, rcp) of the GPU differ from the simulator's within the manual's bounds, so outputs need not
 have the same bits. The simulator runs each case once as it is and --runs times with every approximation moved by a
 pseudo-random amount inside its bound (perturb=N). Each element of the GPU's outputs must lie between the least and
-the largest of these, give or take one ulp of the output's type: of the row's largest value for out, as in the accuracy
-rule (the count by each element's own ulp is printed too), of the value itself for lse.
+the largest of these, give or take one ulp of the output's type, of the row's largest value as in the accuracy rule (the
+count by each element's own ulp is printed too). lse is f32, so that every perturbation shows in it and a few draws do
+not reach the ends of their range: its envelope is as wide again on each side, and by the bounds of ex2 and
+lg2 in a logarithm of a sum, 2^-22 each, of lse or of 1.
 
 --device NAME takes another device in the GPU's place: 'sim:sm_90?perturb=99' tests this script without one.
 The exit status is 1 when anything lies outside.
@@ -53,7 +55,7 @@ def manifest_dtype(path):
 
 def ulp(x, dtype):
     """Of |x|, in the type; the smallest normal number's for what is smaller."""
-    bits, least = {"bf16": (7, -126), "f16": (10, -14), "f32": (23, -126)}[dtype]
+    bits, least = {"bf16": (7, -126), "f16": (10, -14)}[dtype]
     x = np.abs(x)
     _, exponent = np.frexp(np.where(np.isfinite(x), x, 1))
     return np.exp2(np.maximum(exponent - 1, least).astype(np.float64) - bits)
@@ -76,12 +78,15 @@ def compare(tool, kernel, case, devices, dtype, pool):
     row_ulp = ulp(np.max(np.abs(outs[0]), -1, keepdims=True), dtype)
     by_row = outside(out, outs, row_ulp)
     by_element = outside(out, outs, ulp(outs[0], dtype))
-    lse_beyond = outside(lse, lses, ulp(lses[0], "f32"))
+    with np.errstate(invalid="ignore"):
+        width = np.nan_to_num(np.max(lses, 0).astype(np.float64) - np.min(lses, 0))
+        allowance = width + 2.0**-21 * np.maximum(1, np.nan_to_num(np.abs(lses[0]), posinf=1))
+    lse_beyond = outside(lse, lses, allowance)
     return dict(kernel=os.path.basename(kernel), case=case, elements=out.size, equal=int(np.sum(out == outs[0])),
                 in_envelope=int(np.sum(by_row == 0)), worst_ulp=float(by_row.max(initial=0)),
                 outside=int(np.sum(by_row > 1)), outside_own_ulp=int(np.sum(by_element > 1)),
                 lse_elements=lse.size, lse_equal=int(np.sum(lse == lses[0])),
-                lse_worst_ulp=float(lse_beyond.max(initial=0)), lse_outside=int(np.sum(lse_beyond > 1)))
+                lse_worst=float(lse_beyond.max(initial=0)), lse_outside=int(np.sum(lse_beyond > 1)))
 
 
 def main():
@@ -107,7 +112,7 @@ def main():
                 print(f"{'FAIL' if bad else 'ok  '} {r['kernel']} {case}: out {r['elements']} elements, {r['equal']} equal, "
                       f"{r['in_envelope']} in the envelope, farthest {r['worst_ulp']:.2f} row ulp, {r['outside']} outside "
                       f"({r['outside_own_ulp']} by their own ulp); lse {r['lse_elements']}, {r['lse_equal']} equal, "
-                      f"farthest {r['lse_worst_ulp']:.2f} ulp, {r['lse_outside']} outside", flush=True)
+                      f"farthest {r['lse_worst']:.2f} of what is allowed, {r['lse_outside']} outside", flush=True)
     if args.json:
         with open(args.json, "w") as file:
             json.dump(results, file, indent=1)

@@ -115,7 +115,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
         else if (d > 0)
           failure = unlike(kernel, c, first, tensors);
         // A launch without blocks has no profile.
-        if (result.launchFailure.empty() && c.batch && c.seqlenQ)
+        if (d == 0 && result.launchFailure.empty() && c.batch && c.seqlenQ)
           addExecuted(programs[d].get(), all, executed);
         if (d == 0)
           first = std::move(tensors);

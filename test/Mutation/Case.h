@@ -27,7 +27,9 @@
 
 namespace fa2::sim::mutation {
 
-enum class Data { Normal, OneSided }; ///< one-sided: q >= 0 and k <= 0
+/// One-sided: q >= 0 and k <= 0. Large: scores so large that what is not
+/// rescaled in time overflows.
+enum class Data { Normal, OneSided, Large };
 
 using Programs = std::vector<std::shared_ptr<const Program>>;
 
@@ -71,7 +73,7 @@ private:
     std::string tensor;
     std::vector<double> reference;
     size_t rowLength = 1;
-    std::vector<double> bounds[2]; ///< by row, for each Data
+    std::vector<double> bounds[3]; ///< by row, for each Data
   };
   Tensor &tensor(const std::string &name);
   double get(const Tensor &t, size_t index) const;
@@ -83,7 +85,7 @@ private:
   std::vector<Tensor> tensors;
   std::vector<Step> steps;
   std::vector<std::string> check;
-  std::vector<Judged> judged[2];
+  std::vector<Judged> judged[3];
 };
 
 } // namespace fa2::sim::mutation

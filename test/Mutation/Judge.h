@@ -6,7 +6,9 @@
 //   implied value  the line computes the same as before in every execution
 //                  (the unmutated kernel with a trap for where it would not)
 //   implied order  every wait completes the same copies as before; or the wait
-//                  completes none that an earlier one had not
+//                  completes none that an earlier one had not; or no report and
+//                  the same bits under 16 more schedules in which copies move
+//                  their bytes as late as the waits allow
 //   masked zero    other values, but not a bit of the outputs differs
 //
 // None of these: "unexplained". A line that no run executes is that too.
@@ -55,7 +57,7 @@ private:
   };
   Options optionsOf(size_t run) const;
   Programs programsOf(const std::string &text, std::string &error) const;
-  Verdict run(const Programs &programs);
+  Verdict run(const Mutant &mutant, const Programs &programs);
   Verdict explain(const Mutant &mutant, const Programs &programs);
 
   const Setup &setup;

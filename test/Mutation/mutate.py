@@ -20,14 +20,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def lengths(manifest):
-    """(queries, keys): every pair of residues of the keys that a mask compare can tell apart, more queries than keys, and
-    enough tiles for the rings to wrap."""
+    """(queries, keys): several tiles of each, enough tiles for the rings to wrap, more queries than keys, and then every
+    residue of the keys that tells the mask compares apart."""
     tile_q, tile_kv = manifest["schedule"]["block_q"], manifest["schedule"]["block_kv"]
     few = min(33, tile_q + 1)
-    pairs = [(tile_q + 9, 3 * tile_kv + 5), (few, tile_kv)]
+    pairs = [(few, tile_kv + 5), (7, 7 * tile_kv - 1), (tile_q // 2 + 5, tile_q // 2 - 4), (tile_q + 9, 2 * tile_kv)]
     for residue in range(0, tile_kv, 8):
         pairs += [(few, tile_kv + residue + 1), (few, tile_kv + residue + 2)]
-    return pairs + [(tile_q // 2 + 5, tile_q // 2 - 4), (7, 7 * tile_kv - 1)]
+    return pairs
 
 
 def read_manifest(path):

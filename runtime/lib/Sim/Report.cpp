@@ -126,14 +126,13 @@ void Machine::finishRun() {
   if (!options.profile)
     return;
   Profile &profile = result.profile;
-  std::map<std::pair<std::string, const Inst *>, size_t> seen;
+  std::map<const Inst *, size_t> seen;
   for (Grid &grid : grids) {
     const Kernel &kernel = *grid.kernel;
     for (size_t k = 0; k < kernel.code.size(); ++k) {
       const Inst &inst = kernel.code[k];
       LineProfile line = grid.profile[k];
-      auto [it, fresh] =
-          seen.try_emplace({kernel.info.name, &inst}, profile.lines.size());
+      auto [it, fresh] = seen.try_emplace(&inst, profile.lines.size());
       if (!fresh) {
         for (auto [name, counter] : kCounters)
           profile.lines[it->second].*counter += line.*counter;
