@@ -16,6 +16,7 @@ import argparse
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -272,7 +273,9 @@ SWEEP = 1 << 28  # inputs of one launch: 1 GiB of results
 
 def compare_sweep(device, simulator, name, bound, start, count, stride, threads):
     """The device's values of count inputs, stride apart, against the simulator's (fa2-sim-cli --sweep)."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+    memory = "/dev/shm"
+    fits = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 5 * count
+    with tempfile.TemporaryDirectory(dir=memory if fits else None) as folder:
         kernel, values = os.path.join(folder, "k.ptx"), os.path.join(folder, "values")
         with open(kernel, "w") as file:
             file.write(sweep(simulator.capability, name, stride))

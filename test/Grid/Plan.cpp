@@ -92,14 +92,15 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
 
 std::array<std::string, 3> devicesOf(const Kernel &kernel, uint64_t seed) {
   static constexpr const char *kCompletions[] = {"late", "random", "early"};
-  static constexpr int kResident[] = {1, 2, 0};
+  // On one and on two multiprocessors persistent blocks take several tiles.
+  static constexpr const char *kResident[] = {"profile&resident=1&sms=1",
+                                              "resident=2&sms=2", "resident=0"};
   const char *arch = kernel.arch.rfind("sm_9", 0) == 0 ? "sm_90" : "sm_80";
   std::array<std::string, 3> devices;
   for (uint64_t s = 0; s < 3; ++s)
     devices[s] = fmt::format(
-        "sim:{}?strict{}&budget=20000000&seed={}&resident={}&completion={}",
-        arch, s ? "" : "&profile", 3 * seed + s, kResident[s],
-        kCompletions[(seed + s) % 3]);
+        "sim:{}?strict&budget=20000000&seed={}&{}&completion={}", arch,
+        3 * seed + s, kResident[s], kCompletions[(seed + s) % 3]);
   return devices;
 }
 

@@ -18,6 +18,7 @@ configurationsOf(const fa2run::Kernel &kernel, uint64_t seed);
 
 /// The schedules under which each runs: with 1, 2 and all blocks resident,
 /// late, random and early completion, each with seeds of its own.
+/// The first profiles.
 std::array<std::string, 3> devicesOf(const fa2run::Kernel &kernel,
                                      uint64_t seed);
 

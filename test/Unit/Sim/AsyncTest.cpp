@@ -49,6 +49,34 @@ TEST(SimAsync, WaitCoversOnlyOwnLane) {
   b.expectRule(7, noBarrier, Severity::Warning);
 }
 
+// What each wait completes, and a digest that tells whether a commit matters.
+TEST(SimAsync, TraceOfWaits) {
+  Bench b = bench();
+  b.options.traceWaits = true;
+  auto traced = [&](const std::string &commit, const std::string &count) {
+    Result r =
+        b.run(copy("", commit +
+                           "cp.async.commit_group;\n"
+                           "cp.async.wait_group " +
+                           count + ";\nbar.sync 0;\ncp.async.wait_all;"));
+    std::vector<WaitTrace> waits;
+    for (const auto &[line, trace] : r.waits)
+      waits.push_back(trace);
+    return waits;
+  };
+  auto plain = traced("", "0"), empty = traced("cp.async.commit_group;\n", "0"),
+       weak = traced("", "1");
+  ASSERT_EQ(plain.size(), 2u);
+  EXPECT_EQ(plain[0].executions, 2u); // two warps
+  EXPECT_EQ(plain[0].completed, 64u);
+  EXPECT_EQ(plain[1].completed, 0u);
+  EXPECT_EQ(plain[0].digest, empty[0].digest);
+  EXPECT_EQ(weak[0].completed, 0u);
+  EXPECT_EQ(weak[1].completed, 64u);
+  EXPECT_NE(plain[0].digest, weak[0].digest);
+  EXPECT_EQ(plain[1].digest, weak[1].digest);
+}
+
 TEST(SimAsync, SourceSizeFillsWithZero) {
   Bench b = bench();
   b.expectClean(copy(", %r9", "cp.async.wait_all;\nbar.sync 0;")
