@@ -24,7 +24,9 @@ def lengths(manifest):
     residue of the keys that tells the mask compares apart."""
     tile_q, tile_kv = manifest["schedule"]["block_q"], manifest["schedule"]["block_kv"]
     few = min(33, tile_q + 1)
-    pairs = [(few, tile_kv + 5), (7, 7 * tile_kv - 1), (tile_q // 2 + 5, tile_q // 2 - 4), (tile_q + 9, 2 * tile_kv)]
+    pairs = [(few, tile_kv + 5), (few, 7 * tile_kv - 1), (tile_q // 2 + 5, tile_q // 2 - 4), (tile_q + 9, 2 * tile_kv)]
+    if manifest["specification"]["mask"] == "causal_top_left":
+        few = tile_kv + 17  # fewer never see the last keys
     for residue in range(0, tile_kv, 8):
         pairs += [(few, tile_kv + residue + 1), (few, tile_kv + residue + 2)]
     return pairs
@@ -51,6 +53,17 @@ def mutants_of(flags, args, folder):
         sys.exit(f"{flags}: {done.stderr}")
     with open(listing) as file:
         return [line.rstrip("\n").split("\t") for line in file]
+
+
+def survivor_table(survivors):
+    """Survivors of one kernel, kind and class whose evidence is the same share a row."""
+    rows = collections.OrderedDict()
+    for flags, line, kind, category, detail in survivors:
+        rows.setdefault((flags, kind, category, detail), []).append(line)
+    lines = ["| kernel | mutant | PTX lines | class | evidence |", "|---|---|---|---|---|"]
+    lines += [f"| `{flags}` | {kind} | {', '.join(at)} | {category} | {detail} |"
+              for (flags, kind, category, detail), at in rows.items()]
+    return "\n".join(lines)
 
 
 def main():
@@ -87,13 +100,12 @@ def main():
     print("\n| mutants | " + " | ".join(columns) + " |\n|" + "---|" * (len(columns) + 1))
     for row in sorted(table):
         print(f"| {row[1]} | " + " | ".join(str(table[row][c]) for c in columns) + " |")
-    lines = ["| kernel | PTX line | mutant | class | evidence |", "|---|---|---|---|---|"]
-    lines += ["| " + " | ".join(s) + " |" for s in survivors]
+    text = survivor_table(survivors)
     if args.survivors:
         with open(args.survivors, "w") as file:
-            file.write("\n".join(lines) + "\n")
+            file.write(text + "\n")
     else:
-        print("\n" + "\n".join(lines))
+        print("\n" + text)
 
     def share(row):
         caught = table[row]["report"] + table[row]["error"] + table[row]["numbers"]
