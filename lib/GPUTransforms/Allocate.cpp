@@ -84,12 +84,10 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   void allocateForRoles(RolesOp roles) {
     KernelOp kernel = getOperation();
     llvm::SmallPtrSet<Operation *, 4> shared, queues;
-    roles.walk([&](TensorCopyOp op) {
-      shared.insert(op.getRing().getDefiningOp());
-    });
-    roles.walk([&](TileLoopOp op) {
-      queues.insert(op.getQueue().getDefiningOp());
-    });
+    roles.walk(
+        [&](TensorCopyOp op) { shared.insert(op.getRing().getDefiningOp()); });
+    roles.walk(
+        [&](TileLoopOp op) { queues.insert(op.getQueue().getDefiningOp()); });
     int64_t total = 0;
     OpBuilder b(roles);
     for (auto ring : kernel.getOps<RingCreateOp>())

@@ -70,10 +70,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         name = cast<ArgumentAttr>(kernel.getArguments()[arg.getArgNumber()])
                    .getName();
     OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
-    return RingCreateOp::create(b, loc,
-                                RingType::get(b.getContext(), slots, tile, parts),
-                                b.getStringAttr(name), IntegerAttr{},
-                                IntegerAttr{});
+    return RingCreateOp::create(
+        b, loc, RingType::get(b.getContext(), slots, tile, parts),
+        b.getStringAttr(name), IntegerAttr{}, IntegerAttr{});
   }
 
   void formLoad(fa2::gpu::LoadOp op) {
@@ -92,11 +91,10 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
     if (target->hasRoles()) {
       auto view = op.getView().getDefiningOp<ViewOp>();
-      Value row =
-          arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
+      Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
       TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0) / parts),
-                           row,
-                           view.getHead(), view.getBatch(), slot, ring, use);
+                           row, view.getHead(), view.getBatch(), slot, ring,
+                           use);
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                      /*in_bounds=*/false);

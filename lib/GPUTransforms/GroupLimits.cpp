@@ -1,7 +1,7 @@
 //===- GroupLimits.cpp - fa2gpu-group-limits ------------------------------===//
 //
-// A block of several warpgroups takes the key tiles that any of its rows sees. A
-// warpgroup whose rows see fewer begins later: key tiles fall, and under a
+// A block of several warpgroups takes the key tiles that any of its rows sees.
+// A warpgroup whose rows see fewer begins later: key tiles fall, and under a
 // causal mask the last ones are seen by the last rows alone.
 //
 //===----------------------------------------------------------------------===//
@@ -63,8 +63,8 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
       return b.createOrFold<arith::SubIOp>(loc, x, y);
     };
     // The group's rows as a block of queries of their own.
-    Value block = b.createOrFold<arith::MulIOp>(
-        loc, mask.getQBlock(), constant(rows / kRowsPerGroup));
+    Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(),
+                                                constant(rows / kRowsPerGroup));
     Value own = add(block, WarpgroupOp::create(b, loc, b.getIndexType()));
     auto range = KVRangeOp::create(
         b, loc, own, mask.getSeqlenQ(), mask.getSeqlenK(),
@@ -72,18 +72,18 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
         mask.getMaskAttr(), UnitAttr());
     SmallVector<Value, 4> own4 = expandKVRange(b, range);
     range.erase();
-    // Tiles end - 1, end - 2, ... of the block, of which the first `skipped` are
-    // not the group's. One is always left: it may be hidden whole.
+    // Tiles end - 1, end - 2, ... of the block, of which the first `skipped`
+    // are not the group's. One is always left: it may be hidden whole.
     Value count = sub(loop.getUpperBound(), loop.getLowerBound());
     Value end = add(falls.getLhs(), constant(1));
     Value skipped = sub(end, own4[1]);
-    skipped = b.createOrFold<arith::MinSIOp>(loc, skipped,
-                                             sub(count, constant(1)));
+    skipped =
+        b.createOrFold<arith::MinSIOp>(loc, skipped, sub(count, constant(1)));
     skipped = b.createOrFold<arith::MaxSIOp>(loc, skipped, constant(0));
 
     skipLoop(b, loop, skipped);
-    // The loop goes on from there: last - (i + skipped) as (last - skipped) - i,
-    // so that it still falls.
+    // The loop goes on from there: last - (i + skipped) as (last - skipped) -
+    // i, so that it still falls.
     b.setInsertionPoint(loop);
     Value iv = loop.getInductionVar();
     Value last = sub(falls.getLhs(), skipped);
@@ -91,11 +91,12 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     loop.getUpperBoundMutable().assign(sub(loop.getUpperBound(), skipped));
     for (auto other : loop.getBody()->getOps<ApplyMaskOp>()) {
       // A tile is full for the group when it is for the group's own rows.
-      other.getFullEndMutable().assign(b.createOrFold<arith::MinSIOp>(
-          loc, own4[3], add(last, constant(1))));
+      other.getFullEndMutable().assign(
+          b.createOrFold<arith::MinSIOp>(loc, own4[3], add(last, constant(1))));
       other.getFullBeginMutable().assign(own4[2]);
     }
-    // Uses of rings are numbered by the counter, or by a number and the counter.
+    // Uses of rings are numbered by the counter, or by a number and the
+    // counter.
     OpBuilder body = OpBuilder::atBlockBegin(loop.getBody());
     Value counter;
     llvm::SmallPtrSet<Operation *, 4> numbers; // each once
@@ -120,18 +121,19 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
   /// Waits for and releases what the group does not need.
   void skipLoop(OpBuilder &b, scf::ForOp loop, Value count) {
     Location loc = loop.getLoc();
-    auto skip = scf::ForOp::create(b, loc, loop.getLowerBound(), count,
-                                   loop.getStep());
+    auto skip =
+        scf::ForOp::create(b, loc, loop.getLowerBound(), count, loop.getStep());
     OpBuilder inner = OpBuilder::atBlockBegin(skip.getBody());
     IRMapping map;
     map.map(loop.getInductionVar(), skip.getInductionVar());
     for (Operation &op : loop.getBody()->without_terminator()) {
-      bool scalar = isPure(&op) && llvm::none_of(op.getResultTypes(), [](Type t) {
-        return isa<RankedTensorType, InFlightType>(t);
-      });
+      bool scalar =
+          isPure(&op) && llvm::none_of(op.getResultTypes(), [](Type t) {
+            return isa<RankedTensorType, InFlightType>(t);
+          });
       bool wanted = scalar && llvm::all_of(op.getOperands(), [&](Value v) {
-        return !isa<RankedTensorType>(v.getType());
-      });
+                      return !isa<RankedTensorType>(v.getType());
+                    });
       if (isa<RingWaitOp, RingReleaseOp>(op) || wanted)
         inner.clone(op, map);
     }

@@ -43,8 +43,8 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         if (isa<RingReleaseOp>(user))
           user->erase();
       b.setInsertionPoint(own);
-      auto slot =
-          RingSlotOp::create(b, loc, own.getType(), own.getRing(), own.getUse());
+      auto slot = RingSlotOp::create(b, loc, own.getType(), own.getRing(),
+                                     own.getUse());
       own.replaceAllUsesWith(slot.getTile());
       own.erase();
       // Shared memory outlives the last store's reads.

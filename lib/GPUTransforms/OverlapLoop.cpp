@@ -101,9 +101,9 @@ Schedule twoStages(scf::ForOp loop, Parts p) {
       schedule.push_back({op, stage});
   };
   llvm::SmallPtrSet<Operation *, 16> second(own.begin(), own.end());
-  for (Operation *op : {p.values.getOperation(), p.output.getOperation(),
-                        p.outputWait.getOperation(),
-                        p.valuesRelease.getOperation()})
+  for (Operation *op :
+       {p.values.getOperation(), p.output.getOperation(),
+        p.outputWait.getOperation(), p.valuesRelease.getOperation()})
     second.insert(op);
   auto pushFirst = [&](Operation *end) { // up to `end`
     for (Operation &op : body->without_terminator()) {
@@ -193,10 +193,10 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
       if (!wait || wait->getBlock() != loop->getBlock())
         continue;
       OpBuilder b(wait);
-      auto rows = NormalizerOp::create(
-          b, finish.getLoc(), finish.getM().getType(),
-          finish.getLse().getType(), finish.getM(), finish.getL(),
-          finish.getScale());
+      auto rows =
+          NormalizerOp::create(b, finish.getLoc(), finish.getM().getType(),
+                               finish.getLse().getType(), finish.getM(),
+                               finish.getL(), finish.getScale());
       for (Operation *user : finish.getLse().getUsers())
         if (auto store = dyn_cast<StoreOp>(user)) {
           for (Value v : {Value(store.getView()), Value(store.getRow())})

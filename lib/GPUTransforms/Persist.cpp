@@ -43,9 +43,9 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
     Value queue = RingCreateOp::create(
         b, loc, RingType::get(b.getContext(), kQueueSlots, tile),
         b.getStringAttr("tiles"), IntegerAttr{}, IntegerAttr{});
-    auto loop = TileLoopOp::create(
-        b, loc, op.getRows(), op.getHeads(), op.getBatches(), op.getBlockAttr(),
-        op.getOrderAttr(), queue, UnitAttr{});
+    auto loop = TileLoopOp::create(b, loc, op.getRows(), op.getHeads(),
+                                   op.getBatches(), op.getBlockAttr(),
+                                   op.getOrderAttr(), queue, UnitAttr{});
     loop.getBody().takeBody(op.getBody());
     Block &body = loop.getBody().front();
     Value visit = body.addArgument(index, loc);

@@ -36,8 +36,8 @@ struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
       });
       if (!any)
         return;
-      // The first group's first turn is given by the last one, and what the last
-      // one passes at the end is taken.
+      // The first group's first turn is given by the last one, and what the
+      // last one passes at the end is taken.
       OpBuilder b = OpBuilder::atBlockBegin(&program);
       TurnPassOp::create(b, roles.getLoc(), groups, true, IntegerAttr{});
       b.setInsertionPointToEnd(&program);

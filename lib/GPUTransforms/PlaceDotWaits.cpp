@@ -36,8 +36,9 @@ struct PlaceDotWaitsPass
       branch(op);
     getOperation().walk([&](DotWaitOp wait) {
       auto dot = wait.getSource().getDefiningOp<DotStartOp>();
-      if (dot && !isa<SharedAttr>(
-                     cast<RankedTensorType>(dot.getA().getType()).getEncoding()))
+      if (dot &&
+          !isa<SharedAttr>(
+              cast<RankedTensorType>(dot.getA().getType()).getEncoding()))
         wait.getKeepMutable().assign(dot.getA());
     });
     SmallVector<Value> inFlight;
@@ -62,9 +63,8 @@ struct PlaceDotWaitsPass
         scf::IfOp::create(b, loc, scale.getType(), any, /*withElse=*/true);
     b.setInsertionPointToStart(choice.thenBlock());
     Value waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());
-    Value scaled =
-        ScaleRowsOp::create(b, loc, waited.getType(), waited,
-                            scale.getFactors(), /*skip_unit=*/false);
+    Value scaled = ScaleRowsOp::create(b, loc, waited.getType(), waited,
+                                       scale.getFactors(), /*skip_unit=*/false);
     scf::YieldOp::create(b, loc, scaled);
     b.setInsertionPointToStart(choice.elseBlock());
     waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());

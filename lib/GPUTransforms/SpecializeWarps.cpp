@@ -51,9 +51,8 @@ struct SpecializeWarpsPass
     OpBuilder b(loop);
     int64_t warps = getOperation().getSchedule().getWarps();
     RoleRegisters registers = target.roleRegisters(warps);
-    auto roles =
-        RolesOp::create(b, loop->getLoc(), warps, registers.consumer,
-                        kProducerWarps, registers.producer);
+    auto roles = RolesOp::create(b, loop->getLoc(), warps, registers.consumer,
+                                 kProducerWarps, registers.producer);
     rings = copiedRings(loop);
     b.createBlock(&roles.getConsumer());
     Operation *consumer = b.clone(*loop);
@@ -130,8 +129,8 @@ struct SpecializeWarpsPass
         keysEnd = copy;
     }
     Value one = arith::ConstantIndexOp::create(b, loop.getLoc(), 1);
-    loop.getLowerBoundMutable().assign(arith::AddIOp::create(
-        b, loop.getLoc(), loop.getLowerBound(), one));
+    loop.getLowerBoundMutable().assign(
+        arith::AddIOp::create(b, loop.getLoc(), loop.getLowerBound(), one));
     Operation *after = keysEnd;
     for (Operation *op : queries) {
       op->moveAfter(after);
@@ -147,8 +146,8 @@ struct SpecializeWarpsPass
     loop.getInductionVar().replaceAllUsesWith(bare.getInductionVar());
     Operation *end = bare.getBody()->getTerminator();
     loop.getBody()->getTerminator()->erase();
-    end->getBlock()->getOperations().splice(
-        Block::iterator(end), loop.getBody()->getOperations());
+    end->getBlock()->getOperations().splice(Block::iterator(end),
+                                            loop.getBody()->getOperations());
     keepProducer(*bare.getBody());
     b.setInsertionPointToEnd(loop.getBody());
     scf::YieldOp::create(b, loop.getLoc(), loop.getInitArgs());

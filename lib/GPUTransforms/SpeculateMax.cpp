@@ -41,8 +41,7 @@ Step findStep(scf::ForOp loop) {
   return s;
 }
 
-struct SpeculateMaxPass
-    : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
+struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
   void runOnOperation() override {
     int64_t slack = getOperation().getSchedule().getSpeculateMax();
     if (slack == 0)
@@ -98,8 +97,8 @@ struct SpeculateMaxPass
     softmax.erase();
     // The cold arm reads the keys.
     auto keys = step.scores.getB().getDefiningOp<RingWaitOp>();
-    for (auto release : llvm::make_early_inc_range(
-             loop.getBody()->getOps<RingReleaseOp>()))
+    for (auto release :
+         llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
       if (keys && release.getRing() == keys.getRing())
         release->moveAfter(branch);
   }
@@ -110,10 +109,10 @@ struct SpeculateMaxPass
     MLIRContext *ctx = b.getContext();
     RankedTensorType type = dot.getD().getType().getTile();
     auto acc = cast<AccAttr>(type.getEncoding());
-    auto own = RankedTensorType::get(
-        type.getShape(), type.getElementType(),
-        AccAttr::get(ctx, MmaSyncAttr::get(ctx), acc.getWarps(),
-                     acc.getSplitK()));
+    auto own =
+        RankedTensorType::get(type.getShape(), type.getElementType(),
+                              AccAttr::get(ctx, MmaSyncAttr::get(ctx),
+                                           acc.getWarps(), acc.getSplitK()));
     Value started =
         DotStartOp::create(b, loc, InFlightType::get(ctx, own), dot.getA(),
                            dot.getB(), Value(), dot.getTransposeB());

@@ -114,14 +114,12 @@ int64_t Footprint::sharedBytes() const {
          barrierBytes;
 }
 
-Footprint fa2::footprint(const Target &t, const Problem &p,
-                         const Schedule &s) {
+Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
   constexpr int64_t kLanes = gpu::kWarpLanes;
   auto up = [](int64_t n, int64_t m) { return (n + m - 1) / m * m; };
   auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
-    return up(gpu::SharedLayout(rows, cols, elementBytes,
-                                t.sharedPanelBytes())
+    return up(gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
                   .bytes(),
               gpu::SharedLayout::kAlignment);
   };
@@ -298,8 +296,7 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
               continue;
             Footprint f = footprint(t, p, s);
             if (!fitError(t, s, f).empty() ||
-                (boundRegisters &&
-                 f.registers() > budgetOf(t, f, s)))
+                (boundRegisters && f.registers() > budgetOf(t, f, s)))
               continue;
             if (!best || rank(s) > rank(*best))
               best = s;

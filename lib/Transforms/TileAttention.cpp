@@ -151,11 +151,10 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                             Value vView, Value seqlenQ, Value seqlenK) {
   Value qBlock = place.qBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  auto range = KVRangeOp::create(b, loc, qBlock, seqlenQ, seqlenK,
-                                 b.getI64IntegerAttr(bq),
-                                 b.getI64IntegerAttr(bkv), op.getMaskAttr(),
-                                 schedule.getOverlap() ? b.getUnitAttr()
-                                                       : UnitAttr());
+  auto range = KVRangeOp::create(
+      b, loc, qBlock, seqlenQ, seqlenK, b.getI64IntegerAttr(bq),
+      b.getI64IntegerAttr(bkv), op.getMaskAttr(),
+      schedule.getOverlap() ? b.getUnitAttr() : UnitAttr());
   Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
   Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
   float ninf = -std::numeric_limits<float>::infinity();

@@ -25,7 +25,7 @@ struct Specification {
   int64_t blockQ = 0, blockKV = 0, warps = 0, stages = 0;
   std::string partition; // split_q or split_k
   int64_t qInRegisters = -1, lazyRescale = -1, minBlocks = 0;
-  std::string order; // ascending or longest_first
+  std::string order;  // ascending or longest_first
   std::string tuning; // fields of targets with roles: name=value,...
 
   /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong

@@ -121,7 +121,8 @@ struct ConvertFA2GPUToNVVMPass
                << "expected shared_bytes; run fa2gpu-allocate";
       if (!llvm::hasSingleElement(kernel.getOps<ForEachTileOp>()) &&
           !llvm::hasSingleElement(kernel.getOps<RolesOp>()))
-        return kernel.emitOpError() << "expected one fa2.for_each_tile or fa2gpu.roles";
+        return kernel.emitOpError()
+               << "expected one fa2.for_each_tile or fa2gpu.roles";
       for (auto ring : kernel.getOps<RingCreateOp>())
         if (!ring.getOffset() && !ring->use_empty())
           return ring.emitOpError()

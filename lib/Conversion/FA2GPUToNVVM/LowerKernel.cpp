@@ -114,7 +114,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       return rewriter.notifyMatchFailure(op, "the signature");
 
     if (roles) {
-      // The warp's number, said to be one value of the warp (Emit::uniformWarp).
+      // The warp's number, said to be one value of the warp
+      // (Emit::uniformWarp).
       rewriter.setInsertionPointToStart(&func.getBody().front());
       Emit e(rewriter, loc);
       NVVM::ShflOp::create(rewriter, loc, rewriter.getI32Type(), e.i32(-1),
@@ -188,8 +189,8 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
           rest = e.remU(number, perSection);
     Value first = e.mul(sections, section);
     Value all = e.mul(heads, batches);
-    Value width = e.b.createOrFold<arith::MinUIOp>(e.loc, section,
-                                                   e.sub(all, first));
+    Value width =
+        e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
     tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
     headAndBatch = e.add(first, e.remU(rest, width));
   } else {

@@ -29,9 +29,9 @@ struct RolesLowering : public OpConversionPattern<RolesOp> {
       return arith::CmpIOp::create(rewriter, op.getLoc(), p, warp, e.i32(n));
     };
     int64_t consumers = op.getConsumerWarps();
-    auto split = scf::IfOp::create(rewriter, op.getLoc(),
-                                   compare(arith::CmpIPredicate::ult, consumers),
-                                   /*withElse=*/true);
+    auto split = scf::IfOp::create(
+        rewriter, op.getLoc(), compare(arith::CmpIPredicate::ult, consumers),
+        /*withElse=*/true);
     auto fill = [&](Region &region, Block *into) {
       rewriter.inlineBlockBefore(&region.front(), into->getTerminator());
     };
@@ -42,8 +42,8 @@ struct RolesLowering : public OpConversionPattern<RolesOp> {
     rewriter.setInsertionPointToStart(split.elseBlock());
     setRegisters(e, op.getProducerRegisters(),
                  NVVM::SetMaxRegisterAction::decrease);
-    auto first = scf::IfOp::create(rewriter, op.getLoc(),
-                                   compare(arith::CmpIPredicate::eq, consumers));
+    auto first = scf::IfOp::create(
+        rewriter, op.getLoc(), compare(arith::CmpIPredicate::eq, consumers));
     rewriter.setInsertionPointToStart(first.thenBlock());
     auto one = scf::IfOp::create(rewriter, op.getLoc(), e.elect());
     fill(op.getProducer(), one.thenBlock());
@@ -78,9 +78,9 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value zero = e.index(0);
 
     Type index = rewriter.getIndexType();
-    auto loop = scf::WhileOp::create(rewriter, loc,
-                                     TypeRange{index, index, index},
-                                     ValueRange{id, zero, zero});
+    auto loop =
+        scf::WhileOp::create(rewriter, loc, TypeRange{index, index, index},
+                             ValueRange{id, zero, zero});
     SmallVector<Location> locs(3, loc);
     Block *before = rewriter.createBlock(&loop.getBefore(), {},
                                          TypeRange{index, index, index}, locs);
@@ -95,7 +95,8 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
     rewriter.setInsertionPointToEnd(after);
-    auto marker = scf::YieldOp::create(rewriter, loc); // the block's end for now
+    auto marker =
+        scf::YieldOp::create(rewriter, loc); // the block's end for now
     rewriter.inlineBlockBefore(
         &body, marker,
         {at.tile, at.head, at.batch, visit, after->getArgument(2)});
@@ -120,9 +121,9 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
 
   static Value draw(Emit &e, Value counter, Value blocks,
                     const RingParts &queue, Value visit) {
-    Value old = LLVM::AtomicRMWOp::create(
-        e.b, e.loc, LLVM::AtomicBinOp::add, counter, e.i32(1),
-        LLVM::AtomicOrdering::monotonic);
+    Value old =
+        LLVM::AtomicRMWOp::create(e.b, e.loc, LLVM::AtomicBinOp::add, counter,
+                                  e.i32(1), LLVM::AtomicOrdering::monotonic);
     Value next = e.add(old, e.toI32(blocks));
     RingUse use(e, queue.type, visit);
     barrierWait(e, queue.empty(e, use.slot), e.bitXor(use.parity, 1));
@@ -149,17 +150,15 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   static void reset(Emit &e, Value counter, Value blocks) {
     // LLVM drops the order of atomicrmw on this target: PTX says it.
     Value finished = e.gep(counter, 4);
-    Value old = LLVM::InlineAsmOp::create(
-                    e.b, e.loc, TypeRange{e.b.getI32Type()},
-                    ValueRange{finished},
-                    e.b.getStringAttr(
-                        "atom.add.acq_rel.gpu.global.u32 $0, [$1], 1;"),
-                    e.b.getStringAttr("=r,l,~{memory}"), e.b.getUnitAttr(),
-                    UnitAttr(),
-                    LLVM::TailCallKindAttr::get(e.b.getContext(),
-                                                LLVM::TailCallKind::None),
-                    LLVM::AsmDialectAttr{}, ArrayAttr{})
-                    .getResult(0);
+    Value old =
+        LLVM::InlineAsmOp::create(
+            e.b, e.loc, TypeRange{e.b.getI32Type()}, ValueRange{finished},
+            e.b.getStringAttr("atom.add.acq_rel.gpu.global.u32 $0, [$1], 1;"),
+            e.b.getStringAttr("=r,l,~{memory}"), e.b.getUnitAttr(), UnitAttr(),
+            LLVM::TailCallKindAttr::get(e.b.getContext(),
+                                        LLVM::TailCallKind::None),
+            LLVM::AsmDialectAttr{}, ArrayAttr{})
+            .getResult(0);
     Value lastOne = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
                                           old, e.add(e.toI32(blocks), -1));
     auto branch = scf::IfOp::create(e.b, e.loc, lastOne);
@@ -234,9 +233,8 @@ struct TurnPassLowering : public OpConversionPattern<TurnPassOp> {
       });
     } else {
       Value next = e.add(groupOf(e), 1);
-      Value wraps =
-          arith::CmpIOp::create(rewriter, op.getLoc(),
-                                arith::CmpIPredicate::eq, next, e.i32(groups));
+      Value wraps = arith::CmpIOp::create(
+          rewriter, op.getLoc(), arith::CmpIPredicate::eq, next, e.i32(groups));
       next = e.select(wraps, e.i32(0), next);
       namedBarrier(e, "arrive", e.add(next, *op.getId()), kTurnThreads);
     }
@@ -263,7 +261,7 @@ struct GroupBarrierLowering : public OpConversionPattern<GroupBarrierOp> {
 
 void fa2::gpu::populateRolePatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
-  patterns.add<RolesLowering, TileLoopLowering, WarpgroupLowering, TurnWaitLowering,
-               TurnPassLowering, GroupBarrierLowering>(converter,
-                                                       patterns.getContext());
+  patterns.add<RolesLowering, TileLoopLowering, WarpgroupLowering,
+               TurnWaitLowering, TurnPassLowering, GroupBarrierLowering>(
+      converter, patterns.getContext());
 }

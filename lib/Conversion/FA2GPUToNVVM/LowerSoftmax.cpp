@@ -201,8 +201,8 @@ struct SoftmaxSpeculateLowering
 Value anyIsNotOne(Emit &e, ValueRange factors) {
   Value any;
   for (Value f : factors) {
-    Value differs = arith::CmpFOp::create(
-        e.b, e.loc, arith::CmpFPredicate::UNE, f, e.f32(1.0f));
+    Value differs = arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::UNE,
+                                          f, e.f32(1.0f));
     any = any ? arith::OrIOp::create(e.b, e.loc, any, differs).getResult()
               : differs;
   }
@@ -238,9 +238,8 @@ struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
       rewriter.replaceOpWithMultiple(op, {scaled()});
       return success();
     }
-    auto branch =
-        scf::IfOp::create(rewriter, op.getLoc(), tile.getTypes(),
-                          anyIsNotOne(e, factors), /*withElse=*/true);
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(), tile.getTypes(),
+                                    anyIsNotOne(e, factors), /*withElse=*/true);
     OpBuilder::InsertionGuard guard(rewriter);
     rewriter.setInsertionPointToStart(branch.thenBlock());
     scf::YieldOp::create(rewriter, op.getLoc(), scaled());
@@ -260,8 +259,8 @@ void normalize(Emit &e, RowAttr row, const TileLayout &layout, ValueRange ms,
     Value total = row.getPartial() == Partial::Lanes
                       ? reduceOverLanes(e, layout, l, sum)
                       : l;
-    Value empty = arith::CmpFOp::create(
-        e.b, e.loc, arith::CmpFPredicate::OEQ, total, e.f32(0.0f));
+    Value empty = arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OEQ,
+                                        total, e.f32(0.0f));
     inverse.push_back(e.select(empty, e.f32(0.0f), e.rcp(total)));
     Value log = e.fma(m, scale, e.fmul(e.lg2(total), e.f32(kLn2)));
     lse.push_back(e.select(empty, e.f32(-kInf), log));
@@ -406,7 +405,9 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering,                SoftmaxSpeculateLowering, SoftmaxFinishLowering, NormalizerLowering, CombineSplitsLowering>(
-      converter, patterns.getContext());
+  patterns
+      .add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
+           ScaleRowsLowering, SoftmaxSpeculateLowering, SoftmaxFinishLowering,
+           NormalizerLowering, CombineSplitsLowering>(converter,
+                                                      patterns.getContext());
 }

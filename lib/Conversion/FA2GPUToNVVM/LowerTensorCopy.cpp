@@ -1,8 +1,9 @@
 //===- LowerTensorCopy.cpp - tensor maps, mbarrier rings ------------------===//
 //
-// PTX ISA, "cp.async.bulk.tensor" and "mbarrier". A slot's "full" barrier counts
-// one arrival and the bytes of its copies; its "empty" barrier one arrival of
-// each consumer warp. Use n of a ring of s slots waits for phase n / s.
+// PTX ISA, "cp.async.bulk.tensor" and "mbarrier". A slot's "full" barrier
+// counts one arrival and the bytes of its copies; its "empty" barrier one
+// arrival of each consumer warp. Use n of a ring of s slots waits for phase n /
+// s.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,7 +75,8 @@ struct RingInitLowering : public OpConversionPattern<RingInitOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
-    auto first = scf::IfOp::create(rewriter, op.getLoc(), isZero(e, e.thread()));
+    auto first =
+        scf::IfOp::create(rewriter, op.getLoc(), isZero(e, e.thread()));
     rewriter.setInsertionPointToStart(first.thenBlock());
     auto init = [&](Value barrier, int64_t count) {
       Value operands[] = {barrier, e.i32(count)};
@@ -200,15 +202,12 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
                        const SharedLayout &layout, int64_t first, Value row,
                        Value full) {
     for (const auto &panel : layout.panels()) {
-      Value to = e.add(adaptor.getSlot()[0],
-                       panel.offset + first * panel.bytes);
-      Value operands[] = {to,
-                          adaptor.getMap()[0],
-                          e.i32(panel.col),
-                          row,
-                          e.toI32(adaptor.getHead()[0]),
-                          e.toI32(adaptor.getBatch()[0]),
-                          full};
+      Value to =
+          e.add(adaptor.getSlot()[0], panel.offset + first * panel.bytes);
+      Value operands[] = {
+          to,  adaptor.getMap()[0],           e.i32(panel.col),
+          row, e.toI32(adaptor.getHead()[0]), e.toI32(adaptor.getBatch()[0]),
+          full};
       e.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::"
             "complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];",
             "r,l,r,r,r,r,r", operands);

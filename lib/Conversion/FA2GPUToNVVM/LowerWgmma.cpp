@@ -33,10 +33,10 @@ struct Operand {
 };
 
 Value descriptor(Emit &e, Value address, int64_t columnStride) {
-  int64_t fixed = (columnStride >> 4) << 16 | int64_t(8 * kRowBytes >> 4) << 32 |
-                  int64_t(1) << 62;
-  Value start = arith::ExtUIOp::create(e.b, e.loc, e.b.getI64Type(),
-                                       e.shr(address, 4));
+  int64_t fixed = (columnStride >> 4) << 16 |
+                  int64_t(8 * kRowBytes >> 4) << 32 | int64_t(1) << 62;
+  Value start =
+      arith::ExtUIOp::create(e.b, e.loc, e.b.getI64Type(), e.shr(address, 4));
   return arith::OrIOp::create(e.b, e.loc, start, e.i64(fixed));
 }
 
@@ -45,9 +45,9 @@ Value descriptor(Emit &e, Value address, int64_t columnStride) {
 Operand alongColumns(Emit &e, RankedTensorType tile, Value address, int64_t k) {
   Operand o{descriptor(e, address, kStepK), {}};
   for (int64_t step = 0; step < (k + kStepK - 1) / kStepK; ++step)
-    o.steps.push_back((step / 4 * tile.getDimSize(0) * kRowBytes +
-                       step % 4 * kStepK * 2) >>
-                      4);
+    o.steps.push_back(
+        (step / 4 * tile.getDimSize(0) * kRowBytes + step % 4 * kStepK * 2) >>
+        4);
   return o;
 }
 
@@ -76,10 +76,9 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     Emit e(rewriter, op.getLoc());
     int64_t n = layout.fragCols() * 8, results = layout.numRegs();
     bool fromShared = isa<SharedAttr>(aType.getEncoding());
-    Operand b = op.getTransposeB()
-                    ? alongColumns(e, bType, adaptor.getB()[0],
-                                   bType.getDimSize(1))
-                    : alongRows(e, bType, adaptor.getB()[0]);
+    Operand b = op.getTransposeB() ? alongColumns(e, bType, adaptor.getB()[0],
+                                                  bType.getDimSize(1))
+                                   : alongRows(e, bType, adaptor.getB()[0]);
     Operand a;
     SmallVector<Value> inputs{b.descriptor};
     std::string constraints = "l";
@@ -109,7 +108,8 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
                        "setp.ne.b32 none, 0, 0;\nsetp.eq.b32 all, 0, 0;\n"
                        "wgmma.fence.sync.aligned;\n";
     for (auto [step, offset] : llvm::enumerate(b.steps)) {
-      text += "add.s64 db, " + number(0) + ", " + std::to_string(offset) + ";\n";
+      text +=
+          "add.s64 db, " + number(0) + ", " + std::to_string(offset) + ";\n";
       std::string left = "da";
       if (fromShared) {
         text += "add.s64 da, " + number(1) + ", " +
@@ -121,8 +121,8 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
         left += "}";
       }
       text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
-              "k16.f32." + type + "." + type + " " + d + ", " + left + ", db, " +
-              (step == 0 && !updates ? "none" : "all") + ", 1, 1" +
+              "k16.f32." + type + "." + type + " " + d + ", " + left +
+              ", db, " + (step == 0 && !updates ? "none" : "all") + ", 1, 1" +
               (fromShared ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1") +
               ";\n";
     }
@@ -151,10 +151,10 @@ struct WgmmaWaitLowering : public OpConversionPattern<DotWaitOp> {
         kept.push_back(v);
         constraints += constraints.empty() ? "r" : ",r";
       }
-    SmallVector<Value> out = e.ptxUpdating(
-        "wgmma.wait_group.sync.aligned " + std::to_string(*op.getPending()) +
-            ";",
-        adaptor.getSource(), constraints, kept);
+    SmallVector<Value> out =
+        e.ptxUpdating("wgmma.wait_group.sync.aligned " +
+                          std::to_string(*op.getPending()) + ";",
+                      adaptor.getSource(), constraints, kept);
     rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
     return success();
   }
@@ -186,13 +186,13 @@ struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
     for (int64_t f = 0; f < fragments; f += 2) {
       const SharedLayout::Panel &panel = shared.panelOf(f * 8);
       int64_t chunk = (f * 8 - panel.col) / 8;
-      Value at = e.add(e.add(start, e.bitXor(swizzled, chunk * 16)),
-                       panel.offset);
+      Value at =
+          e.add(e.add(start, e.bitXor(swizzled, chunk * 16)), panel.offset);
       size_t count = std::min<int64_t>(2, fragments - f) * 2;
-      NVVM::StMatrixOp::create(
-          rewriter, op.getLoc(), e.sharedPointer(at),
-          SmallVector<Value>(pairs.slice(f * 2, count)), NVVM::MMALayout::row,
-          shape, NVVM::LdStMatrixEltType::B16);
+      NVVM::StMatrixOp::create(rewriter, op.getLoc(), e.sharedPointer(at),
+                               SmallVector<Value>(pairs.slice(f * 2, count)),
+                               NVVM::MMALayout::row, shape,
+                               NVVM::LdStMatrixEltType::B16);
     }
     rewriter.eraseOp(op);
     return success();

@@ -29,8 +29,8 @@ namespace {
 class Partitioner {
 public:
   Partitioner(KernelOp kernel, MatmulFamilyAttr family, int64_t sharedPanel)
-      : kernel(kernel), sharedPanel(sharedPanel), ctx(kernel.getContext()), b(ctx),
-        schedule(kernel.getSchedule()) {
+      : kernel(kernel), sharedPanel(sharedPanel), ctx(kernel.getContext()),
+        b(ctx), schedule(kernel.getSchedule()) {
     int64_t warps = schedule.getWarps();
     bool splitK = schedule.getPartition() == Partition::SplitK;
     // split_q: warp w has rows; split_k: it has columns of the scores, and a
@@ -215,10 +215,9 @@ void Partitioner::combineSplits() {
     auto scratchTile = RankedTensorType::get(
         {o.getDimSize(0) * output.getSplitK(), o.getDimSize(1) + 2},
         b.getF32Type(), SharedAttr::get(ctx, 0));
-    Value scratch =
-        RingCreateOp::create(b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
-                             b.getStringAttr("combine"), IntegerAttr{},
-                             IntegerAttr{});
+    Value scratch = RingCreateOp::create(
+        b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
+        b.getStringAttr("combine"), IntegerAttr{}, IntegerAttr{});
     auto combined = CombineSplitsOp::create(
         b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
         op.getO(), op.getM(), op.getL(), op.getScale(), scratch);

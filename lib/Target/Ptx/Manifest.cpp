@@ -63,9 +63,9 @@ public:
       json.attributeArray("requires", [&] { requirements(); });
       json.attributeObject("workspace", [&] {
         // A counter of tiles drawn and one of blocks that finished.
-        bool counts =
-            llvm::any_of(launch.getParameters().getAsRange<ParamAttr>(),
-                         [](ParamAttr p) { return p.getKind() == "workspace"; });
+        bool counts = llvm::any_of(
+            launch.getParameters().getAsRange<ParamAttr>(),
+            [](ParamAttr p) { return p.getKind() == "workspace"; });
         json.attribute("bytes", counts ? 16 : 0);
         json.attribute("alignment", 16);
         if (counts)

@@ -537,9 +537,8 @@ bool decodeInteger(Decoder &d) {
     if (t != Type::S32)
       return false;
     return finish(d,
-                  d.root == "min"
-                      ? Handler(binary<s32, s32, s32, MinRelu<s32>>)
-                      : binary<s32, s32, s32, MaxRelu<s32>>,
+                  d.root == "min" ? Handler(binary<s32, s32, s32, MinRelu<s32>>)
+                                  : binary<s32, s32, s32, MaxRelu<s32>>,
                   {t, t, t});
   }
   if (d.root == "min")

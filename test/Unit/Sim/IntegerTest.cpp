@@ -29,8 +29,7 @@ TEST(SimInteger, Arithmetic) {
   EXPECT_EQ(b.eval("min.s32 %r10, %r0, %r1;", uint32_t(-1), 1), uint32_t(-1));
   EXPECT_EQ(b.eval("min.relu.s32 %r10, %r0, %r1;", uint32_t(-1), 1), 0u);
   EXPECT_EQ(b.eval("min.relu.s32 %r10, %r0, %r1;", 7, 5), 5u);
-  EXPECT_EQ(b.eval("max.relu.s32 %r10, %r0, %r1;", uint32_t(-1),
-                   uint32_t(-3)),
+  EXPECT_EQ(b.eval("max.relu.s32 %r10, %r0, %r1;", uint32_t(-1), uint32_t(-3)),
             0u);
   EXPECT_EQ(b.eval("min.u32 %r10, %r0, %r1;", uint32_t(-1), 1), 1u);
 }
