@@ -21,6 +21,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <ctime>
 #include <set>
 
 using namespace fa2grid;
@@ -205,9 +206,10 @@ int go(const Settings &settings) {
         failed += !verdict.failures.empty() || !verdict.unexecuted.empty();
       },
       settings.threads);
-  fmt::print("{} kernels, {} configurations, {} runs in {:.1f} s: {}\n",
+  fmt::print("{} kernels, {} configurations, {} runs in {:.1f} s ({:.1f} s of "
+             "CPU time): {}\n",
              entries.size(), reached.configurations, runs, since(begin),
-             reached.text());
+             double(std::clock()) / CLOCKS_PER_SEC, reached.text());
   bool good = failed == 0;
   if (failed)
     fmt::print("{} kernels FAILED\n", failed);

@@ -93,7 +93,7 @@ Judge::Judge(const Setup &setup) : setup(setup) {
 
 Verdict Judge::judge(const Mutant &mutant) {
   if (!executions[mutant.line])
-    return {"survived", "no run executes the line", "unexplained"};
+    return {"unexecuted", "no run executes the line", ""};
   std::string error;
   Programs programs =
       programsOf(replaceLine(setup.text, mutant.line, mutant.text), error);

@@ -11,7 +11,7 @@
 //                  their bytes as late as the waits allow
 //   masked zero    other values, but not a bit of the outputs differs
 //
-// None of these: "unexplained". A line that no run executes is that too.
+// None of these: "unexplained".
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_TEST_MUTATION_JUDGE_H
@@ -37,7 +37,8 @@ struct Setup {
 };
 
 struct Verdict {
-  /// "report", "error", "numbers", "survived"; "malformed": no PTX any more.
+  /// "report", "error", "numbers", "survived"; "unexecuted":
+  /// no run executes the line; "malformed": no PTX any more.
   std::string fate;
   std::string detail;   ///< the report, the error, or the evidence
   std::string category; ///< of a survivor

@@ -6,6 +6,7 @@
 //   --expect-sync F     fail when a smaller share of the synchronisation
 //                       mutants is caught
 //   --expect-all F      the same for all mutants
+//   --allow-unexecuted  mutants of lines that no run executes do not count
 //   --allow-warnings    warnings of the unmutated kernel are no catch
 //   --kind TEXT         only mutants of this kind
 //   --threads N         mutants at once
@@ -14,7 +15,8 @@
 //   --verbose
 //
 // The unmutated kernel must pass every case first. A survivor without an
-// explanation (Judge.h) fails the test.
+// explanation (Judge.h) fails the test, and so does a mutant that no run
+// executes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,17 +47,19 @@ std::string fileText(const std::string &path) {
 
 struct Tally {
   unsigned total = 0, report = 0, error = 0, numbers = 0, explained = 0,
-           unexplained = 0;
+           unexplained = 0, unexecuted = 0;
   void add(const Verdict &v) {
     ++total;
     report += v.fate == "report";
     error += v.fate == "error";
     numbers += v.fate == "numbers";
+    unexecuted += v.fate == "unexecuted";
     if (v.fate == "survived")
       ++(v.category == "unexplained" ? unexplained : explained);
   }
   double caught() const {
-    return total ? double(report + error + numbers) / total : 1;
+    unsigned live = total - unexecuted;
+    return live ? double(report + error + numbers) / live : 1;
   }
 };
 
@@ -64,7 +68,7 @@ struct Settings {
   std::string kind, list;
   unsigned every = 1, first = 0, threads = 1;
   double expectSync = 0, expectAll = 0;
-  bool verbose = false;
+  bool verbose = false, allowUnexecuted = false;
 };
 
 /// The verdicts of all mutants; each thread has a judge of its own.
@@ -132,11 +136,13 @@ int go(const Settings &s) {
                 << (v.category.empty() ? "" : v.category + ": ") << v.detail
                 << "\n";
   }
-  std::printf("| mutants | number | report | error | numbers | explained | "
-              "unexplained |\n|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| mutants | number | report | error | numbers | explained | "
+      "unexplained | unexecuted |\n|---|---|---|---|---|---|---|---|\n");
   auto row = [](const std::string &name, const Tally &t) {
-    std::printf("| %s | %u | %u | %u | %u | %u | %u |\n", name.c_str(), t.total,
-                t.report, t.error, t.numbers, t.explained, t.unexplained);
+    std::printf("| %s | %u | %u | %u | %u | %u | %u | %u |\n", name.c_str(),
+                t.total, t.report, t.error, t.numbers, t.explained,
+                t.unexplained, t.unexecuted);
   };
   for (const auto &[kind, tally] : table)
     row(kind, tally);
@@ -147,7 +153,7 @@ int go(const Settings &s) {
   if (list && !list.flush())
     throw std::runtime_error("cannot write " + s.list);
   bool good = sync.caught() >= s.expectSync && all.caught() >= s.expectAll &&
-              !all.unexplained;
+              !all.unexplained && (s.allowUnexecuted || !all.unexecuted);
   return good ? 0 : 1;
 }
 
@@ -185,6 +191,8 @@ int main(int argc, char **argv) {
         s.threads = unsigned(std::max(1, std::stoi(next())));
       } else if (word == "--list") {
         s.list = next();
+      } else if (word == "--allow-unexecuted") {
+        s.allowUnexecuted = true;
       } else if (word == "--allow-warnings") {
         s.setup.allowWarnings = true;
       } else if (word == "--verbose") {

@@ -96,7 +96,7 @@ def main():
                 survivors.append((flags, line, kind, category, detail))
         print(f"{flags}: {len(mutants)} mutants, {sum(m[2] == 'survived' for m in mutants)} survived", flush=True)
 
-    columns = ["number", "report", "error", "numbers", "implied value", "implied order", "masked zero", "unexplained"]
+    columns = ["number", "report", "error", "numbers", "implied value", "implied order", "masked zero", "unexplained", "unexecuted"]
     print("\n| mutants | " + " | ".join(columns) + " |\n|" + "---|" * (len(columns) + 1))
     for row in sorted(table):
         print(f"| {row[1]} | " + " | ".join(str(table[row][c]) for c in columns) + " |")
@@ -112,7 +112,7 @@ def main():
         return caught / max(1, table[row]["number"])
     sync = share((1, "synchronisation"))
     print(f"\ncaught: {100 * sync:.1f}% of synchronisation, {100 * share((2, 'all')):.1f}% of all")
-    return 1 if sync < args.expect_sync or table[(2, "all")]["unexplained"] else 0
+    return 1 if sync < args.expect_sync or table[(2, "all")]["unexplained"] or table[(2, "all")]["unexecuted"] else 0
 
 
 if __name__ == "__main__":
