@@ -1,19 +1,23 @@
-"""Writes docs/tutorial.md from docs/tutorial.in.md and what the tools really print.
+"""Writes docs/tutorial.md and docs/hopper.md from their templates (.in.md) and what the tools really print.
 
 usage: make-tutorial.py [--tools BUILD/tools] [--check]
 
-In the template, a line `@run COMMAND` becomes the command and its output as code. After the
-command, `| lines A-B`, `| from REGEX`, `| to REGEX` and `| only REGEX` cut the output (in that
-order of application; `...` marks what was cut), and `| wide N` sets where long lines are
-cut. --check writes nothing and fails when docs/tutorial.md is not what would be written.
+In a template, a line `@run COMMAND` becomes the command and its output as code. After the
+command, `| cut STEP` cuts the output, in the order written: `lines A-B`, `from REGEX`, `to REGEX`
+(`...` marks what was cut), `only REGEX`, `without REGEX`, `untyped` (types at a line's end go) and
+`wide N` (where long lines are cut). `@do COMMAND` runs a command and shows nothing. --check writes
+nothing and fails when a page is not what would be written.
 """
 import argparse
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+pages = ("tutorial", "hopper")
 
 
 def cut(lines, steps):
@@ -33,6 +37,11 @@ def cut(lines, steps):
             if not kept:
                 sys.exit(f"make-tutorial: no line matches {rest!r}; the template needs a new cut")
             lines = kept
+        elif word == "without":
+            lines = [line for line in lines if not re.search(rest, line)]
+        elif word == "untyped":
+            lines = [re.sub(r" : [^:]*(tensor|memref|!fa2|<)[^:]*$", "", re.sub(r" -> \([^()]*\) \{$", " {", line))
+                     for line in lines]
         elif word == "wide":
             width = int(rest)
         else:
@@ -43,16 +52,18 @@ def cut(lines, steps):
 def render(template, environment):
     text = []
     for line in template.splitlines():
-        if not line.startswith("@run "):
+        if not line.startswith(("@run ", "@do ")):
             text.append(line)
             continue
-        command, *steps = [part.strip() for part in line[5:].split(" | cut ")]
+        verb, _, rest = line.partition(" ")
+        command, *steps = [part.strip() for part in rest.split(" | cut ")]
         result = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True,
                                 cwd=environment["FA2_TUTORIAL_FOLDER"])
         output = (result.stdout + result.stderr).rstrip("\n").splitlines()
         if result.returncode != 0 and "error:" not in result.stderr:
             sys.exit(f"make-tutorial: {command!r} failed ({result.returncode}):\n" + "\n".join(output))
-        text += ["```", "$ " + command] + cut(output, steps) + ["```"]
+        if verb == "@run":
+            text += ["```", "$ " + command] + cut(output, steps) + ["```"]
     return "\n".join(text) + "\n"
 
 
@@ -64,21 +75,23 @@ def main():
     environment = dict(os.environ)
     tools = [os.path.join(args.tools, t) for t in ("fa2-opt", "fa2-translate", "fa2-compile", "fa2-run")]
     environment["PATH"] = os.pathsep.join(tools + [environment.get("PATH", "")])
-    import tempfile
-    with tempfile.TemporaryDirectory() as folder:
-        environment["FA2_TUTORIAL_FOLDER"] = folder
-        with open(os.path.join(root, "docs", "tutorial.in.md")) as f:
-            text = render(f.read(), environment)
-    path = os.path.join(root, "docs", "tutorial.md")
-    if not args.check:
-        with open(path, "w") as f:
-            f.write(text)
-        return 0
-    with open(path) as f:
-        if f.read() == text:
-            return 0
-    print("docs/tutorial.md is not what the tools print now; run scripts/make-tutorial.py and read the difference")
-    return 1
+    stale = []
+    for page in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            environment["FA2_TUTORIAL_FOLDER"] = folder
+            with open(os.path.join(root, "docs", page + ".in.md")) as f:
+                text = render(f.read(), environment)
+        path = os.path.join(root, "docs", page + ".md")
+        if not args.check:
+            with open(path, "w") as f:
+                f.write(text)
+            continue
+        with open(path) as f:
+            if f.read() != text:
+                stale.append(f"docs/{page}.md")
+    if stale:
+        print(f"{' and '.join(stale)}: not what the tools print now; run scripts/make-tutorial.py and read the difference")
+    return 1 if stale else 0
 
 
 sys.exit(main())

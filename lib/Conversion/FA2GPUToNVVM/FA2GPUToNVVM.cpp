@@ -127,6 +127,18 @@ struct ConvertFA2GPUToNVVMPass
         if (!ring.getOffset() && !ring->use_empty())
           return ring.emitOpError()
                  << "expected an offset; run fa2gpu-allocate";
+      WalkResult alone = kernel.walk([](DotStartOp dot) {
+        auto acc = dyn_cast_or_null<AccAttr>(
+            dot.getD().getType().getTile().getEncoding());
+        if (!acc || acc.getFamily().warpsPerInstruction() == 1 ||
+            dot->getParentOfType<RolesOp>())
+          return WalkResult::advance();
+        dot.emitOpError() << "expected fa2gpu.roles around a matmul of "
+                          << acc.getFamily();
+        return WalkResult::interrupt();
+      });
+      if (alone.wasInterrupted())
+        return failure();
     }
     return success();
   }

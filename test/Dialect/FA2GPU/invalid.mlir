@@ -84,3 +84,32 @@ func.func @accumulator(%a: tensor<64x64xf16, #fa2gpu.shared>, %c: tensor<64x64xf
       -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
   return
 }
+
+// -----
+
+func.func @yields_nothing(%n: index) {
+  // expected-error @+1 {{'fa2gpu.tile_yield' op expects parent op 'fa2gpu.tile_loop'}}
+  fa2gpu.tile_yield %n
+}
+
+// -----
+
+func.func @no_producer() {
+  // expected-error @+1 {{'fa2gpu.roles' op region #1 ('producer') failed to verify constraint: region with 1 blocks}}
+  fa2gpu.roles consumer(8 warps, 240 registers) {
+    fa2gpu.group_barrier
+  } producer(4 warps, 24 registers) {
+  }
+  return
+}
+
+// -----
+
+// A panel of a warpgroup's P lies in other lanes where the warps stand side by side.
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [4, 1]>
+#other = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.wgmma, warps = [1, 4]>>
+func.func @moves(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected element (16, 0) to stay in warp 0, lane 0 because the conversion only renames registers}}
+  %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #other>
+  return
+}

@@ -35,6 +35,64 @@ func.func @rings(%kv: !fa2.view<? x 64 x f16>, %row: index, %n: index, %more: i1
   return
 }
 
+// CHECK-LABEL: func @tensor_maps
+// CHECK: fa2gpu.tensor_map %{{.*}} rows 64 {parameter = 3 : i64} : memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>
+// CHECK: fa2gpu.ring.create {barriers = 32768 : i64, name = "q", offset = 0 : i64} : <1 x tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, parts = 2>
+// CHECK: fa2gpu.ring.init %{{.*}} consumers 4 : <1 x tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, parts = 2>
+// CHECK: fa2gpu.tensor_copy %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} signal %{{.*}}[%{{.*}}] : tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, <1 x
+// CHECK: fa2gpu.tensor_store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] : tensor<128x64xf16, #fa2gpu.shared<panel = 128>>
+!panels = tensor<128x64xf16, #fa2gpu.shared<panel = 128>>
+!parts = !fa2gpu.ring<1 x !panels, parts = 2>
+func.func @tensor_maps(%t: memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>, %row: index, %head: index, %batch: index) {
+  %m = fa2gpu.tensor_map %t rows 64 {parameter = 3 : i64} : memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>
+  %r = fa2gpu.ring.create {name = "q", offset = 0, barriers = 32768} : !parts
+  fa2gpu.ring.init %r consumers 4 : !parts
+  %w = fa2gpu.ring.acquire %r[%row] : !parts -> !panels
+  fa2gpu.tensor_copy %m[%row, %head, %batch], %w signal %r[%row] : !panels, !parts
+  fa2gpu.tensor_store %w, %m[%row, %head, %batch] : !panels
+  return
+}
+
+// CHECK-LABEL: func @roles
+// CHECK: fa2gpu.roles consumer(8 warps, 240 registers) {
+// CHECK: fa2gpu.turn_pass of 2 first {id = 1 : i64}
+// CHECK: fa2gpu.turn_wait of 2{{$}}
+// CHECK: fa2gpu.group_barrier {id = 3 : i64}
+// CHECK: } producer(4 warps, 24 registers) {
+// CHECK: fa2gpu.tile_loop(%{{.*}} by 128, %{{.*}}, %{{.*}}) order {{ *}}longest_first queue %{{.*}} draws {
+// CHECK: fa2gpu.tile_yield
+// CHECK: } : <2 x tensor<1xi32>>
+func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
+  fa2gpu.roles consumer(8 warps, 240 registers) {
+    fa2gpu.turn_pass of 2 first {id = 1 : i64}
+    fa2gpu.turn_wait of 2
+    fa2gpu.group_barrier {id = 3 : i64}
+  } producer(4 warps, 24 registers) {
+    fa2gpu.tile_loop(%n by 128, %n, %n) order longest_first queue %tiles draws {
+    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
+      fa2gpu.tile_yield %uses
+    } : !fa2gpu.ring<2 x tensor<1xi32>>
+  }
+  return
+}
+
+// Either family's matmul takes the left side from shared memory or from registers.
+// CHECK-LABEL: func @warpgroups
+// CHECK: fa2gpu.dot_start %{{.*}} -> <tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>>
+// CHECK: fa2gpu.dot_wait %{{.*}} keep(%{{.*}} : tensor<128x64xf16, #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>>) {pending = 1 : i64}
+// CHECK: fa2gpu.convert_layout %{{.*}} : tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>> -> tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>
+#group = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#warp = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
+func.func @warpgroups(%p: tensor<128x64xf16, #fa2gpu.operand<#group>>, %v: tensor<64x64xf16, #fa2gpu.shared<panel = 128>>,
+                      %s: tensor<128x64xf32, #warp>) -> tensor<128x64xf32, #group> {
+  %f = fa2gpu.dot_start %p, %v : tensor<128x64xf16, #fa2gpu.operand<#group>>, tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+      -> !fa2gpu.in_flight<tensor<128x64xf32, #group>>
+  %o = fa2gpu.dot_wait %f keep(%p : tensor<128x64xf16, #fa2gpu.operand<#group>>) {pending = 1 : i64}
+      : !fa2gpu.in_flight<tensor<128x64xf32, #group>> -> tensor<128x64xf32, #group>
+  %t = fa2gpu.convert_layout %s : tensor<128x64xf32, #warp> -> tensor<128x64xf32, #group>
+  return %t : tensor<128x64xf32, #group>
+}
+
 // CHECK-LABEL: func private @split(tensor<16x64xf32, #fa2gpu.acc<{{.*}}, warps = [1, 1], split_k = 4>>
 func.func private @split(tensor<16x64xf32, #split>)
 
