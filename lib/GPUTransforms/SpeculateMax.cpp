@@ -75,9 +75,13 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     };
     b.setInsertionPointToStart(branch.thenBlock());
     Value o = waitForOutput();
-    auto exact = SoftmaxStepOp::create(
-        b, loc, softmax.getResultTypes(), scoresAgain(b, step.scores), m, l,
-        softmax.getScale(), b.getF32FloatAttr(0.0f), UnitAttr());
+    Value scores = scoresAgain(b, step.scores);
+    // Lanes read shared memory, which lane 0 releases to the copy engine.
+    ProxyFenceOp::create(b, loc);
+    WarpBarrierOp::create(b, loc);
+    auto exact = SoftmaxStepOp::create(b, loc, softmax.getResultTypes(), scores,
+                                       m, l, softmax.getScale(),
+                                       b.getF32FloatAttr(0.0f), UnitAttr());
     Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, exact.getAlpha(),
                                        /*skip_unit=*/false);
     scf::YieldOp::create(

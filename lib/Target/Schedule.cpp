@@ -68,6 +68,19 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.separateOutput = separateOutput.value_or(s.separateOutput);
   s.groupLimits = groupLimits.value_or(s.groupLimits);
   s.speculateMax = speculateMax.value_or(s.speculateMax);
+  // Fields that exclude each other: what was not asked for gives way.
+  if (s.pingPong && s.groupLimits) {
+    if (!groupLimits)
+      s.groupLimits = false;
+    else if (!pingPong)
+      s.pingPong = false;
+  }
+  if (!s.overlap && s.speculateMax > 0) {
+    if (!speculateMax)
+      s.speculateMax = 0;
+    else if (!overlap)
+      s.overlap = true;
+  }
   return s;
 }
 

@@ -45,6 +45,7 @@
 // CHECK-NEXT: nvvm.cp.async.bulk.commit.group
 // CHECK: llvm.inline_asm has_side_effects "cp.async.bulk.wait_group.read 0;"
 // CHECK-NEXT: llvm.inline_asm has_side_effects "fence.proxy.async.shared::cta;"
+// CHECK: nvvm.bar.warp.sync
 // CHECK: } else {
 // CHECK-NEXT: nvvm.setmaxregister decrease 24
 // CHECK: %[[LEADS:.*]] = arith.cmpi eq, %[[WARP]], %c8_i32
@@ -82,6 +83,7 @@ fa2.kernel @copies(%k: !global, %n: index)
       fa2gpu.tensor_store %k1, %map[%t, %h, %b] : !kt
       fa2gpu.store_wait
       fa2gpu.proxy_fence
+      fa2gpu.warp_barrier
     }
   } producer(4 warps, 24 registers) {
     fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {

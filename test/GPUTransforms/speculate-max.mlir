@@ -19,6 +19,9 @@
 // CHECK-NEXT: %[[AF:.*]] = fa2gpu.dot_start %q, %[[KT]] {transpose_b} : {{.*}} -> <tensor<128x64xf32, #[[ONE]]>>
 // CHECK-NEXT: %[[A:.*]] = fa2gpu.dot_wait %[[AF]]
 // CHECK-NEXT: %[[AG:.*]] = fa2gpu.convert_layout %[[A]] : tensor<128x64xf32, #[[ONE]]> -> tensor<128x64xf32, #[[ACC]]>
+// What its lanes read is released, later, by lane 0, for the copy engine to write.
+// CHECK-NEXT: fa2gpu.proxy_fence
+// CHECK-NEXT: fa2gpu.warp_barrier
 // CHECK-NEXT: %[[P2:.*]], %[[M2:.*]], %[[L2:.*]], %[[ALPHA:.*]] = fa2.softmax_step %[[AG]], %[[M]], %[[L]] scale %c :
 // CHECK-NEXT: %[[O2:.*]] = fa2.scale_rows %[[O1]], %[[ALPHA]] :
 // CHECK-NEXT: scf.yield %[[P2]], %[[M2]], %[[L2]], %[[O2]]

@@ -259,6 +259,18 @@ struct StoreWaitLowering : public OpConversionPattern<StoreWaitOp> {
   }
 };
 
+struct WarpBarrierLowering : public OpConversionPattern<WarpBarrierOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(WarpBarrierOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    NVVM::SyncWarpOp::create(rewriter, op.getLoc(), e.i32(-1));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -277,6 +289,6 @@ void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
                ReleaseLowering, TensorMapLowering, TensorCopyLowering,
-               TensorStoreLowering, StoreWaitLowering, ProxyFenceLowering>(
-      converter, patterns.getContext());
+               TensorStoreLowering, StoreWaitLowering, WarpBarrierLowering,
+               ProxyFenceLowering>(converter, patterns.getContext());
 }

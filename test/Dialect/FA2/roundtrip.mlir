@@ -24,6 +24,20 @@ func.func @scheduled(%q: !qkv, %c: f32) -> !qkv {
   return %o : !qkv
 }
 
+// CHECK-LABEL: func @with_roles
+// CHECK: schedule = #fa2.schedule<target = "sm_90a", block_q = 192, block_kv = 80, warps = 12, stages = 2, overlap = true, persistent = true, separate_output = true, group_limits = true, speculate_max = 8>}
+// CHECK: schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, ping_pong = true>}
+func.func @with_roles(%q: !qkv, %c: f32) -> (!qkv, !qkv) {
+  %o, %lse = fa2.attention ins(%q, %q, %q) scale(%c) {
+      schedule = #fa2.schedule<target = "sm_90a", block_q = 192, block_kv = 80, warps = 12, stages = 2, overlap = true, ping_pong = false,
+                               persistent = true, separate_output = true, group_limits = true, speculate_max = 8>}
+      : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+  %p, %lse2 = fa2.attention ins(%q, %q, %q) scale(%c) {
+      schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, ping_pong = true>}
+      : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+  return %o, %p : !qkv, !qkv
+}
+
 // A score program: it adds a bias that an extra operand holds.
 // CHECK-LABEL: func @score_program
 // CHECK: extras(%{{.*}} : f32)

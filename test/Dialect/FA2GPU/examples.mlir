@@ -70,6 +70,7 @@ func.func @tensor_store(%m: !fa2gpu.tensor_map, %row: index, %head: index, %batc
                         %slot: tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>) {
   fa2gpu.proxy_fence
   fa2gpu.group_barrier
+  fa2gpu.warp_barrier
   fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>
   fa2gpu.store_wait
   return

@@ -79,7 +79,7 @@ func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
 // Either family's matmul takes the left side from shared memory or from registers.
 // CHECK-LABEL: func @warpgroups
 // CHECK: fa2gpu.dot_start %{{.*}} -> <tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>>
-// CHECK: fa2gpu.dot_wait %{{.*}} keep(%{{.*}} : tensor<128x64xf16, #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>>) {pending = 1 : i64}
+// CHECK: fa2gpu.dot_wait %{{.*}} keep(%{{.*}} : tensor<128x64xf16, #fa2gpu.operand<<#fa2gpu.wgmma, warps = [8, 1]>>>) {pending = 1 : i64}
 // CHECK: fa2gpu.convert_layout %{{.*}} : tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>> -> tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>
 #group = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
 #warp = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>

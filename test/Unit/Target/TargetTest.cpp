@@ -258,6 +258,33 @@ TEST_F(TargetTest, SchedulesOfAnotherFamilyAreRefusedByName) {
          "expected ping_pong or group_limits, got both: ");
 }
 
+// Of fields that exclude each other, the one that nobody asked for gives way.
+TEST_F(TargetTest, WhatExcludesAnAskedFieldGivesWay) {
+  Schedule table;
+  table.pingPong = table.overlap = true;
+  table.speculateMax = 8;
+  ScheduleOverrides asked;
+  asked.groupLimits = true;
+  Schedule s = asked.applyTo(table);
+  EXPECT_TRUE(s.groupLimits && !s.pingPong && s.speculateMax == 8);
+  asked.overlap = false;
+  s = asked.applyTo(table);
+  EXPECT_TRUE(!s.overlap && s.speculateMax == 0);
+
+  asked = {};
+  asked.pingPong = true;
+  asked.speculateMax = 4;
+  table.pingPong = table.overlap = false;
+  table.groupLimits = true;
+  s = asked.applyTo(table);
+  EXPECT_TRUE(s.pingPong && !s.groupLimits && s.overlap);
+
+  asked.groupLimits = true; // both are asked for: refused later, by name
+  asked.overlap = false;
+  s = asked.applyTo(table);
+  EXPECT_TRUE(s.pingPong && s.groupLimits && s.speculateMax == 4);
+}
+
 TEST_F(TargetTest, TuningText) {
   ScheduleOverrides o;
   EXPECT_EQ(o.setTuning(""), "");

@@ -351,6 +351,16 @@ def FA2GPU_ProxyFenceOp : FA2GPU_Op<"proxy_fence", [MemoryEffects<[MemRead, MemW
   let assemblyFormat = "attr-dict";
 }
 
+def FA2GPU_WarpBarrierOp : FA2GPU_Op<"warp_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the lanes of a warp have come here, and see what each did to memory";
+  let description = [{
+    Stands between what lanes did by themselves and a `fa2gpu.ring.release`, which lane 0 does for all (bar.warp.sync).
+
+    Example: `fa2gpu.warp_barrier`
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 def FA2GPU_GroupBarrierOp : FA2GPU_Op<"group_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the four warps of a warpgroup have come here";
   let description = [{
