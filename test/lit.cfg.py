@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -21,6 +22,13 @@ config.substitutions.append(("%check_examples", config.python + " " + os.path.jo
 config.substitutions.append(("%td_flags", "-I " + config.mlir_include + " -I " + os.path.join(
     config.fa2_source, "include")))
 config.substitutions.append(("%python", config.python))
+
+# The Python that has numpy: the distribution's, where the one found first does not.
+for python in (config.python, "/usr/bin/python3"):
+    if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+        config.substitutions.append(("%numpy", python))
+        config.available_features.add("numpy")
+        break
 
 # What a test may ask for with REQUIRES.
 if shutil.which("ptxas", path=config.environment["PATH"]):

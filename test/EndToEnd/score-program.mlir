@@ -1,4 +1,4 @@
-// REQUIRES: fa2-run
+// REQUIRES: fa2-run, numpy
 // A score program computes what it says, under masks, in every partition and with grouped heads: against float64.
 
 // DEFINE: %{more} =
@@ -9,13 +9,13 @@
 // RUN: rm -rf %t && mkdir %t
 // RUN: %{pipeline}
 // RUN: %{launch} %{save}
-// RUN: %python %S/Inputs/check-score.py %t 0.2 "%{expected}"
+// RUN: %numpy %S/Inputs/check-score.py %t 0.2 "%{expected}"
 // REDEFINE: %{more} = partition=split_k block-q=16 stages=1
 // RUN: %{pipeline}
 // RUN: %{launch} %{save}
-// RUN: %python %S/Inputs/check-score.py %t 0.2 "%{expected}"
+// RUN: %numpy %S/Inputs/check-score.py %t 0.2 "%{expected}"
 // A check that cannot fail would pass this.
-// RUN: not %python %S/Inputs/check-score.py %t 0.2 "np.where(j <= i + 63, s, -np.inf)"
+// RUN: not %numpy %S/Inputs/check-score.py %t 0.2 "np.where(j <= i + 63, s, -np.inf)"
 
 // The manifest says so, and fa2-run has no reference for it.
 // RUN: FileCheck %s < %t/kernel.ptx
