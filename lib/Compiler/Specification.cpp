@@ -26,7 +26,7 @@ struct Field {
 
 // clang-format off
 const std::array kFields = {
-    Field{{"pass", "what to compute: forward or backward"}, &Specification::pass},
+    Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)"}, &Specification::pass},
     Field{{"arch", "architecture, such as sm_80"}, &Specification::arch},
     Field{{"dtype", "type of q, k, v and out: bf16 or f16"}, &Specification::dtype},
     Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256"}, &Specification::headDim},

@@ -228,6 +228,10 @@ LogicalResult PipelineLoopPass::pipeline(scf::ForOp loop) {
     return loop.emitError("expected the kv loop to be pipelined with ")
            << stages << " stages";
   sinkWaits(*result);
+  // A loop around it needs none of them earlier either.
+  for (auto outer = (*result)->getParentOfType<scf::ForOp>(); outer;
+       outer = outer->getParentOfType<scf::ForOp>())
+    sinkWaits(outer);
   return success();
 }
 

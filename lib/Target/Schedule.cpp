@@ -466,6 +466,14 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
     error = noBackwardError(target);
     return failure();
   }
+  if (auto p = askedFields.partition;
+      p && problem.backward != (*p == Partition::Keys)) {
+    error = formatv("expected partition {0} for {1}, got {2}",
+                    problem.backward ? "keys" : "split_q or split_k",
+                    problem.backward ? "backward" : "forward",
+                    stringifyPartition(*p));
+    return failure();
+  }
   ScheduleOverrides asked = askedFields;
   std::vector<std::string> reasons;
   explainAsked(asked, reasons);

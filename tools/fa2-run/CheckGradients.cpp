@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 namespace fa2run {
@@ -16,15 +17,29 @@ namespace {
 
 constexpr size_t kMaxFailures = 5;
 constexpr int64_t kSampledGroups = 2;
+constexpr double kLeast = 0x1p-126; // the least normal f32
 
 /// The query heads that share a key head, decoded, and what is known of their
 /// rows.
 struct Group {
   int64_t batch = 0, headKv = 0;
   std::vector<float> k, v;
-  std::vector<std::vector<float>> q, dout;
+  std::vector<std::vector<float>> q, dout, out;
   std::vector<std::vector<RowStatistics>> statistics;
+  // Of rows: the largest norms of dout, out and v, and elements of q and k.
+  double doutNorm = 0, outNorm = 0, vNorm = 0, qMax = 0, kMax = 0;
 };
+
+double largestNorm(const std::vector<float> &x, int64_t columns) {
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); i += size_t(columns)) {
+    double sum = 0;
+    for (size_t d = 0; d < size_t(columns); ++d)
+      sum += double(x[i + d]) * x[i + d];
+    largest = std::max(largest, std::sqrt(sum));
+  }
+  return largest;
+}
 
 std::vector<float> decodeHead(const Tensor &tensor, Precision precision,
                               int64_t batch, int64_t head) {
@@ -72,10 +87,19 @@ private:
             decodeHead(tensors.v, kernel.precision, batch, headKv),
             {},
             {},
+            {},
             {}};
+    g.vNorm = largestNorm(g.v, kernel.headDimV);
+    g.kMax = largestNorm(g.k, 1);
     for (int64_t h = headKv * perGroup; h < (headKv + 1) * perGroup; ++h) {
       g.q.push_back(decodeHead(tensors.q, kernel.precision, batch, h));
       g.dout.push_back(decodeHead(tensors.dout, kernel.precision, batch, h));
+      g.out.push_back(decodeHead(tensors.out, kernel.precision, batch, h));
+      g.doutNorm =
+          std::max(g.doutNorm, largestNorm(g.dout.back(), kernel.headDimV));
+      g.outNorm =
+          std::max(g.outNorm, largestNorm(g.out.back(), kernel.headDimV));
+      g.qMax = std::max(g.qMax, largestNorm(g.q.back(), 1));
     }
     checkQueries(g);
     checkKeys(g);
@@ -97,18 +121,19 @@ private:
           visibleKeys(kernel.mask, int64_t(row), c.seqlenQ, c.seqlenK);
       const float *q = g.q[h].data() + int64_t(row) * kernel.headDim,
                   *dout = g.dout[h].data() + int64_t(row) * kernel.headDimV;
-      if (!wanted[row]) {
-        g.statistics[h][row] =
-            gradientOfRow(head, q, dout, keys, scratch, nullptr, nullptr);
+      int64_t index = g.headKv * perGroup + int64_t(h);
+      float lse;
+      std::memcpy(&lse, tensors.lse.row(g.batch, int64_t(row), index),
+                  sizeof lse);
+      GivenRow given{g.out[h].data() + int64_t(row) * kernel.headDimV, lse};
+      GradientRow dq;
+      g.statistics[h][row] = gradientOfRow(head, q, dout, given, keys, scratch,
+                                           wanted[row] ? &dq : nullptr);
+      if (!wanted[row])
         return;
-      }
-      std::vector<double> reference(size_t(kernel.headDim));
-      std::vector<float> standard(reference.size());
-      g.statistics[h][row] = gradientOfRow(head, q, dout, keys, scratch,
-                                           reference.data(), standard.data());
-      rows[h][row] = compare(tensors.dq, g.batch, int64_t(row),
-                             g.headKv * perGroup + int64_t(h), keys == 0,
-                             reference, standard);
+      rows[h][row] =
+          compare(tensors.dq, g.batch, int64_t(row), index, keys == 0, dq);
+      rows[h][row].sumError = sumError(g, dq.weight, keys) * g.kMax;
     });
     for (size_t h = 0; h < rows.size(); ++h)
       merge(0, keep(rows[h], wanted), g.batch,
@@ -129,29 +154,34 @@ private:
       if (!wanted[size_t(j)])
         return;
       thread_local Scratch scratch;
-      std::vector<double> k64(size_t(kernel.headDim)),
-          v64(size_t(kernel.headDimV));
-      std::vector<float> k32(k64.size()), v32(v64.size());
+      GradientRow k, v;
       int64_t first = firstRowOfKey(kernel.mask, j, c.seqlenQ, c.seqlenK);
-      gradientOfKey(head, heads, statistics, j, first, scratch, k64.data(),
-                    k32.data(), v64.data(), v32.data());
+      gradientOfKey(head, heads, statistics, j, first, scratch, k, v);
+      int64_t terms = int64_t(heads.size()) * (c.seqlenQ - first);
       bool unseen = first >= c.seqlenQ || heads.empty();
-      dk[size_t(j)] =
-          compare(tensors.dk, g.batch, j, g.headKv, unseen, k64, k32);
-      dv[size_t(j)] =
-          compare(tensors.dv, g.batch, j, g.headKv, unseen, v64, v32);
+      dk[size_t(j)] = compare(tensors.dk, g.batch, j, g.headKv, unseen, k);
+      dk[size_t(j)].sumError = sumError(g, k.weight, terms) * g.qMax;
+      dv[size_t(j)] = compare(tensors.dv, g.batch, j, g.headKv, unseen, v);
+      dv[size_t(j)].sumError = kLeast * double(terms) * g.doutNorm;
     });
     merge(1, keep(dk, wanted), g.batch, g.headKv);
     merge(2, keep(dv, wanted), g.batch, g.headKv);
   }
 
+  /// A bound of what rounding to f32 leaves of P (dP - delta), summed over
+  /// `weight`: dP and delta are sums of at most |dout| |v| and |dout| |out|. Of
+  /// `terms` many P, those below 2^-126 are 0 in f32.
+  double sumError(const Group &g, double weight, int64_t terms) const {
+    return (std::ldexp(1.0, -20) * weight + kLeast * double(terms)) * scale *
+           g.doutNorm * (g.vNorm + g.outNorm);
+  }
+
   RowResult compare(const Tensor &tensor, int64_t batch, int64_t row,
                     int64_t head, bool empty,
-                    const std::vector<double> &reference,
-                    const std::vector<float> &standard) const {
+                    const GradientRow &gradient) const {
     RowResult result;
     result.row = row;
-    std::vector<float> values(reference.size());
+    std::vector<float> values(gradient.given.size());
     int64_t count = int64_t(values.size());
     decodeRow(tensor.row(batch, row, head), kernel.precision, count,
               values.data());
@@ -162,10 +192,10 @@ private:
         result.exact &= value == 0;
       return result;
     }
-    result.error = largestError(values.data(), reference.data(), count);
+    result.error = largestError(values.data(), gradient.given.data(), count);
     result.standardError =
-        largestError(standard.data(), reference.data(), count);
-    for (double value : reference)
+        largestError(gradient.standard.data(), gradient.exact.data(), count);
+    for (double value : gradient.exact)
       result.largest = std::max(result.largest, std::abs(value));
     return result;
   }

@@ -42,7 +42,7 @@ struct BackwardEntry {
 constexpr BackwardEntry kBackwardTable[] = {
     // d    q    kv  warps stages  key warps  dq warps  min blocks
     {  56, 128, 128,   8,    2,    0,         0,        1},
-    {  64, 128, 128,   8,    2,    0,         4,        1},
+    {  64,  64, 128,   8,    2,    0,         4,        1},
     { 120,  64,  64,   4,    2,    0,         0,        1},
     { 128,  64, 128,   8,    2,    0,         2,        1},
     { 248,  32,  32,   2,    2,    0,         0,        1},

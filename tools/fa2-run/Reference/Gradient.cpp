@@ -16,36 +16,41 @@ double gradientOfScore(double p, double dp, double delta) {
   return p == 0 ? 0 : p * (dp - delta);
 }
 
-/// The row's gradient in float64; `sums` becomes dS.
-void exactRow(const Head &head, const float *q, const float *dout, int64_t keys,
-              Scratch &scratch, RowStatistics &statistics, double *dq,
-              double *out) {
-  std::vector<double> &p = scratch.scores, &ds = scratch.sums;
-  p.resize(size_t(keys));
-  ds.resize(size_t(keys));
+/// The row's gradient in float64.
+void exactRow(const Head &head, const float *q, const float *dout,
+              const GivenRow &row, int64_t keys, Scratch &scratch,
+              RowStatistics &statistics, GradientRow *dq) {
+  std::vector<double> &s = scratch.scores, &dp = scratch.sums;
+  s.resize(size_t(keys));
+  dp.resize(size_t(keys));
   scratch.query.assign(q, q + head.headDim);
-  dots(scratch.query.data(), head.k, keys, head.headDim, p.data());
+  dots(scratch.query.data(), head.k, keys, head.headDim, s.data());
   scratch.query.assign(dout, dout + head.headDimV);
-  dots(scratch.query.data(), head.v, keys, head.headDimV, ds.data());
+  dots(scratch.query.data(), head.v, keys, head.headDimV, dp.data());
   double largest = -std::numeric_limits<double>::infinity();
-  for (double &s : p)
-    largest = std::max(largest, s *= head.scale);
+  for (double &x : s)
+    largest = std::max(largest, x *= head.scale);
   double sum = 0;
-  for (double s : p)
-    sum += std::exp(s - largest);
+  for (double x : s)
+    sum += std::exp(x - largest);
   statistics.lse = largest + std::log(sum);
-  statistics.delta = 0;
-  for (size_t j = 0; j < p.size(); ++j) {
-    p[j] = std::exp(p[j] - statistics.lse);
-    statistics.delta += p[j] * ds[j];
-  }
-  if (out)
-    weigh(p.data(), head.v, keys, head.headDimV, out);
+  for (size_t j = 0; j < s.size(); ++j)
+    statistics.delta += std::exp(s[j] - statistics.lse) * dp[j];
+  statistics.givenLse = row.lse;
+  for (int64_t d = 0; d < head.headDimV; ++d)
+    statistics.givenDelta += double(dout[d]) * row.out[d];
   if (!dq)
     return;
-  for (size_t j = 0; j < p.size(); ++j)
-    ds[j] = head.scale * gradientOfScore(p[j], ds[j], statistics.delta);
-  weigh(ds.data(), head.k, keys, head.headDim, dq);
+  std::vector<double> ds(s.size());
+  auto sumUp = [&](double lse, double delta, std::vector<double> &to) {
+    for (size_t j = 0; j < s.size(); ++j)
+      ds[j] = head.scale * gradientOfScore(std::exp(s[j] - lse), dp[j], delta);
+    to.resize(size_t(head.headDim));
+    weigh(ds.data(), head.k, keys, head.headDim, to.data());
+  };
+  sumUp(statistics.lse, statistics.delta, dq->exact);
+  sumUp(statistics.givenLse, statistics.givenDelta, dq->given);
+  dq->weight = 1;
 }
 
 /// The same with a framework's roundings.
@@ -83,37 +88,53 @@ void standardGradient(const Head &head, const float *q, const float *dout,
 } // namespace
 
 RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
-                            int64_t keys, Scratch &scratch, double *dq,
-                            float *dq32, double *out) {
+                            const GivenRow &row, int64_t keys, Scratch &scratch,
+                            GradientRow *dq) {
   RowStatistics statistics;
+  if (dq) {
+    dq->exact.assign(size_t(head.headDim), 0);
+    dq->given = dq->exact;
+    dq->standard.assign(size_t(head.headDim), 0);
+  }
   if (keys == 0) {
-    statistics.lse = -std::numeric_limits<double>::infinity();
-    if (dq)
-      std::fill(dq, dq + head.headDim, 0.0);
-    if (dq32)
-      std::fill(dq32, dq32 + head.headDim, 0.0f);
-    if (out)
-      std::fill(out, out + head.headDimV, 0.0);
+    statistics.lse = statistics.givenLse =
+        -std::numeric_limits<double>::infinity();
     return statistics;
   }
-  exactRow(head, q, dout, keys, scratch, statistics, dq, out);
-  standardGradient(head, q, dout, keys, scratch, statistics, dq32);
+  exactRow(head, q, dout, row, keys, scratch, statistics, dq);
+  standardGradient(head, q, dout, keys, scratch, statistics,
+                   dq ? dq->standard.data() : nullptr);
   return statistics;
 }
 
+namespace {
+
+template <typename T>
+void addTo(std::vector<T> &sums, const std::vector<T> &x) {
+  for (size_t d = 0; d < sums.size(); ++d)
+    sums[d] += x[d];
+}
+
+void clear(GradientRow &row, int64_t count) {
+  row.exact.assign(size_t(count), 0);
+  row.given = row.exact;
+  row.standard.assign(size_t(count), 0);
+  row.weight = 0;
+}
+
+} // namespace
+
 void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
                    const std::vector<const RowStatistics *> &statistics,
-                   int64_t key, int64_t first, Scratch &scratch, double *dk,
-                   float *dk32, double *dv, float *dv32) {
+                   int64_t key, int64_t first, Scratch &scratch,
+                   GradientRow &dk, GradientRow &dv) {
   const float *k = head.k + key * head.headDim,
               *v = head.v + key * head.headDimV;
   std::vector<double> k64(k, k + head.headDim), v64(v, v + head.headDimV);
-  std::vector<double> partK(k64.size()), partV(v64.size());
+  std::vector<double> partK(k64.size()), partV(v64.size()), p, ds;
   std::vector<float> partK32(k64.size()), partV32(v64.size());
-  std::fill(dk, dk + head.headDim, 0.0);
-  std::fill(dk32, dk32 + head.headDim, 0.0f);
-  std::fill(dv, dv + head.headDimV, 0.0);
-  std::fill(dv32, dv32 + head.headDimV, 0.0f);
+  clear(dk, head.headDim);
+  clear(dv, head.headDimV);
   for (size_t h = 0; h < group.size(); ++h) {
     int64_t rows = group[h].rows - first;
     if (rows <= 0)
@@ -121,42 +142,48 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
     const float *q = group[h].q + first * head.headDim,
                 *dout = group[h].dout + first * head.headDimV;
     const RowStatistics *of = statistics[h] + first;
-    std::vector<double> &p = scratch.scores, &ds = scratch.sums;
+    std::vector<double> &s = scratch.scores, &dp = scratch.sums;
     std::vector<float> &p32 = scratch.scores32, &ds32 = scratch.sums32;
-    p.resize(size_t(rows));
-    ds.resize(size_t(rows));
+    for (std::vector<double> *x : {&s, &dp, &p, &ds})
+      x->resize(size_t(rows));
     p32.resize(size_t(rows));
     ds32.resize(size_t(rows));
-    dots(k64.data(), q, rows, head.headDim, p.data());
-    dots(v64.data(), dout, rows, head.headDimV, ds.data());
+    dots(k64.data(), q, rows, head.headDim, s.data());
+    dots(v64.data(), dout, rows, head.headDimV, dp.data());
+    auto sumUp = [&](double RowStatistics::*lse, double RowStatistics::*delta,
+                     std::vector<double> &toK, std::vector<double> &toV) {
+      for (size_t i = 0; i < size_t(rows); ++i) {
+        p[i] = std::exp(head.scale * s[i] - of[i].*lse);
+        ds[i] = head.scale * gradientOfScore(p[i], dp[i], of[i].*delta);
+      }
+      weigh(p.data(), dout, rows, head.headDimV, partV.data());
+      weigh(ds.data(), q, rows, head.headDim, partK.data());
+      addTo(toV, partV);
+      addTo(toK, partK);
+    };
+    sumUp(&RowStatistics::lse, &RowStatistics::delta, dk.exact, dv.exact);
+    for (double x : p)
+      dk.weight += x;
+    sumUp(&RowStatistics::givenLse, &RowStatistics::givenDelta, dk.given,
+          dv.given);
     dots(k, q, rows, head.headDim, p32.data());
     dots(v, dout, rows, head.headDimV, ds32.data());
     for (size_t i = 0; i < size_t(rows); ++i) {
-      p[i] = std::exp(head.scale * p[i] - of[i].lse);
-      ds[i] = head.scale * gradientOfScore(p[i], ds[i], of[i].delta);
-      float s = float(head.scale) * roundTo(head.precision, p32[i]);
-      p32[i] =
-          roundTo(head.precision, std::exp(s - of[i].largest32) / of[i].sum32);
-      float dp = roundTo(head.precision, ds32[i]);
-      ds32[i] = roundTo(head.precision, p32[i] * (dp - of[i].delta32));
+      float score = float(head.scale) * roundTo(head.precision, p32[i]);
+      p32[i] = roundTo(head.precision,
+                       std::exp(score - of[i].largest32) / of[i].sum32);
+      float rounded = roundTo(head.precision, ds32[i]);
+      ds32[i] = roundTo(head.precision, p32[i] * (rounded - of[i].delta32));
     }
-    weigh(p.data(), dout, rows, head.headDimV, partV.data());
-    weigh(ds.data(), q, rows, head.headDim, partK.data());
     weigh(p32.data(), dout, rows, head.headDimV, partV32.data());
     weigh(ds32.data(), q, rows, head.headDim, partK32.data());
-    for (int64_t d = 0; d < head.headDim; ++d) {
-      dk[d] += partK[size_t(d)];
-      dk32[d] += partK32[size_t(d)];
-    }
-    for (int64_t d = 0; d < head.headDimV; ++d) {
-      dv[d] += partV[size_t(d)];
-      dv32[d] += partV32[size_t(d)];
-    }
+    addTo(dv.standard, partV32);
+    addTo(dk.standard, partK32);
   }
-  for (int64_t d = 0; d < head.headDim; ++d)
-    dk32[d] = roundTo(head.precision, float(head.scale) * dk32[d]);
-  for (int64_t d = 0; d < head.headDimV; ++d)
-    dv32[d] = roundTo(head.precision, dv32[d]);
+  for (float &x : dk.standard)
+    x = roundTo(head.precision, float(head.scale) * x);
+  for (float &x : dv.standard)
+    x = roundTo(head.precision, x);
 }
 
 int64_t firstRowOfKey(Mask mask, int64_t key, int64_t seqlenQ,
