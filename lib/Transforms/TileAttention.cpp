@@ -131,7 +131,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   // S = Q K_j^T
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
-                          Value{}, /*transpose_a=*/false, /*transpose_b=*/true);
+                          Value{}, /*transpose_b=*/true);
   if (!op.getScore().empty()) {
     place.kvBlock = j;
     s = applyProgram(s, place);
@@ -150,7 +150,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                                      schedule.getLazyRescale() > 0);
   Value vTile = LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
   Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
-                           /*transpose_a=*/false, /*transpose_b=*/false);
+                           /*transpose_b=*/false);
   scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
   return loop;
 }

@@ -81,8 +81,8 @@ private:
   }
   Value dot(int64_t rows, int64_t cols, Value x, Value y, Value acc,
             bool transposeA, bool transposeB) {
-    return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeA,
-                         transposeB);
+    return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
+                         transposeA);
   }
   Value round(Value t) {
     auto type = cast<RankedTensorType>(t.getType());

@@ -551,9 +551,10 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
-               SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering, SoftmaxSpeculateLowering,
-               SoftmaxFinishLowering, NormalizerLowering,
-               CombineSplitsLowering>(converter, patterns.getContext());
+  patterns
+      .add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
+           SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
+           ScaleRowsLowering, SoftmaxSpeculateLowering, SoftmaxFinishLowering,
+           NormalizerLowering, CombineSplitsLowering>(converter,
+                                                      patterns.getContext());
 }

@@ -293,7 +293,7 @@ void Partitioner::convertDots() {
     b.setInsertionPoint(dot);
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
-        dot.getAcc(), dot.getTransposeA(), dot.getTransposeB());
+        dot.getAcc(), dot.getTransposeB(), dot.getTransposeA());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

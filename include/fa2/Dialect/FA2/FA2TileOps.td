@@ -233,7 +233,7 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];

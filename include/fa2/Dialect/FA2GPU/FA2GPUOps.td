@@ -125,7 +125,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
   let results = (outs FA2GPU_InFlightType:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
