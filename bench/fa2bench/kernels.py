@@ -52,10 +52,13 @@ class KernelFile:
     def bind(self, q, k, v, out, lse, allocate):
         """A Call. q, k, v, out: [batch, heads, seqlen, head_dim] of any strides; lse: [batch,
         heads, seqlen_q]. The kernel's arguments are [batch, seqlen, heads, head_dim]."""
+        return self.bind_named({"q": q, "k": k, "v": v, "out": out, "lse": lse}, allocate)
+
+    def bind_named(self, named, allocate):
+        """A Call with tensors by their names in the manifest, as for `bind`; lse is f32."""
         dtype = self.manifest["specification"]["dtype"]
-        given = {"q": (q.transpose(1, 2), dtype), "k": (k.transpose(1, 2), dtype),
-                 "v": (v.transpose(1, 2), dtype), "out": (out.transpose(1, 2), dtype),
-                 "lse": (lse, "f32")}
+        given = {name: (x, "f32") if name == "lse" else (x.transpose(1, 2), dtype)
+                 for name, x in named.items()}
         tensors, reals = {}, {}
         for argument in self.manifest["arguments"]:
             name = argument["name"]
@@ -64,13 +67,14 @@ class KernelFile:
             elif name == "scale":
                 reals[name] = 1 / math.sqrt(self.key[0])
             elif not argument.get("optional") and "default" not in argument:
-                raise Refused(f"it takes an argument '{name}' that a forward benchmark does not "
-                              "have (known: q, k, v, out, lse, scale)")
+                pass_ = self.manifest["specification"]["pass"]
+                raise Refused(f"it takes an argument '{name}' that a {pass_} benchmark does not "
+                              f"have (known: {', '.join([*given, 'scale'])})")
         return Call(self.program, tensors, reals, allocate)
 
 
-def find_kernels(library, text, label=None):
-    """The kernels of '[LABEL=]directory, file or glob', by (head dim, mask, dtype)."""
+def find_kernels(library, text, label=None, pass_="forward"):
+    """The kernels of one pass of '[LABEL=]directory, file or glob', by (head dim, mask, dtype)."""
     if label is None:
         head, equals, tail = text.partition("=")
         label, text = (head, tail) if equals and "/" not in head else (None, text)
@@ -86,7 +90,7 @@ def find_kernels(library, text, label=None):
     kernels = {}
     for path in paths:
         try:
-            kernel = read_kernel(library, label, path)
+            kernel = read_kernel(library, label, path, pass_)
         except OSError as error:
             raise Refused(f"{path}: {error.strerror}") from None
         except Refused as error:
@@ -100,8 +104,8 @@ def find_kernels(library, text, label=None):
     return label, kernels
 
 
-def read_kernel(library, label, path):
-    """None for a kernel that is no forward pass with head_dim_v = head_dim."""
+def read_kernel(library, label, path, pass_="forward"):
+    """None for a kernel that is not of this pass with head_dim_v = head_dim."""
     image = None
     if path.suffix == ".cubin":
         image = path.read_bytes()
@@ -119,7 +123,7 @@ def read_kernel(library, label, path):
     missing = [f for f in ("pass", "dtype", "head_dim", "head_dim_v", "mask") if f not in specification]
     if missing:
         raise Refused(f"its manifest's specification has no {missing[0]}")
-    if specification["pass"] != "forward" or specification["head_dim"] != specification["head_dim_v"]:
+    if specification["pass"] != pass_ or specification["head_dim"] != specification["head_dim_v"]:
         return None
     return KernelFile(label, path, ptx, image, manifest)
 

@@ -36,14 +36,16 @@ FA2_API const char *fa2_version(void);
 /* Compiles. `specification` is a list of key=value, separated by blanks or
  * commas:
  *
- *   pass            forward
+ *   pass            forward or backward
  *   arch            sm_80 and later, such as sm_90
  *   dtype           bf16 or f16
  *   head_dim        a multiple of 8 from 8 to 256
  *   head_dim_v      likewise; that of q by default
  *   mask            none, causal or causal_top_left
  *   block_q, block_kv, warps, stages, partition, q_in_registers,
- *   lazy_rescale, min_blocks, order: the schedule, field by field (docs)
+ *   lazy_rescale, min_blocks, order, key_warps, dq_warps: the schedule, field
+ * by field (docs) dq              backward: atomic, or recompute for the same
+ * bits in every run
  *
  * What is left out has a default or is chosen. Never returns null unless memory
  * is out; the result says whether it worked. */

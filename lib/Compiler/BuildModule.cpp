@@ -25,7 +25,7 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   auto lse = RankedTensorType::get(
       llvm::SmallVector<int64_t>(3, ShapedType::kDynamic), b.getF32Type());
   auto func = func::FuncOp::create(
-      b, loc, spec.kernelName(),
+      b, loc, spec.forwardName(),
       b.getFunctionType({qk, qk, v, b.getF32Type()}, {v, lse}));
 
   Block *entry = func.addEntryBlock();

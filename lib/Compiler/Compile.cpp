@@ -47,6 +47,7 @@ llvm::StringRef lastStage(Emit emit) {
 void setOptions(PipelineOptions &o, const Specification &spec,
                 const CompileOptions &options) {
   o.target = spec.arch;
+  o.pass = spec.pass;
   o.remarks = true;
   o.lineInfo = options.lineInfo;
   o.blockQ = spec.blockQ;
@@ -59,12 +60,21 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.minBlocks = spec.minBlocks;
   o.order = spec.order;
   o.tuning = spec.tuning;
+  o.keyWarps = spec.keyWarps;
+  o.dqWarps = spec.dqWarps;
+  o.dq = spec.dq;
 }
 
 std::string scheduleText(ModuleOp module) {
   std::string text;
-  module.walk([&](AttentionOp op) {
-    llvm::raw_string_ostream(text) << op.getScheduleAttr();
+  module.walk([&](Operation *op) {
+    ScheduleAttr schedule;
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      schedule = attention.getScheduleAttr();
+    else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      schedule = gradient.getScheduleAttr();
+    if (schedule)
+      llvm::raw_string_ostream(text) << schedule;
   });
   return text;
 }
@@ -112,7 +122,9 @@ public:
 private:
   LogicalResult emit(ModuleOp module) {
     double start = threadMilliseconds();
-    for (auto launch : module.getOps<fa2::gpu::LaunchOp>()) {
+    auto launches = llvm::to_vector(module.getOps<fa2::gpu::LaunchOp>());
+    if (!launches.empty()) {
+      fa2::gpu::LaunchOp launch = mainLaunch(launches);
       result.sharedBytes = launch.getSharedBytes();
       result.threads = launch.getBlock();
     }
@@ -141,7 +153,8 @@ private:
     case DiagnosticSeverity::Error:
       if (error.empty()) { // one error a fault; the first is the cause
         StringRef message = text;
-        message.consume_front("'fa2.attention' op ");
+        if (!message.consume_front("'fa2.attention' op "))
+          message.consume_front("'fa2.attention_grad' op ");
         error = message.str();
       }
       break;

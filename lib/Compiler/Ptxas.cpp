@@ -30,16 +30,19 @@ std::optional<std::string> fa2::findPtxas() {
   return std::nullopt;
 }
 
-/// The number before `text` in "Used 168 registers, 0 bytes spill stores", or
-/// -1.
+/// The largest number before `text` in lines such as "Used 168 registers, 0
+/// bytes spill stores", one a kernel, or -1.
 static int64_t numberBefore(StringRef log, StringRef text) {
-  size_t at = log.find(text);
-  if (at == StringRef::npos)
-    return -1;
-  StringRef word = log.take_front(at).rtrim();
-  word = word.drop_front(word.find_last_of(" \n\t,") + 1);
-  int64_t number;
-  return word.getAsInteger(10, number) ? -1 : number;
+  int64_t largest = -1;
+  for (size_t at = log.find(text); at != StringRef::npos;
+       at = log.find(text, at + 1)) {
+    StringRef word = log.take_front(at).rtrim();
+    word = word.drop_front(word.find_last_of(" \n\t,") + 1);
+    int64_t number;
+    if (!word.getAsInteger(10, number))
+      largest = std::max(largest, number);
+  }
+  return largest;
 }
 
 static std::string readFile(StringRef path) {

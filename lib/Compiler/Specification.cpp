@@ -26,7 +26,7 @@ struct Field {
 
 // clang-format off
 const std::array kFields = {
-    Field{{"pass", "what to compute: forward"}, &Specification::pass},
+    Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)"}, &Specification::pass},
     Field{{"arch", "architecture, such as sm_80"}, &Specification::arch},
     Field{{"dtype", "type of q, k, v and out: bf16 or f16"}, &Specification::dtype},
     Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256"}, &Specification::headDim},
@@ -40,6 +40,9 @@ const std::array kFields = {
     Field{{"q_in_registers", "keep query fragments in registers: 0, 1 (-1: choose)"}, &Specification::qInRegisters},
     Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 16 (-1: choose)"}, &Specification::lazyRescale},
     Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
+    Field{{"key_warps", "backward: warps along the keys (0: choose)"}, &Specification::keyWarps},
+    Field{{"dq_warps", "backward: warps along the rows of dQ (0: choose)"}, &Specification::dqWarps},
+    Field{{"dq", "backward: how dQ is summed: atomic, or recompute (deterministic)"}, &Specification::dq},
     Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
     Field{{"tuning", "fields of targets with roles, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
 };
@@ -127,7 +130,8 @@ std::string Specification::setAll(StringRef text) {
 
 std::string Specification::check() const {
   std::string error;
-  if (error = checkChoice("pass", pass, {"forward"}); !error.empty())
+  if (error = checkChoice("pass", pass, {"forward", "backward"});
+      !error.empty())
     return error;
   if (!lookupTarget(arch, error))
     return error;
@@ -141,7 +145,7 @@ std::string Specification::check() const {
   return checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
 }
 
-std::string Specification::kernelName() const {
+std::string Specification::nameOf(const std::string &pass) const {
   std::string name =
       "fa2_" + pass + "_" + dtype + "_d" + std::to_string(headDim);
   if (headDimV != 0 && headDimV != headDim)

@@ -45,8 +45,11 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       return signalPassFailure();
     }
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
+    kernel.walk([&](ShareOp op) { formShare(op); });
     kernel.walk([&](StoreOp op) {
-      if (cast<RankedTensorType>(op.getTile().getType()).getRank() == 2)
+      auto type = cast<RankedTensorType>(op.getTile().getType());
+      // Vectors and sums go straight to memory.
+      if (type.getRank() == 2 && !type.getElementType().isF32())
         target->hasRoles() ? formTensorStore(op) : formStore(op);
     });
   }
@@ -60,15 +63,20 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
                                IntegerAttr{});
   }
 
-  /// A ring at the kernel's start, named after the tensor it serves.
-  Value createRing(Location loc, Value view, RankedTensorType tile,
-                   int64_t slots, int64_t parts = 1) {
-    KernelOp kernel = getOperation();
-    StringRef name = "tile";
+  /// The tensor that a view shows part of.
+  StringRef nameOf(Value view) {
     if (auto op = view.getDefiningOp<ViewOp>())
       if (auto arg = dyn_cast<BlockArgument>(op.getSource()))
-        name = cast<ArgumentAttr>(kernel.getArguments()[arg.getArgNumber()])
-                   .getName();
+        return cast<ArgumentAttr>(
+                   getOperation().getArguments()[arg.getArgNumber()])
+            .getName();
+    return "tile";
+  }
+
+  /// A ring at the kernel's start.
+  Value createRing(Location loc, StringRef name, RankedTensorType tile,
+                   int64_t slots, int64_t parts = 1) {
+    KernelOp kernel = getOperation();
     OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
     return RingCreateOp::create(
         b, loc, RingType::get(b.getContext(), slots, tile, parts),
@@ -84,7 +92,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     // A tile with rows of each warpgroup is theirs part by part.
     int64_t parts =
         target->hasRoles() && !loop ? tile.getDimSize(0) / kRowsPerGroup : 1;
-    Value ring = createRing(loc, op.getView(), tile,
+    Value ring = createRing(loc, nameOf(op.getView()), tile,
                             loop ? schedule.getStages() : 1, parts);
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
@@ -125,7 +133,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
                             view.getBatch());
     };
     if (getOperation().getSchedule().getSeparateOutput()) {
-      Value ring = createRing(loc, op.getView(), tile, 1);
+      Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
       Value use = arith::ConstantIndexOp::create(b, loc, 0);
       store(RingAcquireOp::create(b, loc, tile, ring, use));
       RingReleaseOp::create(b, loc, ring, use);
@@ -143,13 +151,40 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     op.erase();
   }
 
+  /// One slot is enough: each iteration has a barrier between the last read of
+  /// the tile before and the next write.
+  void formShare(ShareOp op) {
+    Location loc = op.getLoc();
+    OpBuilder b(op);
+    auto tile = cast<RankedTensorType>(op.getResult().getType());
+    Value ring = createRing(loc, "exchange", tile, 1);
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    Value use = loop ? loop.getInductionVar()
+                     : Value(arith::ConstantIndexOp::create(b, loc, 0));
+    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
+    LocalStoreOp::create(b, loc, op.getSource(), slot);
+    RingCommitOp::create(b, loc, ring, use);
+    // What does not need the tile goes on until the first read.
+    Operation *first = op;
+    for (Operation *user : op.getResult().getUsers())
+      if (first == op || user->isBeforeInBlock(first))
+        first = user;
+    Operation *last = lastReader(op, op.getResult());
+    b.setInsertionPoint(first);
+    auto wait = RingWaitOp::create(b, loc, tile, ring, use);
+    b.setInsertionPointAfter(last);
+    RingReleaseOp::create(b, loc, ring, use);
+    op.replaceAllUsesWith(wait.getTile());
+    op.erase();
+  }
+
   void formStore(StoreOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
     auto tile = RankedTensorType::get(value.getShape(), value.getElementType(),
                                       SharedAttr::get(b.getContext(), 0));
-    Value ring = createRing(loc, op.getView(), tile, 1);
+    Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
     LocalStoreOp::create(b, loc, op.getTile(), slot);

@@ -55,6 +55,8 @@ SmallVector<CopyGroup> collectCopies(scf::ForOp loop) {
   SmallVector<CopyGroup> groups;
   Block *body = loop.getBody();
   for (auto acquire : body->getOps<RingAcquireOp>()) {
+    if (llvm::none_of(acquire.getSlot().getUsers(), llvm::IsaPred<CopyOp>))
+      continue; // a tile of the block's own
     CopyGroup g{acquire, {}};
     for (Operation *user : acquire.getSlot().getUsers())
       if (auto copy = dyn_cast<CopyOp>(user)) {
@@ -111,17 +113,26 @@ bool isCopy(ArrayRef<CopyGroup> groups, Operation *op) {
   });
 }
 
+/// Whether `op` waits for a tile that one of the groups copies.
+bool isCopied(ArrayRef<CopyGroup> groups, Operation *op) {
+  auto wait = dyn_cast<RingWaitOp>(op);
+  return wait && llvm::any_of(groups, [&](CopyGroup g) {
+           return g.acquire.getRing() == wait.getRing();
+         });
+}
+
 Schedule PipelineLoopPass::doubleBuffered(scf::ForOp loop,
                                           ArrayRef<CopyGroup> groups,
                                           unsigned distance) {
   Schedule schedule;
   for (auto wait : loop.getBody()->getOps<RingWaitOp>())
-    schedule.push_back({wait, distance});
+    if (isCopied(groups, wait))
+      schedule.push_back({wait, distance});
   for (const CopyGroup &g : groups)
     for (Operation *op : g.ops)
       schedule.push_back({op, 0});
   for (Operation &op : loop.getBody()->without_terminator())
-    if (!isa<RingWaitOp>(op) && !isCopy(groups, &op))
+    if (!isCopied(groups, &op) && !isCopy(groups, &op))
       schedule.push_back({&op, distance});
   return schedule;
 }
@@ -139,6 +150,20 @@ Schedule PipelineLoopPass::singleBuffered(scf::ForOp loop,
     schedule.push_back({op, stage});
   };
   auto ofAhead = [&](auto op) { return op.getRing() == aheadRing; };
+  // The other waits stand together: before the first use of any of their tiles,
+  // at the latest where the ring ahead is released.
+  llvm::SmallPtrSet<Value, 4> tiles;
+  SmallVector<RingWaitOp> others;
+  for (auto wait : loop.getBody()->getOps<RingWaitOp>())
+    if (isCopied(groups, wait) && !ofAhead(wait)) {
+      others.push_back(wait);
+      tiles.insert(wait.getTile());
+    }
+  auto waitForOthers = [&] {
+    for (RingWaitOp wait : others)
+      push(wait, 1);
+    others.clear();
+  };
   for (auto wait : loop.getBody()->getOps<RingWaitOp>())
     if (ofAhead(wait))
       push(wait, 1);
@@ -146,15 +171,16 @@ Schedule PipelineLoopPass::singleBuffered(scf::ForOp loop,
     for (Operation *op : g.ops)
       push(op, 1);
   for (Operation &op : loop.getBody()->without_terminator()) {
-    if (isCopy(groups, &op) || isa<RingWaitOp>(op))
+    if (isCopy(groups, &op) || isCopied(groups, &op))
       continue;
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value v) { return tiles.contains(v); }))
+      waitForOthers();
     push(&op, 1);
     auto release = dyn_cast<RingReleaseOp>(op);
     if (!release || !ofAhead(release))
       continue;
-    for (auto wait : loop.getBody()->getOps<RingWaitOp>())
-      if (!ofAhead(wait))
-        push(wait, 1);
+    waitForOthers();
     for (Operation *op : ahead.ops)
       push(op, 0);
   }
@@ -202,6 +228,10 @@ LogicalResult PipelineLoopPass::pipeline(scf::ForOp loop) {
     return loop.emitError("expected the kv loop to be pipelined with ")
            << stages << " stages";
   sinkWaits(*result);
+  // A loop around it needs none of them earlier either.
+  for (auto outer = (*result)->getParentOfType<scf::ForOp>(); outer;
+       outer = outer->getParentOfType<scf::ForOp>())
+    sinkWaits(outer);
   return success();
 }
 

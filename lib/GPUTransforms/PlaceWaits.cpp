@@ -8,7 +8,8 @@
 // all runs pass.
 //
 //   wait(ring, n):    the group of use n is complete and a barrier followed
-//   acquire(ring, n): a barrier stands since release(ring, n - slots)
+//   acquire(ring, n): a barrier stands since the slot's last release, and no
+//                     copy into it is open
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,9 +44,7 @@ public:
       : syncs(syncs), generic(generic) {}
 
   /// Runs `block`; false as soon as a condition fails, with a new sync for it.
-  bool run(Block &block, ArrayRef<int64_t> tripCounts);
-  /// Loops met, so that the caller can choose trip counts.
-  unsigned loops = 0;
+  bool run(Block &block, const llvm::DenseMap<Operation *, int64_t> &trips);
 
 private:
   bool step(Operation &op);
@@ -53,7 +52,7 @@ private:
   void barrier() { lastBarrier = ++time; }
   bool require(Operation *op, int64_t pending);
 
-  using Key = std::pair<Operation *, int64_t>; // ring, use
+  using Key = std::pair<Operation *, int64_t>; // ring, slot
   llvm::MapVector<Operation *, Sync> &syncs;
   const llvm::SmallPtrSetImpl<Operation *> &generic;
   llvm::DenseMap<Value, int64_t> iterations; // of induction variables
@@ -90,8 +89,8 @@ bool Simulation::step(Operation &op) {
       seen = std::max(seen, committed - it->second.pending);
     barrier();
   }
-  auto key = [&](Value ring, Value index) {
-    return Key{ring.getDefiningOp(), use(index)};
+  auto key = [&](TypedValue<RingType> ring, Value index) {
+    return Key{ring.getDefiningOp(), use(index) % ring.getType().getSlots()};
   };
   if (auto commit = dyn_cast<RingCommitOp>(op)) {
     Key k = key(commit.getRing(), commit.getUse());
@@ -110,7 +109,9 @@ bool Simulation::step(Operation &op) {
     released[key(release.getRing(), release.getUse())] = time;
   } else if (auto acquire = dyn_cast<RingAcquireOp>(op)) {
     Key k = key(acquire.getRing(), acquire.getUse());
-    k.second -= acquire.getRing().getType().getSlots();
+    // A copy that was predicated off still writes zeros.
+    if (auto it = group.find(k); it != group.end() && it->second >= seen)
+      return require(&op, committed - 1 - it->second);
     auto it = released.find(k);
     if (it != released.end() && it->second > lastBarrier)
       return require(&op, Sync::kNoGroups);
@@ -118,22 +119,20 @@ bool Simulation::step(Operation &op) {
   return true;
 }
 
-bool Simulation::run(Block &block, ArrayRef<int64_t> tripCounts) {
+bool Simulation::run(Block &block,
+                     const llvm::DenseMap<Operation *, int64_t> &trips) {
   int64_t iteration = 0; // consecutive loops go on counting
-  for (Operation &op : block) {
+  for (Operation &op : block.without_terminator()) {
     auto loop = dyn_cast<scf::ForOp>(op);
     if (!loop) {
       if (!step(op))
         return false;
       continue;
     }
-    int64_t trips = loops < tripCounts.size() ? tripCounts[loops] : 1;
-    ++loops;
-    for (int64_t t = 0; t < trips; ++t) {
+    for (int64_t t = 0; t < trips.at(loop); ++t) {
       iterations[loop.getInductionVar()] = iteration++;
-      for (Operation &inner : loop.getBody()->without_terminator())
-        if (!step(inner))
-          return false;
+      if (!run(*loop.getBody(), trips))
+        return false;
     }
   }
   return true;
@@ -183,17 +182,21 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
       if (auto acquire = op.getSlot().getDefiningOp<RingAcquireOp>())
         generic.insert(acquire.getRing().getDefiningOp());
     });
-    unsigned loops = llvm::range_size(block.getOps<scf::ForOp>());
+    SmallVector<scf::ForOp> loops;
+    block.walk([&](scf::ForOp loop) { loops.push_back(loop); });
     // Trip counts 0, 1 and enough to wrap every ring, in every combination.
     int64_t many = getOperation().getSchedule().getStages() + 3;
     SmallVector<int64_t> counts{0, 1, 2, many};
     uint64_t runs = 1;
-    for (unsigned i = 0; i < loops; ++i)
+    for (size_t i = 0; i < loops.size(); ++i)
       runs *= counts.size();
     for (uint64_t r = 0; r < runs;) {
-      SmallVector<int64_t> trips;
-      for (uint64_t rest = r, i = 0; i < loops; ++i, rest /= counts.size())
-        trips.push_back(counts[rest % counts.size()]);
+      llvm::DenseMap<Operation *, int64_t> trips;
+      uint64_t rest = r;
+      for (scf::ForOp loop : loops) {
+        trips[loop] = counts[rest % counts.size()];
+        rest /= counts.size();
+      }
       if (Simulation(syncs, generic).run(block, trips)) {
         ++r;
         continue;

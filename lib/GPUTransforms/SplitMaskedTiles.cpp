@@ -18,11 +18,21 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// A tile number that falls with the loop: `last - (iv + ahead)`.
+/// A tile number that falls with the loop, `last - (iv + ahead)`.
 struct FallingIndex {
   Value last;
   int64_t ahead;
 };
+
+/// A tile number that rises with the loop, `first + iv`; null for 0.
+std::optional<Value> matchRising(Value tile, Value iv) {
+  if (tile == iv)
+    return Value();
+  auto add = tile.getDefiningOp<arith::AddIOp>();
+  if (!add || (add.getLhs() == iv) == (add.getRhs() == iv))
+    return std::nullopt;
+  return add.getLhs() == iv ? add.getRhs() : add.getLhs();
+}
 
 std::optional<FallingIndex> matchFalling(Value tile, Value iv) {
   auto sub = tile.getDefiningOp<arith::SubIOp>();
@@ -88,35 +98,73 @@ struct SplitMaskedTilesPass
     }
   }
 
-  LogicalResult split(scf::ForOp loop) {
-    ApplyMaskOp mask = *loop.getBody()->getOps<ApplyMaskOp>().begin();
-    auto index = matchFalling(mask.getKvBlock(), loop.getInductionVar());
-    if (!index)
-      return mask.emitOpError()
-             << "expected kv_block to fall by one an iteration";
-    OpBuilder b(loop);
-    Location loc = loop.getLoc();
-    auto constant = [&](int64_t v) -> Value {
-      return arith::ConstantIndexOp::create(b, loc, v);
-    };
-    // Tile last - i lies in [full_begin, full_end) for
-    // last + 1 - full_end <= i < last + 1 - full_begin.
-    Value end = b.createOrFold<arith::AddIOp>(loc, index->last,
-                                              constant(1 - index->ahead));
-    auto iteration = [&](Value tile) -> Value {
-      Value i = b.createOrFold<arith::SubIOp>(loc, end, tile);
-      i = b.createOrFold<arith::MaxSIOp>(loc, i, loop.getLowerBound());
-      return b.createOrFold<arith::MinSIOp>(loc, i, loop.getUpperBound());
-    };
-    Value firstFull = iteration(mask.getFullEnd());
-    // Tiles are not negative: from tile 0 on, no masked ones follow.
-    bool maskedAfter = !matchPattern(mask.getFullBegin(), m_Zero());
-    Value firstAfter =
-        maskedAfter ? iteration(mask.getFullBegin()) : loop.getUpperBound();
+  /// Iterations [begin, end) of the full tiles, each within the loop's bounds.
+  struct FullIterations {
+    Value begin, end;
+    bool maskedBefore, maskedAfter;
+  };
 
+  /// Tile last - i lies in [full_begin, full_end) for
+  /// last + 1 - full_end <= i < last + 1 - full_begin.
+  static FullIterations falling(OpBuilder &b, scf::ForOp loop, ApplyMaskOp mask,
+                                FallingIndex index) {
+    Location loc = loop.getLoc();
+    Value one = arith::ConstantIndexOp::create(b, loc, 1 - index.ahead);
+    Value end = b.createOrFold<arith::AddIOp>(loc, index.last, one);
+    auto iteration = [&](Value tile) {
+      return clamp(b, loop, b.createOrFold<arith::SubIOp>(loc, end, tile));
+    };
+    Value begin = iteration(mask.getFullEnd());
+    // Tiles are not negative: from tile 0 on, no masked ones follow.
+    bool after = !matchPattern(mask.getFullBegin(), m_Zero());
     // Without a mask only the last tile, the sequence's end, is not full; where
     // the loop begins after it there is nothing before the full tiles.
-    bool maskedBefore = mask.getMaskAttr() || index->ahead == 0;
+    bool before = mask.getMaskAttr() || index.ahead == 0;
+    return {begin,
+            after ? iteration(mask.getFullBegin()) : loop.getUpperBound(),
+            before, after};
+  }
+
+  /// Tile first + i, where `first` is null for 0.
+  static FullIterations rising(OpBuilder &b, scf::ForOp loop, ApplyMaskOp mask,
+                               Value first) {
+    Location loc = loop.getLoc();
+    auto iteration = [&](Value tile) {
+      return clamp(b, loop,
+                   first ? b.createOrFold<arith::SubIOp>(loc, tile, first)
+                         : tile);
+    };
+    Value begin = iteration(mask.getFullBegin());
+    // Where the loop runs up to full_end, no masked ones follow.
+    auto count = loop.getUpperBound().getDefiningOp<arith::SubIOp>();
+    bool after = loop.getUpperBound() != mask.getFullEnd() &&
+                 !(count && count.getLhs() == mask.getFullEnd());
+    return {begin, after ? iteration(mask.getFullEnd()) : loop.getUpperBound(),
+            /*maskedBefore=*/true, after};
+  }
+
+  static Value clamp(OpBuilder &b, scf::ForOp loop, Value i) {
+    i = b.createOrFold<arith::MaxSIOp>(loop.getLoc(), i, loop.getLowerBound());
+    return b.createOrFold<arith::MinSIOp>(loop.getLoc(), i,
+                                          loop.getUpperBound());
+  }
+
+  LogicalResult split(scf::ForOp loop) {
+    ApplyMaskOp mask = *loop.getBody()->getOps<ApplyMaskOp>().begin();
+    Value iv = loop.getInductionVar();
+    Value tile = mask.getTransposed() ? mask.getQBlock() : mask.getKvBlock();
+    OpBuilder b(loop);
+    FullIterations iterations;
+    if (auto index = matchFalling(tile, iv))
+      iterations = falling(b, loop, mask, *index);
+    else if (auto first = matchRising(tile, iv))
+      iterations = rising(b, loop, mask, *first);
+    else
+      return mask.emitOpError()
+             << "expected " << (mask.getTransposed() ? "q_block" : "kv_block")
+             << " to fall or rise by one an iteration";
+    auto [firstFull, firstAfter, maskedBefore, maskedAfter] = iterations;
+
     scf::ForOp before;
     if (maskedBefore)
       before = cloneOver(b, loop, loop.getLowerBound(), firstFull,

@@ -30,6 +30,11 @@ void clean(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
+void deriveBackward(OpPassManager &pm, const PipelineOptions &o) {
+  if (o.pass == "backward")
+    pm.addPass(createDeriveBackward({/*replace=*/true}));
+}
+
 void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   SelectScheduleOptions options;
   options.target = o.target;
@@ -43,12 +48,16 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.minBlocks = o.minBlocks;
   options.order = o.order;
   options.tuning = o.tuning;
+  options.keyWarps = o.keyWarps;
+  options.dqWarps = o.dqWarps;
+  options.dq = o.dq;
   options.remarks = o.remarks;
   pm.addPass(createSelectSchedule(options));
 }
 
 void tile(OpPassManager &pm, const PipelineOptions &) {
   pm.addPass(createTileAttention());
+  pm.addPass(createTileAttentionGrad());
   clean(pm);
 }
 
@@ -93,6 +102,7 @@ struct Stage {
 };
 
 const std::array kStages = {
+    Stage{"fa2-derive-backward", deriveBackward},
     Stage{"fa2-select-schedule", selectSchedule},
     Stage{"fa2-tile", tile},
     Stage{"convert-fa2-to-fa2gpu", onKernels<createConvertFA2ToFA2GPU, true>},
@@ -135,6 +145,11 @@ LogicalResult fa2::buildPipeline(OpPassManager &pm,
   if (!last.empty() && !llvm::is_contained(pipelineStages(), last)) {
     error = "expected stop-after to be one of " +
             llvm::join(pipelineStages(), ", ") + ", got '" + last.str() + "'";
+    return failure();
+  }
+  if (options.pass != "forward" && options.pass != "backward") {
+    error = "expected pass to be forward or backward, got '" +
+            options.pass.getValue() + "'";
     return failure();
   }
   for (const Stage &stage : kStages) {

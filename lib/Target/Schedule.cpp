@@ -33,6 +33,9 @@ Schedule Schedule::fromAttr(ScheduleAttr a) {
   s.separateOutput = a.getSeparateOutput();
   s.groupLimits = a.getGroupLimits();
   s.speculateMax = a.getSpeculateMax();
+  s.keyWarps = a.getKeyWarps();
+  s.dqWarps = a.getDqWarps();
+  s.dq = a.getDq();
   return s;
 }
 
@@ -46,7 +49,7 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
       [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
       target, blockQ, blockKV, warps, stages, partition, qInRegisters,
       lazyRescale, minBlocks, order, overlap, pingPong, persistent,
-      separateOutput, groupLimits, speculateMax);
+      separateOutput, groupLimits, speculateMax, keyWarps, dqWarps, dq);
   if (!attr)
     return failure();
   return attr;
@@ -81,6 +84,9 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
     else if (!overlap)
       s.overlap = true;
   }
+  s.keyWarps = keyWarps.value_or(s.keyWarps);
+  s.dqWarps = dqWarps.value_or(s.dqWarps);
+  s.dq = dq.value_or(s.dq);
   return s;
 }
 
@@ -123,18 +129,52 @@ std::string ScheduleOverrides::setTuning(llvm::StringRef text) {
 int64_t Footprint::sharedBytes() const {
   if (separateOutput)
     return queryBytes + ringBytes + outputBytes + barrierBytes;
-  return std::max({queryBytes + ringBytes, outputBytes, scratchBytes}) +
+  return std::max({queryBytes + ringBytes + exchangeBytes, outputBytes,
+                   scratchBytes}) +
          barrierBytes;
 }
 
+static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
+static constexpr int64_t kLanes = fa2::gpu::kWarpLanes;
+
+static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
+static int64_t tileBytes(const Target &t, int64_t rows, int64_t cols,
+                         int64_t elementBytes) {
+  return up(
+      fa2::gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
+          .bytes(),
+      fa2::gpu::SharedLayout::kAlignment);
+}
+
+/// Keys and values stay in shared memory, dK and dV in registers.
+static Footprint backwardFootprint(const Target &t, const Problem &p,
+                                   const Schedule &s) {
+  Footprint f;
+  f.threads = s.warps * kLanes;
+  f.queryBytes = tileBytes(t, s.blockKV, p.headDim, kElementBytes) +
+                 tileBytes(t, s.blockKV, p.headDimV, kElementBytes);
+  f.ringBytes = s.stages * (tileBytes(t, s.blockQ, p.headDim, kElementBytes) +
+                            tileBytes(t, s.blockQ, p.headDimV, kElementBytes) +
+                            2 * tileBytes(t, 1, s.blockQ, kFloatBytes));
+  bool shareP = s.keyWarps != 0 && s.keyWarps != s.warps;
+  int64_t scores = tileBytes(t, s.blockKV, s.blockQ, kElementBytes);
+  f.exchangeBytes = scores * (shareP ? 2 : s.dq == GradQ::Atomic ? 1 : 0);
+  f.outputBytes = f.queryBytes; // dK and dV
+  f.accumulatorRegisters =
+      s.blockKV * (up(p.headDim, 8) + up(p.headDimV, 8)) / f.threads;
+  // S^T becomes P^T, beside dP^T; P^T once more, packed.
+  int64_t tile = s.blockKV * s.blockQ / f.threads;
+  f.scoreRegisters = 2 * tile + tile / 2;
+  f.otherRegisters = 24;
+  return f;
+}
+
 Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
-  constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
-  constexpr int64_t kLanes = gpu::kWarpLanes;
-  auto up = [](int64_t n, int64_t m) { return (n + m - 1) / m * m; };
+  if (p.backward)
+    return backwardFootprint(t, p, s);
   auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
-    return up(gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
-                  .bytes(),
-              gpu::SharedLayout::kAlignment);
+    return ::tileBytes(t, rows, cols, elementBytes);
   };
   bool splitK = s.partition == Partition::SplitK;
   // What one warp holds: rows of queries, and keys of each tile.
@@ -179,8 +219,51 @@ static int64_t budgetOf(const Target &t, const Footprint &f,
                       : t.registerBudget(f.threads, s.minBlocks);
 }
 
-static std::string fitError(const Target &t, const Schedule &s,
-                            const Footprint &f) {
+std::string fa2::describeShared(const Problem &p, const Schedule &s,
+                                const Footprint &f) {
+  const char *ending = s.stages == 1 ? "" : "s";
+  if (p.backward)
+    return formatv("keys and values {0}, {1} stage{2} of queries and dO {3}, "
+                   "exchange of dS {4}",
+                   f.queryBytes, s.stages, ending, f.ringBytes,
+                   f.exchangeBytes);
+  return formatv("queries {0}, {1} stage{2} of keys and values {3}, output "
+                 "{4}{5}",
+                 f.queryBytes, s.stages, ending, f.ringBytes, f.outputBytes,
+                 scratchText(f));
+}
+
+/// The head dims that a row of warps of backward cannot share.
+static std::string columnsError(const Problem &p, const Schedule &s) {
+  auto check = [&](const char *what, int64_t dim, int64_t parts) {
+    if (fa2::gpu::SharedLayout(16, dim, kElementBytes).canSplitColumns(parts))
+      return std::string();
+    return formatv("the schedule splits the {0} columns of {1} over {2} warps, "
+                   "which do not share swizzled rows evenly; choose "
+                   "{3} so that {1} is not split",
+                   dim, what, parts,
+                   StringRef(what) == "dq" ? "dq_warps = warps"
+                                           : "key_warps = warps")
+        .str();
+  };
+  int64_t across = s.warps / (s.keyWarps ? s.keyWarps : s.warps);
+  int64_t rows = s.dqWarps ? s.dqWarps : s.warps;
+  if (!s.dqWarps)
+    while (s.blockQ % (16 * rows) != 0 || s.warps % rows != 0)
+      --rows;
+  for (auto [what, dim, parts] : {std::tuple{"dk", p.headDim, across},
+                                  {"dv", p.headDimV, across},
+                                  {"dq", p.headDim, s.warps / rows}})
+    if (std::string error = check(what, dim, parts); !error.empty())
+      return error;
+  return "";
+}
+
+static std::string fitError(const Target &t, const Problem &p,
+                            const Schedule &s, const Footprint &f) {
+  if (p.backward && s.partition == Partition::Keys)
+    if (std::string error = columnsError(p, s); !error.empty())
+      return error;
   if (t.hasRoles() && (s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "
@@ -209,26 +292,22 @@ static std::string fitError(const Target &t, const Schedule &s,
                    f.threads, t.limits().threadsPerBlock, t.name());
   if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
     return formatv("the schedule needs {0} bytes of shared memory of {1} that "
-                   "{2} allows a block (queries {3}, {4} stages of keys and "
-                   "values {5}, output {6}{7}); lower "
-                   "block_q = {8}, block_kv = {9} or stages = {4}",
+                   "{2} allows a block ({3}); lower "
+                   "block_q = {4}, block_kv = {5} or stages = {6}",
                    f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
-                   f.queryBytes, s.stages, f.ringBytes, f.outputBytes,
-                   scratchText(f), s.blockQ, s.blockKV);
+                   describeShared(p, s, f), s.blockQ, s.blockKV, s.stages);
   return "";
 }
 
-static void explainFootprint(const Target &t, const Schedule &s,
-                             Selection &sel) {
+static void explainFootprint(const Target &t, const Problem &p,
+                             const Schedule &s, Selection &sel) {
   const Footprint &f = sel.footprint;
   int64_t budget = budgetOf(t, f, s);
   sel.blocksPerMultiprocessor =
       std::max<int64_t>(1, t.blocksPerMultiprocessor(f));
-  sel.reasons.push_back(formatv(
-      "shared memory: {0} of {1} bytes a block (queries {2}, {3} "
-      "stage{4} of keys and values {5}, output {6}{7})",
-      f.sharedBytes(), t.limits().sharedBytesPerBlock, f.queryBytes, s.stages,
-      s.stages == 1 ? "" : "s", f.ringBytes, f.outputBytes, scratchText(f)));
+  sel.reasons.push_back(formatv("shared memory: {0} of {1} bytes a block ({2})",
+                                f.sharedBytes(), t.limits().sharedBytesPerBlock,
+                                describeShared(p, s, f)));
   sel.reasons.push_back(
       formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
               "{3}, queries {4}, other {5})",
@@ -245,17 +324,34 @@ static void explainFootprint(const Target &t, const Schedule &s,
                 f.registers(), budget));
 }
 
+static std::string noBackwardError(const Target &t) {
+  return formatv("backward kernels are not generated for {0}; the nearest "
+                 "supported is sm_{1}, whose code runs on it",
+                 t.name(), t.computeCapability());
+}
+
 FailureOr<Selection> fa2::checkSchedule(const Target &target,
                                         const Problem &problem,
                                         ScheduleAttr attr, std::string &error) {
+  if (problem.backward && !target.gradQSchedule(problem)) {
+    error = noBackwardError(target);
+    return failure();
+  }
   Schedule s = Schedule::fromAttr(attr);
   Selection sel;
   sel.schedule = attr;
   sel.footprint = footprint(target, problem, s);
-  error = fitError(target, s, sel.footprint);
+  if (problem.backward != (s.partition == Partition::Keys)) {
+    error = formatv("the schedule's partition is {0}; {1} takes {2}",
+                    stringifyPartition(s.partition),
+                    problem.backward ? "backward" : "forward",
+                    problem.backward ? "keys" : "split_q or split_k");
+    return failure();
+  }
+  error = fitError(target, problem, s, sel.footprint);
   if (!error.empty())
     return failure();
-  explainFootprint(target, s, sel);
+  explainFootprint(target, problem, s, sel);
   return sel;
 }
 
@@ -266,6 +362,15 @@ FailureOr<Selection> fa2::checkSchedule(const Target &target,
 static bool isWhole(const Target &t, const Schedule &s) {
   if (t.hasRoles())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
+  if (s.partition == Partition::Keys) {
+    int64_t along = s.keyWarps ? s.keyWarps : s.warps;
+    int64_t rows = s.dqWarps ? s.dqWarps : 1;
+    return along > 0 && rows > 0 && s.warps % along == 0 &&
+           s.warps % rows == 0 && s.blockKV % (16 * along) == 0 &&
+           s.blockQ % (16 * rows) == 0 &&
+           s.blockQ % (16 * (s.warps / along)) == 0 &&
+           (s.blockQ & (s.blockQ - 1)) == 0;
+  }
   int64_t split = s.partition == Partition::SplitQ ? s.blockQ : s.blockKV;
   return split % (16 * s.warps) == 0;
 }
@@ -304,11 +409,16 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
             s.warps = w;
             s.stages = st;
             s.qInRegisters = inRegisters;
+            if (p.backward) {
+              s.partition = Partition::Keys;
+              s.qInRegisters = false;
+              s.lazyRescale = 0;
+            }
             s = asked.applyTo(s);
             if (w < 1 || !isWhole(t, s))
               continue;
             Footprint f = footprint(t, p, s);
-            if (!fitError(t, s, f).empty() ||
+            if (!fitError(t, p, s, f).empty() ||
                 (boundRegisters && f.registers() > budgetOf(t, f, s)))
               continue;
             if (!best || rank(s) > rank(*best))
@@ -334,6 +444,9 @@ static void explainAsked(const ScheduleOverrides &a,
   add("q_in_registers", a.qInRegisters, flag);
   add("lazy_rescale", a.lazyRescale, number);
   add("min_blocks", a.minBlocks, number);
+  add("key_warps", a.keyWarps, number);
+  add("dq_warps", a.dqWarps, number);
+  add("dq", a.dq, [](GradQ q) { return stringifyGradQ(q).str(); });
   add("order", a.order,
       [](TileOrder o) { return stringifyTileOrder(o).str(); });
   add("overlap", a.overlap, flag);
@@ -349,19 +462,39 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
                                          const Problem &problem,
                                          const ScheduleOverrides &askedFields,
                                          std::string &error) {
+  if (problem.backward && !target.gradQSchedule(problem)) {
+    error = noBackwardError(target);
+    return failure();
+  }
+  if (auto p = askedFields.partition;
+      p && problem.backward != (*p == Partition::Keys)) {
+    error = formatv("expected partition {0} for {1}, got {2}",
+                    problem.backward ? "keys" : "split_q or split_k",
+                    problem.backward ? "backward" : "forward",
+                    stringifyPartition(*p));
+    return failure();
+  }
   ScheduleOverrides asked = askedFields;
   std::vector<std::string> reasons;
   explainAsked(asked, reasons);
   // Values out of range are refused by name before any arithmetic on them.
   // Whether warps and rows go together is seen later, when all are known.
-  Schedule rows = asked.applyTo(Schedule{}), warps;
+  Schedule plain;
+  if (problem.backward)
+    plain.partition = Partition::Keys;
+  Schedule rows = asked.applyTo(plain), warps = plain;
   warps.warps = rows.warps;
   warps.blockQ = 16 * std::clamp<int64_t>(rows.warps, 1, 16);
   rows.warps = 1;
+  if (problem.backward) {
+    warps.blockKV = warps.blockQ;
+    warps.blockQ = 16;
+    rows.keyWarps = rows.dqWarps = 0;
+  }
   for (const Schedule &s : {rows, warps})
     if (failed(s.toAttr(context, target.name(), error)))
       return failure();
-  if (!asked.order && problem.masked) {
+  if (!asked.order && problem.masked && !problem.backward) {
     asked.order = TileOrder::LongestFirst;
     reasons.push_back(
         "order = longest_first: the mask gives later queries more "
@@ -406,4 +539,25 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   reasons.insert(reasons.end(), chosen->reasons.begin(), chosen->reasons.end());
   chosen->reasons = std::move(reasons);
   return chosen;
+}
+
+FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
+                                           const Target &target,
+                                           const Problem &problem,
+                                           std::string &error) {
+  auto table = target.gradQSchedule(problem);
+  if (!table) {
+    error = noBackwardError(target);
+    return failure();
+  }
+  Schedule s = *table;
+  // What the table asks for may be more than a smaller chip has.
+  Problem forward = problem;
+  forward.backward = false;
+  while (footprint(target, forward, s).sharedBytes() +
+                 tileBytes(target, s.blockQ, problem.headDimV, kElementBytes) >
+             target.limits().sharedBytesPerBlock &&
+         s.blockKV > 16)
+    s.blockKV -= 16;
+  return s.toAttr(context, target.name(), error);
 }

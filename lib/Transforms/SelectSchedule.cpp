@@ -16,15 +16,19 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
   using SelectScheduleBase::SelectScheduleBase;
 
   void runOnOperation() override {
-    WalkResult result = getOperation().walk([&](AttentionOp op) {
-      return failed(select(op)) ? WalkResult::interrupt()
-                                : WalkResult::advance();
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      LogicalResult done = success();
+      if (auto attention = dyn_cast<AttentionOp>(op))
+        done = select(attention);
+      else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+        done = select(gradient);
+      return failed(done) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (result.wasInterrupted())
       signalPassFailure();
   }
 
-  LogicalResult select(AttentionOp op) {
+  template <typename Op> LogicalResult select(Op op) {
     std::string error;
     ScheduleAttr standing = op.getScheduleAttr();
     const Target *t = lookupTarget(
@@ -36,6 +40,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     problem.headDimV =
         cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
     problem.masked = bool(op.getMaskAttr());
+    problem.backward = std::is_same_v<Op, AttentionGradOp>;
 
     auto asked = overrides(error);
     if (failed(asked))
@@ -46,6 +51,9 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
+    if constexpr (std::is_same_v<Op, AttentionGradOp>)
+      if (failed(selectForGradQ(op, *t, problem)))
+        return failure();
     if (remarks) {
       if (standing)
         emitRemark(op.getLoc(), "schedule written on the operation");
@@ -54,6 +62,19 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       for (const std::string &warning : selection->warnings)
         emitWarning(op.getLoc(), warning);
     }
+    return success();
+  }
+
+  /// With dq = recompute, dQ's own kernel has a schedule of its own.
+  LogicalResult selectForGradQ(AttentionGradOp op, const Target &t,
+                               const Problem &problem) {
+    if (op.getSchedule()->getDq() != GradQ::Recompute || op.getDqScheduleAttr())
+      return success();
+    std::string error;
+    auto schedule = gradQSchedule(&getContext(), t, problem, error);
+    if (failed(schedule))
+      return op.emitOpError(error);
+    op.setDqScheduleAttr(*schedule);
     return success();
   }
 
@@ -80,11 +101,17 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     asked.stages = number(stages, 0);
     asked.lazyRescale = number(lazyRescale, -1);
     asked.minBlocks = number(minBlocks, 0);
+    asked.keyWarps = number(keyWarps, 0);
+    asked.dqWarps = number(dqWarps, 0);
     if (failed(flag("q-in-registers", qInRegisters, asked.qInRegisters)))
       return failure();
     if (!partition.empty() &&
         !(asked.partition = symbolizePartition(StringRef(partition)))) {
-      error = "expected partition split_q or split_k, got " + partition;
+      error = "expected partition split_q, split_k or keys, got " + partition;
+      return failure();
+    }
+    if (!dq.empty() && !(asked.dq = symbolizeGradQ(StringRef(dq)))) {
+      error = "expected dq atomic or recompute, got " + dq;
       return failure();
     }
     if (!order.empty() &&

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ScoreProgram.h"
+#include "TileBuilder.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,30 +26,16 @@ using namespace fa2;
 
 namespace {
 
-/// memref<?x...xDxT, strided<[?, ..., 1]>> for a tensor argument.
-MemRefType globalType(RankedTensorType tensor) {
-  SmallVector<int64_t> strides(tensor.getRank(), ShapedType::kDynamic);
-  strides.back() = 1;
-  return MemRefType::get(
-      tensor.getShape(), tensor.getElementType(),
-      StridedLayoutAttr::get(tensor.getContext(), 0, strides));
-}
-
-class Tiler {
+class Tiler : TileBuilder {
 public:
   Tiler(func::FuncOp func, AttentionOp op)
-      : func(func), op(op), b(func), loc(op.getLoc()),
-        schedule(*op.getSchedule()) {}
+      : TileBuilder(func), func(func), op(op), schedule(*op.getSchedule()) {
+    loc = op.getLoc();
+  }
 
   LogicalResult run();
 
 private:
-  ArgumentAttr describe(StringRef name, StringRef direction, ArrayAttr dims,
-                        Type type) {
-    return ArgumentAttr::get(b.getContext(), name, direction, dims, type,
-                             FloatAttr(), StringAttr());
-  }
-  ArrayAttr dims(ArrayRef<StringRef> names, std::optional<int64_t> last);
   KernelOp createKernel();
   void buildTile(Value qBlock, Value head, Value batch);
 
@@ -58,21 +45,8 @@ private:
   /// scale s through the score program.
   Value applyProgram(Value s, ScorePlace place);
 
-  Value constant(int64_t v) {
-    return arith::ConstantIndexOp::create(b, loc, v);
-  }
-  Value splat(ArrayRef<int64_t> shape, float v) {
-    auto type = RankedTensorType::get(shape, b.getF32Type());
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, v));
-  }
-  RankedTensorType tile(int64_t rows, int64_t cols, Type element) {
-    return RankedTensorType::get({rows, cols}, element);
-  }
-
   func::FuncOp func;
   AttentionOp op;
-  OpBuilder b;
-  Location loc;
   ScheduleAttr schedule;
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
@@ -80,15 +54,6 @@ private:
   int64_t headDim = 0, headDimV = 0;
   Type dtype;
 };
-
-ArrayAttr Tiler::dims(ArrayRef<StringRef> names, std::optional<int64_t> last) {
-  SmallVector<Attribute> attrs;
-  for (StringRef n : names)
-    attrs.push_back(b.getStringAttr(n));
-  if (last)
-    attrs.push_back(b.getI64IntegerAttr(*last));
-  return b.getArrayAttr(attrs);
-}
 
 KernelOp Tiler::createKernel() {
   auto qType = cast<RankedTensorType>(op.getQ().getType());
@@ -104,21 +69,14 @@ KernelOp Tiler::createKernel() {
   for (RankedTensorType t : {qType, kType, vType, outType, lseType})
     types.push_back(globalType(t));
   SmallVector<Attribute> args{
-      describe("q", "in", dims({"batch", "seqlen_q", "heads"}, headDim), dtype),
-      describe("k", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDim),
-               dtype),
-      describe("v", "in", dims({"batch", "seqlen_k", "heads_kv"}, headDimV),
-               dtype),
-      describe("out", "out", dims({"batch", "seqlen_q", "heads"}, headDimV),
-               dtype),
-      describe("lse", "out", dims({"batch", "heads", "seqlen_q"}, {}),
-               b.getF32Type())};
+      describe("q", "in", dtype, {"batch", "seqlen_q", "heads"}, headDim),
+      describe("k", "in", dtype, {"batch", "seqlen_k", "heads_kv"}, headDim),
+      describe("v", "in", dtype, {"batch", "seqlen_k", "heads_kv"}, headDimV),
+      describe("out", "out", dtype, {"batch", "seqlen_q", "heads"}, headDimV),
+      describe("lse", "out", b.getF32Type(), {"batch", "heads", "seqlen_q"})};
   if (op.getScale()) {
     types.push_back(b.getF32Type());
-    args.push_back(ArgumentAttr::get(
-        b.getContext(), "scale", "in", b.getArrayAttr({}), b.getF32Type(),
-        b.getF64FloatAttr(1.0 / std::sqrt(double(headDim))),
-        b.getStringAttr("positive_finite")));
+    args.push_back(describeScale(headDim));
   }
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), !op.getScore().empty());
@@ -180,7 +138,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           range.getFullBegin(), range.getFullEnd(),
-                          op.getMaskAttr());
+                          op.getMaskAttr(), /*transposed=*/false);
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
@@ -208,18 +166,12 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
 
   auto qSeq = SequenceOp::create(b, loc, q, batch);
   auto kSeq = SequenceOp::create(b, loc, k, batch);
-  auto view = [&](Value source, Value h, SequenceOp seq) -> Value {
-    auto type = cast<MemRefType>(source.getType());
-    int64_t cols = type.getRank() == 4 ? type.getDimSize(3) : 0;
-    return ViewOp::create(
-        b, loc, ViewType::get(b.getContext(), cols, type.getElementType()),
-        source, batch, h, seq.getOffset(), seq.getLength());
-  };
   Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq));
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
-                               view(q, head, qSeq), row);
+                               view(q, batch, head, qSeq), row);
   // Named, as the order in which arguments are evaluated is the compiler's.
-  Value vView = view(v, headKV, kSeq), kView = view(k, headKV, kSeq);
+  Value vView = view(v, batch, headKV, kSeq),
+        kView = view(k, batch, headKV, kSeq);
   // A score program sees, and gives, scores in natural units.
   softmaxScale = op.getScore().empty()
                      ? scale
@@ -232,8 +184,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
       loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
                                           finish.getOut());
-  StoreOp::create(b, loc, rounded, view(out, head, qSeq), row);
-  StoreOp::create(b, loc, finish.getLse(), view(lse, head, qSeq), row);
+  StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq), row);
+  StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq), row);
 }
 
 LogicalResult Tiler::run() {
@@ -259,29 +211,17 @@ struct TileAttentionPass
     SmallVector<AttentionOp> ops;
     getOperation().walk([&](AttentionOp op) { ops.push_back(op); });
     for (AttentionOp op : ops) {
-      auto func = op->getParentOfType<func::FuncOp>();
-      if (!func || !llvm::hasSingleElement(func.getBody()) ||
-          func.getBody().front().getOperations().size() != 2 ||
-          !llvm::equal(func.getBody().front().getTerminator()->getOperands(),
-                       op->getResults())) {
-        op.emitOpError() << "expected to be all of a function that returns "
-                            "its results, because the function becomes the "
-                            "kernel";
-        return signalPassFailure();
-      }
       SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
       if (op.getScale())
         inputs.push_back(op.getScale());
-      if (!llvm::equal(inputs, func.getArguments())) {
-        op.emitOpError() << "expected the function's arguments to be q, k, v "
-                            "and scale, in this order";
+      auto func = functionOf(op, inputs, "q, k, v");
+      if (failed(func))
         return signalPassFailure();
-      }
       if (!op.getSchedule()) {
         op.emitOpError() << "expected a schedule; run fa2-select-schedule";
         return signalPassFailure();
       }
-      if (failed(Tiler(func, op).run()))
+      if (failed(Tiler(*func, op).run()))
         return signalPassFailure();
     }
   }

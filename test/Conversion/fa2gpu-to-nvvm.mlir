@@ -227,10 +227,10 @@ fa2.kernel @slots(%n: index)
 // -----
 
 // A parameter that nothing reads is not passed (q's head stride, batch, lse); `heads` is passed once, with its
-// first tensor. One block a tile of 128 rows, a head and a batch entry.
+// first tensor. One block a tile of 128 rows for each of the heads and batch entries that the tiles are taken from.
 // CHECK-LABEL: gpu.func @parameters
 // CHECK-SAME: (%{{.*}}: !llvm.ptr<1>, %{{.*}}: index, %{{.*}}: index, %{{.*}}: i64, %{{.*}}: i64) kernel attributes {known_block_size = array<i32: 128, 1, 1>, nvvm.minctasm = 2 : i32}
-// CHECK: fa2gpu.launch @parameters_module::@parameters grid ["ceildiv(seqlen_q, 128) * heads * batch", "1", "1"] block 128 shared 24576
+// CHECK: fa2gpu.launch @parameters_module::@parameters grid ["ceildiv(seqlen_q, 128) * heads * seqlen_q", "1", "1"] block 128 shared 24576
 // CHECK-SAME: arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"lse", "out", ["batch", "heads", "seqlen_q"] x f32>]
 // CHECK-SAME: parameters [#fa2gpu.param<"pointer", "q">, #fa2gpu.param<"i32", "seqlen_q">, #fa2gpu.param<"i32", "heads">, #fa2gpu.param<"stride", "q">, #fa2gpu.param<"stride", "q", 1>]
 !global = memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>

@@ -31,7 +31,7 @@
 // LLVM: llvm.func @attention
 // LLVM: fa2gpu.launch @attention_module::@attention grid ["{{.*}}seqlen_q{{.*}}", "1", "1"] block 128 shared
 // LLVM-SAME: target = "sm_90", block_q = 64
-// STOP: expected stop-after to be one of fa2-select-schedule, fa2-tile, {{.*}}, nvvm, got 'tiles'
+// STOP: expected stop-after to be one of fa2-derive-backward, fa2-select-schedule, fa2-tile, {{.*}}, nvvm, got 'tiles'
 
 func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {

@@ -16,7 +16,7 @@
 // WARPS: error: 'fa2.attention' op expected warps to be 1 to 16, got 3000000000
 // STAGES: error: 'fa2.attention' op expected stages to be 1 to 4, got -1
 // WHOLE: error: 'fa2.attention' op expected block_q to be a multiple of 16 * warps = 48
-// PARTITION: error: 'fa2.attention' op expected partition split_q or split_k, got split_v
+// PARTITION: error: 'fa2.attention' op expected partition split_q, split_k or keys, got split_v
 // ORDER: error: 'fa2.attention' op expected order ascending or longest_first, got random
 // FLAG: error: 'fa2.attention' op expected q-in-registers to be 0, 1 or -1 to choose, got 2
 func.func @attention(%q: tensor<?x?x?x128xbf16>) {

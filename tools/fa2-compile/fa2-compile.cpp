@@ -166,25 +166,8 @@ void printExplanation(const fa2::Compilation &c,
   os << llvm::format(" in all %.1f\n", total);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  KeyFlags keyFlags;
-  cl::HideUnrelatedOptions({&kKernel, &kSchedule, &kOutput});
-  cl::SetVersionPrinter(
-      [](llvm::raw_ostream &os) { os << "fa2-compile " FA2_VERSION "\n"; });
-  cl::ParseCommandLineOptions(
-      argc, argv,
-      "fa2-compile: generates FlashAttention-2 kernels as PTX\n\n"
-      "  fa2-compile --head-dim 128 --mask causal -o attention.ptx\n"
-      "  fa2-compile --arch sm_90 --dtype f16 --head-dim 64 -o - | fa2-run -\n"
-      "  fa2-compile --head-dim 256 --explain --emit=gpu\n",
-      /*Errs=*/nullptr, /*VFS=*/nullptr, /*EnvVar=*/nullptr,
-      /*LongOptionsUseDoubleDash=*/true);
-
-  fa2::Specification spec;
-  if (std::string wrong = keyFlags.apply(spec); !wrong.empty())
-    return fail(wrong);
+/// Compiles one pass to `path`.
+int compile(const fa2::Specification &spec, llvm::StringRef path) {
   fa2::CompileOptions options;
   options.emit = emitOf(emitKind);
   options.lineInfo = lineInfo;
@@ -229,5 +212,49 @@ int main(int argc, char **argv) {
   if (explain)
     printExplanation(*result, assembly, note);
   bool cubin = emitKind == Kind::Cubin;
-  return write(outputPath, cubin ? assembly->cubin : result->text);
+  return write(path, cubin ? assembly->cubin : result->text);
+}
+
+/// "attn.ptx" for pass backward: "attn.backward.ptx".
+std::string pathOf(llvm::StringRef pass) {
+  llvm::SmallString<128> path(outputPath);
+  std::string ending = llvm::sys::path::extension(path).str();
+  llvm::sys::path::replace_extension(path, pass + ending);
+  return path.str().str();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  KeyFlags keyFlags;
+  cl::HideUnrelatedOptions({&kKernel, &kSchedule, &kOutput});
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << "fa2-compile " FA2_VERSION "\n"; });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "fa2-compile: generates FlashAttention-2 kernels as PTX\n\n"
+      "  fa2-compile --head-dim 128 --mask causal -o attention.ptx\n"
+      "  fa2-compile --arch sm_90 --dtype f16 --head-dim 64 -o - | fa2-run -\n"
+      "  fa2-compile --head-dim 256 --explain --emit=gpu\n"
+      "  fa2-compile --pass forward,backward --head-dim 64 -o attention.ptx\n",
+      /*Errs=*/nullptr, /*VFS=*/nullptr, /*EnvVar=*/nullptr,
+      /*LongOptionsUseDoubleDash=*/true);
+
+  fa2::Specification spec;
+  if (std::string wrong = keyFlags.apply(spec); !wrong.empty())
+    return fail(wrong);
+  llvm::SmallVector<llvm::StringRef> passes;
+  std::string asked = spec.pass;
+  llvm::StringRef(asked).split(passes, ',');
+  if (passes.size() == 1)
+    return compile(spec, outputPath);
+  if (outputPath == "-")
+    return fail("expected -o with a file name because --pass=" + asked +
+                " writes a file for each pass, got '-'");
+  for (llvm::StringRef pass : passes) {
+    spec.pass = pass.str();
+    if (int status = compile(spec, pathOf(pass)))
+      return status;
+  }
+  return 0;
 }

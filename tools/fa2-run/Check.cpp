@@ -172,42 +172,18 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
   return result;
 }
 
-/// Every element must have been written, and be a number.
-void scanOutputs(const Kernel &kernel, const Configuration &c,
-                 const Tensors &tensors, CheckResult &result) {
-  std::atomic<int64_t> unwritten{0}, notNumbers{0};
-  parallelFor(c.batch * c.seqlenQ, [&](int64_t bs) {
-    int64_t poisoned = 0, nan = 0;
-    std::vector<float> values(size_t(kernel.headDimV));
-    for (int64_t h = 0; h < c.heads; ++h) {
-      const uint8_t *row = tensors.out.row(bs / c.seqlenQ, bs % c.seqlenQ, h);
-      decodeRow(row, kernel.precision, kernel.headDimV, values.data());
-      for (size_t d = 0; d < values.size(); ++d)
-        if (!std::isfinite(values[d]))
-          ++(row[2 * d] == 0xff && row[2 * d + 1] == 0xff ? poisoned : nan);
-      if (!kernel.hasLse)
-        continue;
-      float lse;
-      const uint8_t *bytes = tensors.lse.row(bs / c.seqlenQ, bs % c.seqlenQ, h);
-      std::memcpy(&lse, bytes, sizeof lse);
-      if (std::isnan(lse))
-        ++(bytes[0] == 0xff && bytes[3] == 0xff ? poisoned : nan);
-    }
-    unwritten += poisoned;
-    notNumbers += nan;
-  });
-  result.unwritten = unwritten;
-  result.notNumbers = notNumbers;
-  if (result.unwritten) {
-    result.passed = false;
-    result.failures.push_back(fmt::format(
-        "{} elements of the outputs were never written", result.unwritten));
-  }
-  if (result.notNumbers) {
-    result.passed = false;
-    result.failures.push_back(fmt::format(
-        "{} elements of the outputs are NaN or infinite", result.notNumbers));
-  }
+/// Every value must have been written, and not be a NaN.
+void scanVectors(const Tensor &tensor, CheckResult &result) {
+  for (int64_t b = 0; b < tensor.extent(0); ++b)
+    for (int64_t h = 0; h < tensor.extent(1); ++h)
+      for (int64_t s = 0; s < tensor.extent(2); ++s) {
+        float value;
+        const uint8_t *bytes = tensor.row(b, s, h);
+        std::memcpy(&value, bytes, sizeof value);
+        if (std::isnan(value))
+          ++(bytes[0] == 0xff && bytes[3] == 0xff ? result.unwritten
+                                                  : result.notNumbers);
+      }
 }
 
 void merge(CheckResult &result, const HeadVerdict &verdict, int64_t batch,
@@ -233,11 +209,48 @@ void merge(CheckResult &result, const HeadVerdict &verdict, int64_t batch,
 
 } // namespace
 
+void scanTensor(const Tensor &tensor, Precision precision,
+                CheckResult &result) {
+  std::atomic<int64_t> unwritten{0}, notNumbers{0};
+  int64_t length = tensor.extent(1), dim = tensor.extent(3);
+  parallelFor(tensor.extent(0) * length, [&](int64_t bs) {
+    int64_t poisoned = 0, nan = 0;
+    std::vector<float> values(static_cast<size_t>(dim));
+    for (int64_t h = 0; h < tensor.extent(2); ++h) {
+      const uint8_t *row = tensor.row(bs / length, bs % length, h);
+      decodeRow(row, precision, dim, values.data());
+      for (size_t d = 0; d < values.size(); ++d)
+        if (!std::isfinite(values[d]))
+          ++(row[2 * d] == 0xff && row[2 * d + 1] == 0xff ? poisoned : nan);
+    }
+    unwritten += poisoned;
+    notNumbers += nan;
+  });
+  result.unwritten += unwritten;
+  result.notNumbers += notNumbers;
+}
+
+void reportScan(CheckResult &result) {
+  if (result.unwritten) {
+    result.passed = false;
+    result.failures.push_back(fmt::format(
+        "{} elements of the outputs were never written", result.unwritten));
+  }
+  if (result.notNumbers) {
+    result.passed = false;
+    result.failures.push_back(fmt::format(
+        "{} elements of the outputs are NaN or infinite", result.notNumbers));
+  }
+}
+
 CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
                          const Tensors &tensors, const RowSample &sample,
                          TensorCore core) {
   CheckResult result;
-  scanOutputs(kernel, c, tensors, result);
+  scanTensor(tensors.out, kernel.precision, result);
+  if (kernel.hasLse)
+    scanVectors(tensors.lse, result);
+  reportScan(result);
   DecodedHeads decoded = decodeHeads(kernel, c, tensors, sample);
   int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
 

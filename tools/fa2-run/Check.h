@@ -30,15 +30,37 @@ struct RowSample {
 RowSample chooseRows(const Kernel &kernel, const Configuration &configuration,
                      CheckMode mode, double budget);
 
+/// Of dq, dk or dv, over all heads.
+struct GradientVerdict {
+  std::string name;
+  double maxError = 0, maxStandardError = 0, worstRatio = 0;
+};
+
 struct CheckResult {
   bool passed = true;
   HeadVerdict worst; // the worst head's
   int64_t worstBatch = -1, worstHead = -1;
   double maxError = 0, maxStandardError = 0, lseMaxError = 0, lseWorstRatio = 0;
   int64_t failedRows = 0, emptyRows = 0;
-  int64_t unwritten = 0, notNumbers = 0; // elements of out, and of lse
-  std::vector<std::string> failures;     // at most a few
+  int64_t unwritten = 0, notNumbers = 0;  // elements of out, and of lse
+  std::vector<std::string> failures;      // at most a few
+  std::vector<GradientVerdict> gradients; // of a backward case
+  int64_t rowsCompared = 0;               // of it
 };
+
+/// The same for a backward case: the heads are those of keys, with all of the
+/// query heads of their groups.
+RowSample chooseGradientRows(const Kernel &kernel,
+                             const Configuration &configuration, CheckMode mode,
+                             double budget);
+CheckResult checkGradients(const Kernel &kernel,
+                           const Configuration &configuration,
+                           const Tensors &tensors, const RowSample &sample);
+
+/// Counts the elements of 16 bits that were never written or are no numbers,
+/// and says so.
+void scanTensor(const Tensor &tensor, Precision precision, CheckResult &result);
+void reportScan(CheckResult &result);
 
 /// Compares the downloaded outputs. Every element of the outputs, sampled or
 /// not, must have been written and be a number (lse: not NaN). `core` is the

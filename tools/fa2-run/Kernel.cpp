@@ -1,4 +1,4 @@
-//===- Kernel.cpp - a forward program as fa2-run sees it ------------------===//
+//===- Kernel.cpp - a program as fa2-run sees it --------------------------===//
 
 #include "Kernel.h"
 
@@ -22,7 +22,8 @@ Kernel::TensorRule tensorRule(const Json &manifest, const char *name) {
   const Json *argument = argumentNamed(manifest, name);
   if (!argument || (*argument)["kind"] != "tensor")
     refuse("the kernel has no tensor '{}'; fa2-run runs forward kernels with "
-           "q, k, v, out, lse and scale",
+           "q, k, v, out, lse and scale, and backward ones with dout, dq, dk "
+           "and dv besides",
            name);
   return {(*argument)["alignment"], (*argument)["stride_multiple"]};
 }
@@ -41,9 +42,12 @@ Kernel describeKernel(const std::string &text) {
   Json manifest = Json::parse(text);
   const Json &specification = manifest["specification"];
   Kernel kernel;
-  if (specification["pass"] != "forward")
-    refuse("the program's pass is '{}'; fa2-run runs 'forward'",
-           specification["pass"].get<std::string>());
+  kernel.pass = specification["pass"];
+  bool backward = kernel.pass == "backward";
+  if (kernel.pass != "forward" && !backward)
+    refuse("the program's pass is '{}'; fa2-run runs 'forward' and 'backward'",
+           kernel.pass);
+  kernel.deterministic = specification.value("deterministic", !backward);
   kernel.compiler = manifest["compiler"];
   kernel.arch = manifest["target"]["arch"];
   kernel.computeCapability = manifest["target"]["min_compute_capability"];
@@ -75,7 +79,13 @@ Kernel describeKernel(const std::string &text) {
   kernel.k = tensorRule(manifest, "k");
   kernel.v = tensorRule(manifest, "v");
   kernel.out = tensorRule(manifest, "out");
-  kernel.hasLse = argumentNamed(manifest, "lse") != nullptr;
+  if (backward) {
+    kernel.dout = tensorRule(manifest, "dout");
+    kernel.dq = tensorRule(manifest, "dq");
+    kernel.dk = tensorRule(manifest, "dk");
+    kernel.dv = tensorRule(manifest, "dv");
+  }
+  kernel.hasLse = backward || argumentNamed(manifest, "lse") != nullptr;
   if (kernel.hasLse)
     kernel.lse = tensorRule(manifest, "lse");
   const Json *scale = argumentNamed(manifest, "scale");

@@ -1,4 +1,4 @@
-//===- Kernel.h - a forward program as fa2-run sees it ----------*- C++ -*-===//
+//===- Kernel.h - a program as fa2-run sees it ------------------*- C++ -*-===//
 #ifndef FA2RUN_KERNEL_H
 #define FA2RUN_KERNEL_H
 
@@ -13,10 +13,12 @@
 
 namespace fa2run {
 
-/// A forward program: what its manifest says that a test of it needs.
+/// A program: what its manifest says that a test of it needs.
 struct Kernel {
   std::string arch, dtypeName, maskName, compiler;
   int computeCapability = 80; // the least that it runs on
+  std::string pass;           // "forward" or "backward"
+  bool deterministic = true;  // the same bits in every run
   Precision precision = Precision::BF16;
   Mask mask = Mask::None;
   int64_t headDim = 0, headDimV = 0;
@@ -31,10 +33,11 @@ struct Kernel {
     int64_t alignment = 16, strideMultiple = 1;
   };
   TensorRule q, k, v, out, lse;
+  TensorRule dout, dq, dk, dv; // backward
 };
 
-/// Reads what stands in the manifest's JSON text; refuses a pass that is not
-/// forward, by name.
+/// Reads what stands in the manifest's JSON text; refuses a pass that is
+/// neither forward nor backward, by name.
 Kernel describeKernel(const std::string &manifest);
 
 /// The manifest's JSON of a PTX text, checked by the runtime. For use without

@@ -14,7 +14,7 @@ namespace fa2run {
 namespace {
 
 const char *const kDescription =
-    R"(Runs a forward attention kernel that fa2-compile wrote, and checks it.
+    R"(Runs a forward or backward attention kernel that fa2-compile wrote, and checks it.
 
 The inputs are drawn (--seed) or read from .npy files. The outputs are compared
 with a float64 reference under the project's accuracy rule: for each row, the
@@ -89,6 +89,9 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
       ->group(data);
   app.add_option("--k", o.k, "keys from a .npy file")->group(data);
   app.add_option("--v", o.v, "values from a .npy file")->group(data);
+  app.add_option("--dout", o.dout,
+                 "backward: the gradient of the output from a .npy file")
+      ->group(data);
   app.add_option("--scale", c.scale,
                  "scale of the scores (default: the "
                  "kernel's, 1/sqrt(head dim))")
@@ -97,6 +100,12 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
                  "write the output as .npy (f16, or bf16 as f32)")
       ->group(data);
   app.add_option("--save-lse", o.saveLse, "write the log-sum-exp as .npy")
+      ->group(data);
+  app.add_option("--save-dq", o.saveDq, "backward: write dq as .npy")
+      ->group(data);
+  app.add_option("--save-dk", o.saveDk, "backward: write dk as .npy")
+      ->group(data);
+  app.add_option("--save-dv", o.saveDv, "backward: write dv as .npy")
       ->group(data);
   app.add_option("--save-q", o.saveQ, "write the queries used as .npy")
       ->group(data);
@@ -111,6 +120,15 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--image", o.image,
                  "a cubin of the same PTX (ptxas -o), loaded instead of the "
                  "driver's compilation")
+      ->group(running);
+  app.add_option("--pass", o.pass,
+                 "refuse a program of another pass: forward or backward "
+                 "(default: whatever the file holds)")
+      ->check(CLI::IsMember({"forward", "backward"}))
+      ->group(running);
+  app.add_flag("--deterministic", o.deterministic,
+               "refuse a program whose bits may differ from run to run, and "
+               "compare those of repeated launches")
       ->group(running);
   app.add_option("--check", o.check,
                  "auto: every row, or a seeded sample of a large case; full; "

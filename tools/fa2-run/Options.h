@@ -15,12 +15,14 @@ struct Options {
   std::string ptx;   // a path, or "-"
   std::string image; // a cubin
   std::string device;
+  std::string pass;           // what the program must be
+  bool deterministic = false; // and that it must be so
   bool doctor = false, json = false, verbose = false, profile = false;
 
   std::optional<int64_t> batch, heads, headsKv, seqlenQ, seqlenK;
   Configuration configuration; // layout, padding, scales, seed
-  std::string q, k, v;         // .npy inputs
-  std::string saveOut, saveLse, saveQ, saveK, saveV;
+  std::string q, k, v, dout;   // .npy inputs
+  std::string saveOut, saveLse, saveQ, saveK, saveV, saveDq, saveDk, saveDv;
   CheckMode check = CheckMode::Auto;
   std::optional<int> repeats;
 

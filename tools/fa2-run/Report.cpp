@@ -17,11 +17,14 @@ std::string headText(const Kernel &kernel, const std::string &deviceName,
       kernel.headDim == kernel.headDimV
           ? fmt::format("{}", kernel.headDim)
           : fmt::format("{} (v {})", kernel.headDim, kernel.headDimV);
-  std::string text =
-      fmt::format("program    forward, {}, head dim {}, mask {}, {}; by {}\n"
-                  "device     {} ({})\n",
-                  kernel.dtypeName, dims, kernel.maskName, kernel.arch,
-                  kernel.compiler, deviceName, properties.name);
+  std::string text = fmt::format(
+      "program    {}, {}, head dim {}, mask {}, {}; by {}\n"
+      "device     {} ({})\n",
+      kernel.pass + (kernel.pass == "backward" && kernel.deterministic
+                         ? " (deterministic)"
+                         : ""),
+      kernel.dtypeName, dims, kernel.maskName, kernel.arch, kernel.compiler,
+      deviceName, properties.name);
   for (const auto &info : program["kernels"]) {
     text += fmt::format("kernel     {}: {} threads, {} bytes of shared memory",
                         info["name"].get<std::string>(),
@@ -57,13 +60,20 @@ std::string caseText(const Kernel &kernel, const Configuration &configuration,
     if (check.emptyRows)
       text +=
           fmt::format("           {} of them see no key\n", check.emptyRows);
-    if (check.worstHead >= 0)
+    for (const GradientVerdict &g : check.gradients)
+      text += fmt::format(
+          "{}         max error {:.3g} (standard attention in {}: {:.3g}); "
+          "worst row has {:.2f} of what is allowed\n",
+          g.name, g.maxError, kernel.dtypeName, g.maxStandardError,
+          g.worstRatio);
+    bool forward = check.gradients.empty();
+    if (forward && check.worstHead >= 0)
       text += fmt::format(
           "out        max error {:.3g} (standard attention in {}: {:.3g}); "
           "worst row has {:.2f} of what is allowed\n",
           check.maxError, kernel.dtypeName, check.maxStandardError,
           check.worst.worstRatio);
-    if (check.worstHead >= 0 && kernel.hasLse)
+    if (forward && check.worstHead >= 0 && kernel.hasLse)
       text += fmt::format(
           "lse        max error {:.3g}; worst row has {:.2f} of what is "
           "allowed\n",

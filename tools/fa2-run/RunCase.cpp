@@ -55,6 +55,9 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
                                          const Tensors &t) {
   std::vector<fa2rtArgument> arguments = {t.q.argument(), t.k.argument(),
                                           t.v.argument(), t.out.argument()};
+  if (kernel.pass == "backward")
+    for (const Tensor *tensor : {&t.dout, &t.dq, &t.dk, &t.dv})
+      arguments.push_back(tensor->argument());
   if (kernel.hasLse)
     arguments.push_back(t.lse.argument());
   if (configuration.scale) {
@@ -83,8 +86,11 @@ double countFlops(const Kernel &kernel, const Configuration &c) {
     for (int64_t row = 0; row < c.seqlenQ; ++row)
       pairs += double(visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK));
   }
-  return 2.0 * double(kernel.headDim + kernel.headDimV) * pairs *
-         double(c.batch) * double(c.heads);
+  // Backward: S and dP once more, then dV, dQ and dK.
+  double products = kernel.pass == "backward"
+                        ? double(3 * kernel.headDim + 2 * kernel.headDimV)
+                        : double(kernel.headDim + kernel.headDimV);
+  return 2.0 * products * pairs * double(c.batch) * double(c.heads);
 }
 
 CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
@@ -103,9 +109,24 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
     setElements(t.k, *options.k, kernel.precision, layout, "--k");
   if (options.v)
     setElements(t.v, *options.v, kernel.precision, layout, "--v");
+  if (options.dout && kernel.pass != "backward")
+    refuse("--dout needs a backward program");
+  if (options.dout)
+    setElements(t.dout, *options.dout, kernel.precision, layout, "--dout");
+  bool backward = kernel.pass == "backward";
+  double budget =
+      options.checkBudget > 0 ? options.checkBudget : defaultBudget();
   std::vector<Tensor *> inputs = {&t.q, &t.k, &t.v}, outputs = {&t.out};
-  if (kernel.hasLse)
+  if (backward) {
+    if (options.check == CheckMode::None)
+      drawForward(kernel, configuration, t);
+    else
+      fillForward(kernel, configuration, t);
+    inputs.insert(inputs.end(), {&t.out, &t.lse, &t.dout});
+    outputs = {&t.dq, &t.dk, &t.dv};
+  } else if (kernel.hasLse) {
     outputs.push_back(&t.lse);
+  }
   for (Tensor *tensor : inputs)
     tensor->upload(device);
   for (Tensor *tensor : outputs)
@@ -127,17 +148,21 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   for (Tensor *tensor : outputs)
     tensor->download();
-  double budget =
-      options.checkBudget > 0 ? options.checkBudget : defaultBudget();
-  result.sample = chooseRows(kernel, configuration, options.check, budget);
+  result.sample =
+      backward
+          ? chooseGradientRows(kernel, configuration, options.check, budget)
+          : chooseRows(kernel, configuration, options.check, budget);
   if (options.check != CheckMode::None) {
     fa2rtDeviceProperties properties;
     check(fa2rtDeviceGetProperties(device, &properties));
-    result.check = checkOutputs(kernel, configuration, t, result.sample,
+    result.check =
+        backward ? checkGradients(kernel, configuration, t, result.sample)
+                 : checkOutputs(kernel, configuration, t, result.sample,
                                 tensorCoreOf(properties.compute_capability));
-    notePadding(result, "out", t.out);
-    if (kernel.hasLse)
-      notePadding(result, "lse", t.lse);
+    if (backward)
+      result.sample.rowsChecked = result.check.rowsCompared;
+    for (Tensor *tensor : outputs)
+      notePadding(result, tensor->nameOf().c_str(), *tensor);
     for (Tensor *tensor : inputs)
       if (tensor->changedOnDevice() && result.disturbed.empty())
         result.disturbed = "an input was written";
@@ -152,9 +177,10 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                        workspace.data(), workspace.bytes, nullptr,
                        options.repeats, result.times.data()));
     std::sort(result.times.begin(), result.times.end());
-    // The forward pass has one order of every sum: the same bits each time.
+    // One order of every sum gives the same bits each time.
     for (Tensor *tensor : outputs)
-      if (tensor->changedOnDevice() && result.disturbed.empty())
+      if (kernel.deterministic && tensor->changedOnDevice() &&
+          result.disturbed.empty())
         result.disturbed = "a later launch gave other bits";
     workspace.note(result);
     result.passed &= result.disturbed.empty();
@@ -197,6 +223,10 @@ nlohmann::ordered_json toJson(const CaseResult &result) {
                    {"ratio", number(check.worst.worstRatio)}}}};
   json["lse"] = {{"max_error", number(check.lseMaxError)},
                  {"worst_ratio", number(check.lseWorstRatio)}};
+  for (const GradientVerdict &g : check.gradients)
+    json[g.name] = {{"max_error", number(g.maxError)},
+                    {"standard_max_error", number(g.maxStandardError)},
+                    {"worst_ratio", number(g.worstRatio)}};
   json["failed_rows"] = check.failedRows;
   json["empty_rows"] = check.emptyRows;
   json["unwritten"] = check.unwritten;

@@ -19,7 +19,7 @@ struct RunOptions {
   double checkBudget = 0; // multiply-adds; 0: what takes a second or two
   int repeats = 0;        // timed launches; 0: none
   /// Arrays in the configuration's layout in place of drawn ones.
-  std::optional<Array> q, k, v;
+  std::optional<Array> q, k, v, dout;
 };
 
 struct CaseResult {
@@ -43,8 +43,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                    const Kernel &kernel, const Configuration &configuration,
                    const RunOptions &options, Tensors *tensors = nullptr);
 
-/// 2 (d + d_v) for each pair of a query and a key that it sees; a square
-/// causal mask counts half of all pairs, as papers do.
+/// 2 (d + d_v) for each pair of a query and a key that it sees, backward
+/// 2 (3 d + 2 d_v); a square causal mask counts half of all pairs, as papers
+/// do.
 double countFlops(const Kernel &kernel, const Configuration &configuration);
 
 nlohmann::ordered_json toJson(const CaseResult &result);

@@ -6,6 +6,7 @@
 #include "Random.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace fa2run {
@@ -178,7 +179,65 @@ Tensors makeTensors(const Kernel &kernel, const Configuration &c) {
   fillNormal(t.k, kernel.precision, 1, c.sign ? Sign::Negative : Sign::Any,
              stream + 2);
   fillNormal(t.v, kernel.precision, 1, Sign::Any, stream + 3);
+  if (kernel.pass != "backward")
+    return t;
+  t.dout = Tensor::rows("dout", dtype, c.batch, c.seqlenQ, c.heads,
+                        kernel.headDimV, c, kernel.dout);
+  t.dq = Tensor::rows("dq", dtype, c.batch, c.seqlenQ, c.heads, kernel.headDim,
+                      c, kernel.dq);
+  t.dk = Tensor::rows("dk", dtype, c.batch, c.seqlenK, c.headsKv,
+                      kernel.headDim, c, kernel.dk);
+  t.dv = Tensor::rows("dv", dtype, c.batch, c.seqlenK, c.headsKv,
+                      kernel.headDimV, c, kernel.dv);
+  fillNormal(t.dout, kernel.precision, 1, Sign::Any, stream + 4);
   return t;
+}
+
+void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
+  int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
+  double scale = float(c.scale.value_or(kernel.defaultScale));
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t kv = 0; kv < c.headsKv; ++kv) {
+      std::vector<float> k(size_t(c.seqlenK * kernel.headDim)),
+          v(size_t(c.seqlenK * kernel.headDimV));
+      for (int64_t j = 0; j < c.seqlenK; ++j) {
+        decodeRow(t.k.row(b, j, kv), kernel.precision, kernel.headDim,
+                  k.data() + j * kernel.headDim);
+        decodeRow(t.v.row(b, j, kv), kernel.precision, kernel.headDimV,
+                  v.data() + j * kernel.headDimV);
+      }
+      Head head{kernel.headDim, kernel.headDimV, k.data(),
+                v.data(),       scale,           kernel.precision};
+      parallelFor(group * c.seqlenQ, [&](int64_t i) {
+        thread_local Scratch scratch;
+        int64_t h = kv * group + i / c.seqlenQ, row = i % c.seqlenQ;
+        std::vector<float> q(size_t(kernel.headDim));
+        std::vector<double> out(size_t(kernel.headDimV));
+        double lse;
+        decodeRow(t.q.row(b, row, h), kernel.precision, kernel.headDim,
+                  q.data());
+        referenceRow(head, q.data(),
+                     visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK),
+                     scratch, out.data(), lse);
+        for (size_t d = 0; d < out.size(); ++d) {
+          uint16_t bits = encode(kernel.precision, float(out[d]));
+          std::memcpy(t.out.row(b, row, h) + 2 * d, &bits, sizeof bits);
+        }
+        float rounded = float(lse);
+        std::memcpy(t.lse.row(b, row, h), &rounded, sizeof rounded);
+      });
+    }
+}
+
+void drawForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
+  fillNormal(t.out, kernel.precision, 0.1, Sign::Any, scramble(c.seed) + 5);
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t h = 0; h < c.heads; ++h)
+      for (int64_t s = 0; s < c.seqlenQ; ++s) {
+        int64_t keys = visibleKeys(kernel.mask, s, c.seqlenQ, c.seqlenK);
+        float lse = std::log(float(keys)) + 1;
+        std::memcpy(t.lse.row(b, s, h), &lse, sizeof lse);
+      }
 }
 
 void decodeRow(const uint8_t *bytes, Precision precision, int64_t count,

@@ -34,6 +34,7 @@ public:
                         int64_t length, const Configuration &configuration,
                         const Kernel::TensorRule &rule);
 
+  const std::string &nameOf() const { return name; }
   int64_t extent(size_t d) const { return shape[d]; }
   size_t bytes() const { return storage.size(); }
   int64_t rowCount() const { return batch * length * heads; }
@@ -82,10 +83,19 @@ private:
 /// A case's inputs and outputs.
 struct Tensors {
   Tensor q, k, v, out, lse;
+  Tensor dout, dq, dk, dv; // of a backward case, whose out and lse are inputs
 };
 
-/// Allocates on the host, draws the inputs, poisons the rest.
+/// Allocates on the host, draws the inputs, poisons the rest. A backward case's
+/// out and lse are left for `fillForward`.
 Tensors makeTensors(const Kernel &kernel, const Configuration &configuration);
+
+/// Computes out and lse on the host, in float64, rounded.
+void fillForward(const Kernel &kernel, const Configuration &configuration,
+                 Tensors &tensors);
+/// Puts anything harmless there, for a case that is only timed.
+void drawForward(const Kernel &kernel, const Configuration &configuration,
+                 Tensors &tensors);
 
 /// Replaces a tensor's elements by an array in the order of `layout`; its
 /// shape must be the tensor's. Rounds to the kernel's dtype.

@@ -1,6 +1,6 @@
 //===- main.cpp - fa2-run -------------------------------------------------===//
 //
-// Runs a forward kernel on random or given inputs and checks the result.
+// Runs a kernel on random or given inputs and checks the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -163,6 +163,13 @@ void saveArrays(const Options &o, const Kernel &kernel,
   save(o.saveQ, tensors.q);
   save(o.saveK, tensors.k);
   save(o.saveV, tensors.v);
+  if (kernel.pass == "backward") {
+    save(o.saveDq, tensors.dq);
+    save(o.saveDk, tensors.dk);
+    save(o.saveDv, tensors.dv);
+  } else if (!(o.saveDq + o.saveDk + o.saveDv).empty()) {
+    refuse("--save-dq, --save-dk and --save-dv need a backward program");
+  }
   if (!o.saveLse.empty())
     writeFile(o.saveLse, formatNpy(getVectors(tensors.lse), false));
 }
@@ -179,6 +186,8 @@ int runOne(const Options &options, fa2rtDevice *device,
     run.k = readNpy(options.k);
   if (!options.v.empty())
     run.v = readNpy(options.v);
+  if (!options.dout.empty())
+    run.dout = readNpy(options.dout);
   Configuration configuration =
       completeConfiguration(options, run, kernel, simulated);
   Tensors tensors;
@@ -254,6 +263,13 @@ int run(const Options &options) {
     refuse("{} is empty", options.ptx == "-" ? "standard input" : options.ptx);
   Kernel kernel = describeKernel(manifestOf(ptx));
 
+  if (!options.pass.empty() && options.pass != kernel.pass)
+    refuse("--pass: the program's pass is '{}', not '{}'", kernel.pass,
+           options.pass);
+  if (options.deterministic && !kernel.deterministic)
+    refuse("--deterministic: the program sums dq in any order; compile it with "
+           "--dq recompute");
+
   std::string name = withModel(chooseDevice(options), kernel);
   if (name.empty())
     return assembleOnly(ptx, kernel, options);
@@ -276,13 +292,11 @@ int run(const Options &options) {
   ProgramHandle program(loaded);
 
   OrderedJson json;
-  json["program"] = {{"compiler", kernel.compiler},
-                     {"arch", kernel.arch},
-                     {"dtype", kernel.dtypeName},
-                     {"head_dim", kernel.headDim},
-                     {"head_dim_v", kernel.headDimV},
-                     {"mask", kernel.maskName},
-                     {"kernels", kernelReport(program.get())}};
+  json["program"] = {
+      {"compiler", kernel.compiler}, {"pass", kernel.pass},
+      {"arch", kernel.arch},         {"dtype", kernel.dtypeName},
+      {"head_dim", kernel.headDim},  {"head_dim_v", kernel.headDimV},
+      {"mask", kernel.maskName},     {"kernels", kernelReport(program.get())}};
   json["device"] = {{"name", name}, {"model", properties.name}};
   if (!options.json)
     fmt::print("{}", headText(kernel, name, properties, json["program"]));

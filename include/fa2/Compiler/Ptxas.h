@@ -15,7 +15,7 @@ std::optional<std::string> findPtxas();
 
 struct Assembly {
   std::string cubin;
-  /// What ptxas -v says of the kernel; -1 where it does not.
+  /// What ptxas -v says of the kernels, the largest; -1 where it does not.
   int64_t registers = -1, spillStoreBytes = -1, spillLoadBytes = -1;
   int64_t stackBytes = -1;
 };

@@ -14,7 +14,7 @@ namespace fa2 {
 /// A kernel and, where somebody cares, its schedule. Field by field what
 /// fa2-compile's flags and the C interface's keys say.
 struct Specification {
-  std::string pass = "forward";
+  std::string pass = "forward"; // or backward
   std::string arch = "sm_80";
   std::string dtype = "bf16"; // bf16 or f16
   int64_t headDim = 128;      // a multiple of 8 from 8 to 256
@@ -27,6 +27,8 @@ struct Specification {
   int64_t qInRegisters = -1, lazyRescale = -1, minBlocks = 0;
   std::string order;  // ascending or longest_first
   std::string tuning; // fields of targets with roles: name=value,...
+  int64_t keyWarps = 0, dqWarps = 0;
+  std::string dq; // atomic or recompute
 
   /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
   /// with the name or the value's form, or an empty string.
@@ -36,13 +38,18 @@ struct Specification {
   /// What is wrong with the fields taken together, or an empty string.
   std::string check() const;
   /// A symbol for the kernel, such as "fa2_forward_bf16_d128_causal".
-  std::string kernelName() const;
+  std::string kernelName() const { return nameOf(pass); }
+  /// The name of the forward function that it is derived from.
+  std::string forwardName() const { return nameOf("forward"); }
 
   struct Key {
     llvm::StringRef name, help;
   };
   /// Every key, in the order of the fields.
   static llvm::ArrayRef<Key> keys();
+
+private:
+  std::string nameOf(const std::string &pass) const;
 };
 
 } // namespace fa2

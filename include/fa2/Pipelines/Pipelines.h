@@ -18,6 +18,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> target{*this, "target",
                              llvm::cl::desc("architecture to compile for"),
                              llvm::cl::init("sm_80")};
+  Option<std::string> pass{
+      *this, "pass",
+      llvm::cl::desc("forward, or backward: the gradients of each attention"),
+      llvm::cl::init("forward")};
   Option<std::string> stopAfter{
       *this, "stop-after",
       llvm::cl::desc("last pass to run, such as fa2-tile (empty: all)"),
@@ -53,6 +57,15 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<int64_t> minBlocks{
       *this, "min-blocks",
       llvm::cl::desc("blocks a multiprocessor should hold"), llvm::cl::init(0)};
+  Option<int64_t> keyWarps{*this, "key-warps",
+                           llvm::cl::desc("backward: warps along the keys"),
+                           llvm::cl::init(0)};
+  Option<int64_t> dqWarps{
+      *this, "dq-warps", llvm::cl::desc("backward: warps along the rows of dQ"),
+      llvm::cl::init(0)};
+  Option<std::string> dq{*this, "dq",
+                         llvm::cl::desc("backward: atomic or recompute"),
+                         llvm::cl::init("")};
   Option<std::string> order{*this, "order",
                             llvm::cl::desc("ascending or longest_first"),
                             llvm::cl::init("")};

@@ -28,6 +28,8 @@ struct Schedule {
   bool overlap = false, pingPong = false, persistent = false;
   bool separateOutput = false, groupLimits = false;
   int64_t speculateMax = 0;
+  int64_t keyWarps = 0, dqWarps = 0; // backward; 0 chooses
+  GradQ dq = GradQ::Atomic;
 
   static Schedule fromAttr(ScheduleAttr attr);
   /// Fails with the verifier's message in `error`.
@@ -49,6 +51,8 @@ struct ScheduleOverrides {
   /// Sets fields of targets with roles from "name=value,name=value". Returns
   /// what is wrong, or an empty string.
   std::string setTuning(llvm::StringRef text);
+  std::optional<int64_t> keyWarps, dqWarps;
+  std::optional<GradQ> dq;
 
   Schedule applyTo(Schedule schedule) const;
 };
@@ -57,12 +61,16 @@ struct ScheduleOverrides {
 struct Problem {
   int64_t headDim, headDimV;
   bool masked = false;
+  bool backward = false;
 };
 
 /// What one block takes. Bytes are those of the layouts in shared memory;
 /// registers are an estimate for one thread.
 struct Footprint {
   int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
+  /// Backward: `queryBytes` are those of the keys and values that stay, rings
+  /// bring queries and dO; dS (and P) go from warp to warp.
+  int64_t exchangeBytes = 0;
   int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
   int64_t otherRegisters = 0;
   int64_t threads = 0;
@@ -76,6 +84,10 @@ struct Footprint {
            otherRegisters;
   }
 };
+
+/// How messages name a footprint's parts: "queries 16384, 2 stages of ...".
+std::string describeShared(const Problem &problem, const Schedule &schedule,
+                           const Footprint &footprint);
 
 Footprint footprint(const Target &target, const Problem &problem,
                     const Schedule &schedule);
@@ -99,6 +111,12 @@ mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,
                                           const Problem &problem,
                                           const ScheduleOverrides &asked,
                                           std::string &error);
+
+/// The schedule of dQ's own kernel in a backward program.
+mlir::FailureOr<ScheduleAttr> gradQSchedule(mlir::MLIRContext *context,
+                                            const Target &target,
+                                            const Problem &problem,
+                                            std::string &error);
 
 /// Checks a schedule that stands already: shared memory, threads.
 mlir::FailureOr<Selection> checkSchedule(const Target &target,

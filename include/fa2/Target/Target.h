@@ -59,6 +59,11 @@ public:
   /// The tuned schedule, if the table has one for this problem.
   virtual std::optional<Schedule>
   tunedSchedule(const Problem &problem) const = 0;
+  /// The schedule of a kernel of dQ alone, one block a tile of queries. None
+  /// where the target has no backward kernels.
+  virtual std::optional<Schedule> gradQSchedule(const Problem &) const {
+    return std::nullopt;
+  }
   /// Warps a block and stages that the rule may try, best first.
   virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
 

@@ -4,8 +4,22 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DeriveBackward : Pass<"fa2-derive-backward", "::mlir::ModuleOp"> {
+  let summary = "derives the gradient of every fa2.attention as a function beside it";
+  let description = [{
+    A function f(q, k, v, scale) -> out, lse that is one fa2.attention gives
+    f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv that is one fa2.attention_grad with the
+    same mask, so that one file yields forward and backward kernels. "forward" in its name
+    becomes "backward".
+  }];
+  let options = [
+    Option<"replace", "replace", "bool", "false", "erase the forward function">,
+  ];
+  let dependentDialects = ["::mlir::func::FuncDialect"];
+}
+
 def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
-  let summary = "gives every fa2.attention a schedule";
+  let summary = "gives every fa2.attention and fa2.attention_grad a schedule";
   let description = [{
     A schedule that stands on the op already is kept but checked against the
     target. Otherwise options win; what they leave open comes from a table by head
@@ -22,6 +36,9 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"qInRegisters", "q-in-registers", "int64_t", "-1", "keep query fragments in registers (0, 1; -1: choose)">,
     Option<"lazyRescale", "lazy-rescale", "int64_t", "-1", "powers of two before the accumulator is rescaled (-1: choose)">,
     Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
+    Option<"keyWarps", "key-warps", "int64_t", "0", "backward: warps along the keys (0: choose)">,
+    Option<"dqWarps", "dq-warps", "int64_t", "0", "backward: warps along the rows of dQ (0: choose)">,
+    Option<"dq", "dq", "std::string", "\"\"", "backward: atomic or recompute (empty: atomic)">,
     Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
     Option<"tuning", "tuning", "std::string", "\"\"", "fields of targets with roles: name=value,... (empty: choose)">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
@@ -36,6 +53,19 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
     mask bounds the loop; it is applied where a tile is not seen whole.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {
+  let summary = "turns functions that are one fa2.attention_grad into kernels over tiles";
+  let description = [{
+    Three kernels of one program, launched in order: the rows' statistics; Algorithm 2 of
+    FlashAttention-2 (arXiv:2307.08691), one block a key tile, whose dK and dV stay in
+    registers while a loop goes over the query tiles that see it, head by head of its
+    group; and dQ: the f32 sum of all key tiles' parts, scaled and rounded, or, with
+    `dq = recompute`, a loop over key tiles of its own.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 #endif

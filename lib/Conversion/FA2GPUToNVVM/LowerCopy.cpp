@@ -84,9 +84,20 @@ template <typename Fn> void when(Emit &e, Value condition, Fn body) {
   body();
 }
 
-int64_t threadsOf(Operation *op) {
-  auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
-  return (*func.getKnownBlockSize())[0];
+/// A vector of the workspace, whose tiles are whole: thread t copies chunk t.
+void copyVector(Emit &e, CopyOp op, Value slot, ViewParts view, Value first,
+                Value predicate) {
+  auto tile = cast<RankedTensorType>(op.getSlot().getType());
+  int64_t chunks = tile.getDimSize(0) * 4 / SharedLayout::kChunkBytes;
+  Value thread = e.thread(), offset = e.mul(thread, SharedLayout::kChunkBytes);
+  when(e, e.less(thread, e.i32(chunks)), [&] {
+    Value global = e.gep(view.base, e.mul(e.toI64(first), 4));
+    global = e.gep(global, e.toI64(e.toIndex(offset)));
+    Value bytes =
+        predicate ? e.select(predicate, e.i32(16), e.i32(0)) : Value();
+    NVVM::CpAsyncOp::create(e.b, e.loc, e.sharedPointer(e.add(slot, offset)),
+                            global, 16, NVVM::LoadCacheModifierKind::CG, bytes);
+  });
 }
 
 struct CopyLowering : public OpConversionPattern<CopyOp> {
@@ -97,6 +108,12 @@ struct CopyLowering : public OpConversionPattern<CopyOp> {
     Emit e(rewriter, op.getLoc());
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
     ViewParts view = ViewParts::from(adaptor.getView());
+    if (tile.getRank() == 1) {
+      copyVector(e, op, adaptor.getSlot()[0], view, adaptor.getRow()[0],
+                 op.getPredicate() ? adaptor.getPredicate()[0] : Value());
+      rewriter.eraseOp(op);
+      return success();
+    }
     forEachChunk(
         e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0], threadsOf(op),
         [&](const Chunk &c) {

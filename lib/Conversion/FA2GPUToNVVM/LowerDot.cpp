@@ -19,9 +19,18 @@ namespace {
 /// their sum), in the tile's own coordinates.
 class BlockReader {
 public:
+  /// `firstRow` and `columns` begin the part of the tile that this warp reads.
   BlockReader(Emit &e, Value base, SharedLayout layout, Coord block0,
-              Coord block1, Value firstRow, bool transpose)
+              Coord block1, Value firstRow, bool transpose,
+              std::optional<Columns> columns = {})
       : e(e), base(base), layout(std::move(layout)), transpose(transpose) {
+    if (columns) {
+      ColumnStart start(e, this->layout, *columns);
+      this->base = e.add(base, start.panel);
+      startByte = start.byte;
+    }
+    if (!startByte)
+      startByte = e.i32(0);
     // Lane 8 m + r addresses row r of matrix m.
     Value lane = e.lane();
     Value bit0 = e.bitAnd(e.shr(lane, 3), 1), bit1 = e.shr(lane, 4);
@@ -64,6 +73,7 @@ private:
     if (!origin) {
       Value x = xorOf(e, rowInBlock, bytes);
       Value inRow = e.shl(e.bitXor(chunk, x), 4);
+      inRow = e.bitXor(inRow, startByte);
       origin = e.add(base, e.add(e.mul(row, bytes), inRow));
     }
     return known = e.sharedPointer(
@@ -74,6 +84,7 @@ private:
   Value base;
   SharedLayout layout;
   bool transpose;
+  Value startByte;
   Value rowInBlock, row, chunk;
   llvm::DenseMap<int64_t, Value> origins;
   llvm::DenseMap<std::pair<int64_t, int64_t>, Value> addresses;
@@ -86,8 +97,24 @@ RankedTensorType tensorType(Value v) {
 /// Left operands: (fragment row, k step) -> registers.
 class OperandA {
 public:
-  OperandA(Emit &e, RankedTensorType type, ValueRange parts, AccAttr acc) {
+  OperandA(Emit &e, RankedTensorType type, ValueRange parts, AccAttr acc,
+           bool transposed = false) {
     Fragment fragment = acc.getFamily().operandA();
+    if (transposed) {
+      // The tile holds [k][m]; a warp's rows are a run of its columns.
+      TileLayout layout(fragment, type.getDimSize(1), type.getDimSize(0),
+                        acc.getWarps()[0], 1);
+      steps = layout.fragCols();
+      reader.emplace(
+          e, parts[0], sharedLayout(type), flip(fragment.regBits[1]),
+          flip(fragment.regBits[2]), e.i32(0), /*transpose=*/true,
+          layout.warpGridRows() == 1
+              ? std::optional<Columns>()
+              : Columns{e.mul(warpInRows(e, acc), layout.rowsPerWarp()),
+                        layout.rowsPerWarp()});
+      columnMajor = true;
+      return;
+    }
     // Every warp reads all columns of a shared tile.
     bool shared = isa<SharedAttr>(type.getEncoding());
     TileLayout layout(fragment, type.getDimSize(0), type.getDimSize(1),
@@ -95,7 +122,8 @@ public:
     steps = layout.fragCols();
     if (shared)
       reader.emplace(e, parts[0], sharedLayout(type), fragment.regBits[1],
-                     fragment.regBits[2], warpRow(e, layout),
+                     fragment.regBits[2],
+                     e.mul(warpInRows(e, acc), layout.rowsPerWarp()),
                      /*transpose=*/false);
     else
       registers.assign(parts.begin(), parts.end());
@@ -104,13 +132,25 @@ public:
   int64_t kSteps() const { return steps; }
   SmallVector<Value, 4> load(int64_t fragRow, int64_t step) {
     if (reader)
-      return reader->load(fragRow * 16, step * 16);
+      return columnMajor ? reader->load(step * 16, fragRow * 16)
+                         : reader->load(fragRow * 16, step * 16);
     ArrayRef<Value> all(registers);
     return SmallVector<Value, 4>(all.slice((fragRow * steps + step) * 4, 4));
   }
 
 private:
+  static Coord flip(Coord c) { return {c.col, c.row}; }
+  /// This warp's place down the grid of `acc`.
+  static Value warpInRows(Emit &e, AccAttr acc) {
+    if (acc.getWarps()[0] == 1)
+      return e.i32(0);
+    Value warp = e.warp();
+    return acc.getWarps()[1] == 1 ? warp
+                                  : e.divU(warp, e.i32(acc.getWarps()[1]));
+  }
+
   int64_t steps;
+  bool columnMajor = false;
   std::optional<BlockReader> reader;
   SmallVector<Value> registers;
 };
@@ -121,10 +161,12 @@ private:
 class OperandB {
 public:
   OperandB(Emit &e, RankedTensorType type, Value base, bool transposed,
-           Fragment fragment, Value firstRow)
+           Fragment fragment, Value firstRow,
+           std::optional<Columns> columns = {})
       : transposed(transposed),
         reader(e, base, sharedLayout(type), at(fragment.regBits[1]),
-               at({0, fragment.cols}), firstRow, /*transpose=*/!transposed) {}
+               at({0, fragment.cols}), firstRow, /*transpose=*/!transposed,
+               columns) {}
 
   SmallVector<Value, 4> load(int64_t step, int64_t pair) {
     Coord c = at({step * 16, pair * 16});
@@ -182,15 +224,23 @@ struct DotStartLowering : public OpConversionPattern<DotStartOp> {
     AccAttr aAcc = acc;
     if (auto operand = dyn_cast<OperandAttr>(aType.getEncoding()))
       aAcc = operand.getAcc();
-    OperandA a(e, aType, adaptor.getA(), aAcc);
+    OperandA a(e, aType, adaptor.getA(), aAcc, op.getTransposeA());
     // The first row of b that this warp reads: its keys, in either product.
     Value firstRow = e.i32(0);
     if (op.getTransposeB())
       firstRow = warpCol(e, layout);
     else if (auto operand = dyn_cast<OperandAttr>(aType.getEncoding()))
       firstRow = warpCol(e, operand.tileLayout(aType.getShape()));
+    // Where warps share a row of the result, the columns of b that are its own.
+    std::optional<Columns> columns;
+    if (!op.getTransposeB() && layout.warpGridCols() > 1) {
+      if (!sharedLayout(bType).canSplitColumns(layout.warpGridCols()))
+        return rewriter.notifyMatchFailure(
+            op, "the columns of b do not fall into equal parts of its panels");
+      columns = Columns{warpCol(e, layout), layout.colsPerWarp()};
+    }
     OperandB b(e, bType, adaptor.getB()[0], op.getTransposeB(),
-               acc.getFamily().operandB(), firstRow);
+               acc.getFamily().operandB(), firstRow, columns);
 
     SmallVector<Value> d(adaptor.getAcc());
     if (!op.getAcc())

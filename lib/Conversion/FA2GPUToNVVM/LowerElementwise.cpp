@@ -164,6 +164,39 @@ struct TruncFLowering : public OpConversionPattern<arith::TruncFOp> {
   }
 };
 
+/// Packed pairs of a 16-bit type to f32. The bits of a bf16 are the upper half
+/// of an f32.
+struct ExtFLowering : public OpConversionPattern<arith::ExtFOp> {
+  ExtFLowering(TypeConverter &converter, MLIRContext *context)
+      : OpConversionPattern(converter, context, /*benefit=*/2) {}
+  LogicalResult
+  matchAndRewrite(arith::ExtFOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!inRegisters(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not a tile");
+    Emit e(rewriter, op.getLoc());
+    Type dtype = cast<RankedTensorType>(op.getIn().getType()).getElementType();
+    Type f32 = e.b.getF32Type();
+    SmallVector<Value> out;
+    for (Value pair : adaptor.getIn()) {
+      if (dtype.isBF16()) {
+        for (Value bits : {e.shl(pair, 16), e.bitAnd(pair, -0x10000)})
+          out.push_back(LLVM::BitcastOp::create(e.b, e.loc, f32, bits));
+        continue;
+      }
+      Value halves = LLVM::BitcastOp::create(e.b, e.loc,
+                                             VectorType::get({2}, dtype), pair);
+      for (int64_t i = 0; i < 2; ++i) {
+        Value half =
+            LLVM::ExtractElementOp::create(e.b, e.loc, halves, e.i32(i));
+        out.push_back(LLVM::FPExtOp::create(e.b, e.loc, f32, half));
+      }
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
 /// Registers are renamed: register r of the result, one element or a packed
 /// pair, is that of the source which holds the same.
 struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
@@ -197,5 +230,6 @@ void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                FunctionLowering<math::ExpOp, lowerExp>,
                FunctionLowering<math::TanhOp, lowerTanh>,
                FunctionLowering<math::AbsFOp, lowerAbs>, TruncFLowering,
-               ConvertLayoutLowering>(converter, patterns.getContext());
+               ExtFLowering, ConvertLayoutLowering>(converter,
+                                                    patterns.getContext());
 }

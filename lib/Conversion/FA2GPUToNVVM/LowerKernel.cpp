@@ -2,6 +2,8 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -15,6 +17,40 @@ std::string dimName(ArgumentAttr arg, unsigned dim) {
   return std::to_string(cast<IntegerAttr>(attr).getInt());
 }
 
+/// The stride of a packed workspace: its rows of one head are neighbours,
+/// [batch, heads, rows] as [batch, rows, heads, columns].
+std::string packedStride(ArgumentAttr arg, int64_t dim) {
+  auto extent = [&](unsigned d) { return "(" + dimName(arg, d) + ")"; };
+  if (arg.getDims().size() == 3)
+    return dim == 0 ? extent(1) + " * " + extent(2) : extent(2);
+  std::string cols = dimName(arg, 3);
+  if (dim == 1)
+    return cols;
+  std::string head = extent(1) + " * " + cols;
+  return dim == 2 ? head : extent(2) + " * " + head;
+}
+
+/// One block a tile of `rows`. Empty unless the extents are those of arguments.
+std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
+  SmallVector<std::string> names;
+  for (Value extent : tiles.getOperands()) {
+    if (auto scalar = dyn_cast<BlockArgument>(extent)) {
+      names.push_back(
+          cast<ArgumentAttr>(arguments[scalar.getArgNumber()]).getName().str());
+      continue;
+    }
+    auto dim = extent.getDefiningOp<memref::DimOp>();
+    auto source = dim ? dyn_cast<BlockArgument>(dim.getSource()) : nullptr;
+    if (!source || !dim.getConstantIndex())
+      return "";
+    names.push_back(
+        dimName(cast<ArgumentAttr>(arguments[source.getArgNumber()]),
+                *dim.getConstantIndex()));
+  }
+  return "ceildiv(" + names[0] + ", " + std::to_string(tiles.getBlock()) +
+         ") * " + names[1] + " * " + names[2];
+}
+
 /// What a launcher passes for each part of an argument, in the order of the
 /// type conversion.
 void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
@@ -25,12 +61,16 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
     return push("scalar", arg.getName());
-  push("pointer", arg.getName());
+  bool workspace = arg.getDirection() == "workspace";
+  push(workspace ? "workspace" : "pointer", arg.getName());
   for (int64_t d = 0; d < memref.getRank(); ++d)
     if (memref.isDynamicDim(d))
       push("i32", dimName(arg, d));
   for (int64_t d = 0; d + 1 < memref.getRank(); ++d)
-    push("stride", arg.getName(), d);
+    if (workspace)
+      push("i64", packedStride(arg, d));
+    else
+      push("stride", arg.getName(), d);
 }
 
 /// Heads that start together under `longest_first`: as many as have their keys
@@ -43,6 +83,25 @@ std::string sectionExpression(SpecAttr spec) {
 
 struct KernelLowering : public OpConversionPattern<KernelOp> {
   using OpConversionPattern::OpConversionPattern;
+
+  /// The module of all of a program's kernels, named after the first.
+  static mlir::gpu::GPUModuleOp moduleOf(KernelOp op,
+                                         ConversionPatternRewriter &rewriter) {
+    for (auto module : op->getBlock()->getOps<mlir::gpu::GPUModuleOp>())
+      return module;
+    OpBuilder::InsertionGuard guard(rewriter);
+    auto module = mlir::gpu::GPUModuleOp::create(
+        rewriter, op.getLoc(), (op.getSymName() + "_module").str());
+    rewriter.setInsertionPointToStart(module.getBody());
+    // The block's dynamic shared memory; its size comes with the launch.
+    LLVM::GlobalOp::create(rewriter, op.getLoc(),
+                           LLVM::LLVMArrayType::get(rewriter.getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External,
+                           "shared_memory", Attribute(),
+                           SharedLayout::kAlignment, kShared);
+    return module;
+  }
+
   LogicalResult
   matchAndRewrite(KernelOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
@@ -52,6 +111,15 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     Location loc = op.getLoc();
     MLIRContext *ctx = getContext();
     ScheduleAttr schedule = op.getSchedule();
+    // Roles take one block's share of the tiles of queries.
+    std::string grid = "ceildiv(seqlen_q, " +
+                       std::to_string(schedule.getBlockQ()) +
+                       ") * heads * batch";
+    for (auto tiles : op.getOps<ForEachTileOp>())
+      grid = gridExpression(tiles, op.getArguments());
+    if (grid.empty())
+      return rewriter.notifyMatchFailure(
+          op, "expected fa2.for_each_tile over extents of arguments");
     TypeConverter::SignatureConversion signature(op.getNumArguments());
     SmallVector<Attribute> params;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
@@ -86,14 +154,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
           ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0));
     }
 
-    std::string moduleName = (op.getSymName() + "_module").str();
-    auto module = mlir::gpu::GPUModuleOp::create(rewriter, loc, moduleName);
-    rewriter.setInsertionPointToStart(module.getBody());
-    // The block's dynamic shared memory; its size comes with the launch.
-    LLVM::GlobalOp::create(
-        rewriter, loc, LLVM::LLVMArrayType::get(rewriter.getI8Type(), 0),
-        /*isConstant=*/false, LLVM::Linkage::External, "shared_memory",
-        Attribute(), SharedLayout::kAlignment, kShared);
+    mlir::gpu::GPUModuleOp module = moduleOf(op, rewriter);
+    rewriter.setInsertionPointToEnd(module.getBody());
     auto func = mlir::gpu::GPUFuncOp::create(
         rewriter, loc, op.getSymName(),
         rewriter.getFunctionType(signature.getConvertedTypes(), {}));
@@ -123,15 +185,12 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
                            UnitAttr{});
     }
 
-    rewriter.setInsertionPointAfter(module);
-    std::string grid = "ceildiv(seqlen_q, " +
-                       std::to_string(schedule.getBlockQ()) +
-                       ") * heads * batch";
+    rewriter.setInsertionPoint(op); // launches keep the kernels' order
     if (persistent)
       grid = "min(" + grid + ", device.multiprocessors)";
     LaunchOp::create(
         rewriter, loc,
-        SymbolRefAttr::get(ctx, moduleName,
+        SymbolRefAttr::get(ctx, module.getSymName(),
                            {FlatSymbolRefAttr::get(ctx, op.getSymName())}),
         rewriter.getStrArrayAttr({grid, "1", "1"}),
         rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),

@@ -145,12 +145,17 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
       return rewriter.notifyMatchFailure(op, "not of the mma.sync family");
     if (!acc || !isPacked(type))
       return rewriter.notifyMatchFailure(op, "not a packed accumulator tile");
+    TileLayout tile = acc.tileLayout(type.getShape());
+    SharedLayout shared =
+        sharedLayout(cast<RankedTensorType>(op.getSlot().getType()));
+    if (!shared.canSplitColumns(tile.warpGridCols()))
+      return rewriter.notifyMatchFailure(
+          op,
+          "the columns of warps do not fall into equal parts of the panels");
     Emit e(rewriter, op.getLoc());
     e.readThreadAnew();
     inStoringWarps(e, acc, [&] {
-      store(e, acc.tileLayout(type.getShape()),
-            sharedLayout(cast<RankedTensorType>(op.getSlot().getType())),
-            adaptor.getSlot()[0], adaptor.getValue());
+      store(e, tile, shared, adaptor.getSlot()[0], adaptor.getValue());
     });
     rewriter.eraseOp(op);
     return success();
@@ -159,6 +164,14 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
   static void store(Emit &e, const TileLayout &tile, const SharedLayout &shared,
                     Value base, ValueRange pairs) {
     Value row = laneRow(e, tile), col = laneCol(e, tile);
+    Value startByte = e.i32(0);
+    if (tile.warpGridCols() > 1) {
+      Value first = warpCol(e, tile);
+      ColumnStart start(e, shared, {first, tile.colsPerWarp()});
+      base = e.add(base, start.panel);
+      startByte = start.byte;
+      col = e.sub(col, first);
+    }
     llvm::DenseMap<int64_t, Value> rowStart, swizzle; // by panel width
     for (int64_t r = 0; r < tile.numRegs(); r += 2) {
       Coord c = tile.at(0, 0, r);
@@ -168,7 +181,7 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
       if (!start) {
         // Rows of a fragment are 8 apart, so they swizzle alike.
         start = e.add(base, e.add(e.mul(row, panel.bytes), e.mul(col, 2)));
-        x = e.shl(xorOf(e, row, panel.bytes), 4);
+        x = e.bitXor(e.shl(xorOf(e, row, panel.bytes), 4), startByte);
       }
       int64_t chunk = (c.col - panel.col) * 2 / SharedLayout::kChunkBytes;
       Value inRow = e.bitXor(x, chunk * SharedLayout::kChunkBytes);
@@ -176,6 +189,141 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
                             panel.offset + c.row * panel.bytes);
       LLVM::StoreOp::create(e.b, e.loc, pairs[r / 2], pointer);
     }
+  }
+};
+
+/// Where this thread's values of a row vector lie in memory.
+struct RowAddresses {
+  RowAddresses(Emit &e, const TileLayout &layout, ViewParts view, Value first)
+      : e(e), length(view.length),
+        row0(e.add(first, e.toIndex(laneRow(e, layout)))),
+        bytes(e.mul(view.rowStride, 4)),
+        start(e.gep(view.base, e.mul(e.toI64(row0), bytes))) {}
+  Value inside(int64_t row) { return e.less(e.add(row0, row), length); }
+  Value pointer(int64_t row) { return e.gep(start, e.mul(bytes, row)); }
+
+  Emit &e;
+  Value length, row0, bytes, start;
+};
+
+int64_t rowOfSlot(const TileLayout &layout, int64_t slot) {
+  for (int64_t r = 0;; ++r)
+    if (layout.rowSlot(r) == slot)
+      return layout.at(0, 0, r).row;
+}
+
+/// A value a row: every lane that shares the row reads it; 0 past the end.
+struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto encoding = dyn_cast_or_null<RowAttr>(type.getEncoding());
+    if (!encoding)
+      return rewriter.notifyMatchFailure(op, "not a row vector");
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = encoding.getAcc().tileLayout({type.getDimSize(0), 8});
+    RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
+                      adaptor.getRow()[0]);
+    SmallVector<Value> out;
+    for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
+      int64_t row = rowOfSlot(layout, slot);
+      auto branch = scf::IfOp::create(rewriter, op.getLoc(), e.b.getF32Type(),
+                                      rows.inside(row), /*withElse=*/true);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(branch.thenBlock());
+      Value v = LLVM::LoadOp::create(rewriter, op.getLoc(), e.b.getF32Type(),
+                                     rows.pointer(row));
+      scf::YieldOp::create(rewriter, op.getLoc(), v);
+      rewriter.setInsertionPointToStart(branch.elseBlock());
+      scf::YieldOp::create(rewriter, op.getLoc(), e.f32(0.0f));
+      out.push_back(branch.getResult(0));
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+/// The address of this thread's part of a tile of a sum: register r of thread t
+/// is element r * threads + t, so that a warp's elements are neighbours.
+Value sumPointer(Emit &e, Operation *op, ViewParts view, Value row) {
+  Value bytes = e.mul(e.mul(e.toI64(row), view.rowStride), 4);
+  Value start = e.gep(view.base, bytes);
+  Value own = e.mul(e.thread(), 4);
+  return e.gep(start, e.toI64(e.toIndex(own)));
+}
+
+struct LoadSumLowering : public OpConversionPattern<fa2::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    if (!acc || !type.getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not a sum");
+    Emit e(rewriter, op.getLoc());
+    Value start = sumPointer(e, op, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0]);
+    SmallVector<Value> out;
+    for (int64_t r = 0; r < acc.tileLayout(type.getShape()).numRegs(); ++r)
+      out.push_back(LLVM::LoadOp::create(rewriter, op.getLoc(),
+                                         type.getElementType(),
+                                         e.gep(start, r * threadsOf(op) * 4)));
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct StoreSumLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    if (!isa_and_nonnull<AccAttr>(type.getEncoding()) ||
+        !type.getElementType().isF32())
+      return rewriter.notifyMatchFailure(op, "not a sum");
+    Emit e(rewriter, op.getLoc());
+    Value start = sumPointer(e, op, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0]);
+    for (auto [r, value] : llvm::enumerate(adaptor.getTile()))
+      LLVM::StoreOp::create(rewriter, op.getLoc(), value,
+                            e.gep(start, int64_t(r) * threadsOf(op) * 4));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// One reduction an element, in whatever order they arrive. LLVM would return
+/// the old value and drop the ordering of an atomicrmw, hence assembly.
+/// A branch around them, always taken, ends the basic block of the products:
+/// ptxas otherwise mixes the two, runs out of registers and spills.
+struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(AccumulateOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    ViewParts view = ViewParts::from(adaptor.getView());
+    auto inside = scf::IfOp::create(rewriter, op.getLoc(),
+                                    e.less(adaptor.getRow()[0], view.length));
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(inside.thenBlock());
+    Value start = sumPointer(e, op, view, adaptor.getRow()[0]);
+    auto none = LLVM::LLVMVoidType::get(getContext());
+    for (auto [r, value] : llvm::enumerate(adaptor.getTile())) {
+      std::string text = "red.relaxed.gpu.global.add.f32 [$0+" +
+                         std::to_string(r * threadsOf(op) * 4) + "], $1;";
+      LLVM::InlineAsmOp::create(
+          rewriter, op.getLoc(), TypeRange{none}, ValueRange{start, value},
+          text, "l,f,~{memory}", /*has_side_effects=*/true,
+          /*is_align_stack=*/false, LLVM::TailCallKind::None,
+          LLVM::AsmDialectAttr{}, ArrayAttr{});
+    }
+    rewriter.eraseOp(op);
+    return success();
   }
 };
 
@@ -201,16 +349,13 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
       Value leads = rewriter.createOrFold<arith::CmpIOp>(
           op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
           e.i32(0));
-      Value row0 = e.add(adaptor.getRow()[0], e.toIndex(laneRow(e, layout)));
-      Value bytes = e.mul(view.rowStride, 4);
-      Value start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
+      RowAddresses rows(e, layout, view, adaptor.getRow()[0]);
       for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
         int64_t row = rowOfSlot(layout, slot);
-        Value inside = e.less(e.add(row0, row), view.length);
+        Value inside = rows.inside(row);
         if (acc.getFamily().warpsPerInstruction() > 1) {
           // No branch while matmuls are in flight.
-          Value operands[] = {e.gep(start, e.mul(bytes, row)), value,
-                              e.both(leads, inside)};
+          Value operands[] = {rows.pointer(row), value, e.both(leads, inside)};
           e.ptx("@$2 st.global.f32 [$0], $1;", "l,f,b", operands);
           continue;
         }
@@ -218,18 +363,11 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
             scf::IfOp::create(rewriter, op.getLoc(), e.both(leads, inside));
         OpBuilder::InsertionGuard guard(rewriter);
         rewriter.setInsertionPointToStart(branch.thenBlock());
-        LLVM::StoreOp::create(rewriter, op.getLoc(), value,
-                              e.gep(start, e.mul(bytes, row)));
+        LLVM::StoreOp::create(rewriter, op.getLoc(), value, rows.pointer(row));
       }
     });
     rewriter.eraseOp(op);
     return success();
-  }
-
-  static int64_t rowOfSlot(const TileLayout &layout, int64_t slot) {
-    for (int64_t r = 0;; ++r)
-      if (layout.rowSlot(r) == slot)
-        return layout.at(0, 0, r).row;
   }
 };
 
@@ -248,6 +386,8 @@ struct BarrierLowering : public OpConversionPattern<BarrierOp> {
 void fa2::gpu::populateMemoryPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
   patterns.add<DimLowering, SequenceLowering, ViewLowering, RingCreateLowering,
-               RingSlotLowering, LocalStoreLowering, StoreRowsLowering,
-               BarrierLowering>(converter, patterns.getContext());
+               RingSlotLowering, LocalStoreLowering, LoadRowsLowering,
+               LoadSumLowering, StoreSumLowering, AccumulateLowering,
+               StoreRowsLowering, BarrierLowering>(converter,
+                                                   patterns.getContext());
 }

@@ -10,6 +10,8 @@
 
 #include "Lowering.h"
 
+#include "llvm/ADT/MapVector.h"
+
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -78,6 +80,8 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
                        e.toIndex(laneCol(e, layout)));
     SmallVector<Value> out(adaptor.getScores());
     Value ninf = e.f32(-kInf);
+    if (op.getTransposed())
+      return lowerTransposed(op, e, layout, std::move(out), rewriter);
     Value allKeys = e.sub(sk, col0);
     for (ArrayRef<int64_t> regs : registersByRow(layout)) {
       // lower <= col0 + c < upper, with c the register's own column
@@ -101,6 +105,148 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
       }
     }
     rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
+    return success();
+  }
+
+  /// Rows are keys, columns queries: the bounds are those of the columns.
+  static LogicalResult lowerTransposed(ApplyMaskOp op, Emit &e,
+                                       const TileLayout &layout,
+                                       SmallVector<Value> out,
+                                       ConversionPatternRewriter &rewriter) {
+    Location loc = op.getLoc();
+    auto type = cast<RankedTensorType>(op.getScores().getType());
+    Value sq = op.getSeqlenQ(), sk = op.getSeqlenK();
+    auto mask = op.getMaskAttr();
+    Value key0 = e.add(e.mul(op.getKvBlock(), type.getDimSize(0)),
+                       e.toIndex(laneRow(e, layout)));
+    Value query0 = e.add(e.mul(op.getQBlock(), type.getDimSize(1)),
+                         e.toIndex(laneCol(e, layout)));
+    Value ninf = e.f32(-kInf), allKeys = e.sub(sk, key0);
+    // lower <= key0 + k < upper, with k the register's own row
+    llvm::MapVector<int64_t, SmallVector<int64_t>> byColumn;
+    for (int64_t r = 0; r < layout.numRegs(); ++r)
+      byColumn[layout.at(0, 0, r).col].push_back(r);
+    for (auto &[col, regs] : byColumn) {
+      Value query = e.add(query0, col);
+      Value upper = mask ? mask.upper(rewriter, loc, query, sq, sk) : Value();
+      Value lower = mask ? mask.lower(rewriter, loc, query, sq, sk) : Value();
+      Value end = allKeys;
+      if (upper)
+        end =
+            rewriter.createOrFold<arith::MinSIOp>(loc, end, e.sub(upper, key0));
+      for (int64_t r : regs) {
+        Value k = e.index(layout.at(0, 0, r).row);
+        Value seen = e.less(k, end);
+        if (lower)
+          seen = e.both(
+              seen, rewriter.createOrFold<arith::CmpIOp>(
+                        loc, arith::CmpIPredicate::sle, e.sub(lower, key0), k));
+        out[r] = e.select(seen, out[r], ninf);
+      }
+    }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
+    return success();
+  }
+};
+
+/// A vector of one value a row or a column of a tile, by the tile's registers.
+class VectorReader {
+public:
+  VectorReader(Emit &e, const TileLayout &layout, ValueRange parts,
+               bool columns)
+      : e(e), layout(layout), parts(parts), columns(columns) {
+    if (columns)
+      start = e.add(parts[0], e.mul(laneCol(e, layout), 4));
+  }
+
+  Value at(int64_t reg) {
+    if (!columns)
+      return parts[layout.rowSlot(reg)];
+    // Neighbouring columns come together from shared memory.
+    int64_t col = layout.at(0, 0, reg).col, pair = col / 2;
+    if (pair != known) {
+      auto two = VectorType::get({2}, e.b.getF32Type());
+      Value both = LLVM::LoadOp::create(
+          e.b, e.loc, two, e.gep(e.sharedPointer(start), pair * 8), 8);
+      for (int64_t i = 0; i < 2; ++i)
+        values[i] = LLVM::ExtractElementOp::create(e.b, e.loc, both, e.i32(i));
+      known = pair;
+    }
+    return values[col % 2];
+  }
+
+  /// Registers in an order that reads each pair of columns once.
+  SmallVector<int64_t> order() const {
+    auto regs = llvm::to_vector(llvm::seq<int64_t>(0, layout.numRegs()));
+    if (columns)
+      llvm::stable_sort(regs, [&](int64_t a, int64_t b) {
+        return layout.at(0, 0, a).col / 2 < layout.at(0, 0, b).col / 2;
+      });
+    return regs;
+  }
+
+private:
+  Emit &e;
+  const TileLayout &layout;
+  ValueRange parts;
+  bool columns;
+  Value start, values[2];
+  int64_t known = -1;
+};
+
+struct SoftmaxRecomputeLowering
+    : public OpConversionPattern<SoftmaxRecomputeOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SoftmaxRecomputeOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getS());
+    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
+    VectorReader n(e, layout, adaptor.getN(), op.getColumns());
+    SmallVector<Value> p(adaptor.getS());
+    for (int64_t r : n.order())
+      p[r] = e.ex2(e.fma(p[r], k, n.at(r)));
+    rewriter.replaceOpWithMultiple(op, {p});
+    return success();
+  }
+};
+
+struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getResult());
+    VectorReader v(e, layout, adaptor.getVector(), op.getColumns());
+    SmallVector<Value> out(layout.numRegs());
+    for (int64_t r : v.order())
+      out[r] = v.at(r);
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct SumRowsLowering : public OpConversionPattern<SumRowsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SumRowsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = layoutOf(op.getTile());
+    if (layout.warpGridCols() > 1)
+      return rewriter.notifyMatchFailure(op, "rows are shared by warps");
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+    SmallVector<Value> sums;
+    for (ArrayRef<int64_t> regs : registersByRow(layout)) {
+      SmallVector<Value> row;
+      for (int64_t r : regs)
+        row.push_back(adaptor.getTile()[r]);
+      sums.push_back(
+          reduceOverLanes(e, layout, reduceInTwoChains(row, sum), sum));
+    }
+    rewriter.replaceOpWithMultiple(op, {sums});
     return success();
   }
 };
@@ -406,7 +552,8 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns
-      .add<ApplyMaskLowering, SoftmaxStepLowering, NeedsRescaleLowering,
+      .add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
+           SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
            ScaleRowsLowering, SoftmaxSpeculateLowering, SoftmaxFinishLowering,
            NormalizerLowering, CombineSplitsLowering>(converter,
                                                       patterns.getContext());

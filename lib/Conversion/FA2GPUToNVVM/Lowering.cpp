@@ -240,6 +240,22 @@ Value Emit::sharedPointer(Value address) {
   return LLVM::IntToPtrOp::create(b, loc, pointer(kShared), address);
 }
 
+int64_t fa2::gpu::threadsOf(Operation *op) {
+  auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+  return (*func.getKnownBlockSize())[0];
+}
+
+ColumnStart::ColumnStart(Emit &e, const SharedLayout &layout, Columns columns)
+    : panel(e.i32(0)), byte(e.i32(0)) {
+  const SharedLayout::Panel &first = layout.panels().front();
+  int64_t wide = first.bytes / layout.elementBytes();
+  if (layout.panels().size() > 1)
+    panel = e.mul(e.shr(columns.first, llvm::Log2_64(wide)),
+                  layout.rows() * first.bytes);
+  if (columns.count < wide)
+    byte = e.mul(e.bitAnd(columns.first, wide - 1), layout.elementBytes());
+}
+
 DistributedLayoutAttr fa2::gpu::distributedLayout(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? dyn_cast_or_null<DistributedLayoutAttr>(tensor.getEncoding())

@@ -145,6 +145,9 @@ inline bool isPacked(mlir::RankedTensorType t) {
   return e.isIntOrFloat() && e.getIntOrFloatBitWidth() == 16;
 }
 
+/// Threads of the block that `op` runs in.
+int64_t threadsOf(mlir::Operation *op);
+
 /// The encoding of a tile in registers, or null.
 DistributedLayoutAttr distributedLayout(mlir::Type type);
 
@@ -158,6 +161,19 @@ mlir::Value warpCol(Emit &e, const TileLayout &layout);
 
 /// SharedLayout::xorOf of a row that is not known here (i32).
 mlir::Value xorOf(Emit &e, mlir::Value row, int64_t panelBytes);
+/// A run of columns of a shared tile whose start is known at run time: a
+/// multiple of `count`, as SharedLayout::canSplitColumns allows.
+struct Columns {
+  mlir::Value first;
+  int64_t count;
+};
+
+/// Where it starts: the bytes up to its panel, and its byte within a row of
+/// that. No smaller column reaches the bits of `byte`: it is added by an xor.
+struct ColumnStart {
+  ColumnStart(Emit &e, const SharedLayout &layout, Columns columns);
+  mlir::Value panel, byte;
+};
 
 void populateMemoryPatterns(mlir::TypeConverter &converter,
                             mlir::RewritePatternSet &patterns);

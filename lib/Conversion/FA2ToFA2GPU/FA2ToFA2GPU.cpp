@@ -33,12 +33,21 @@ public:
         b(ctx), schedule(kernel.getSchedule()) {
     int64_t warps = schedule.getWarps();
     bool splitK = schedule.getPartition() == Partition::SplitK;
+    if (schedule.getPartition() == Partition::Keys) {
+      // Rows of the scores are keys; dK and dV have them too, dQ has queries.
+      int64_t along = schedule.warpsAlongKeys(),
+              rows = schedule.warpsAlongGradQ();
+      scores = output = AccAttr::get(ctx, family, {along, warps / along}, 1);
+      gradQ = AccAttr::get(ctx, family, {rows, warps / rows}, 1);
+      return;
+    }
     // split_q: warp w has rows; split_k: it has columns of the scores, and a
     // private sum over its keys of everything else.
     scores = AccAttr::get(
         ctx, family,
         splitK ? ArrayRef<int64_t>{1, warps} : ArrayRef<int64_t>{warps, 1}, 1);
     output = splitK ? AccAttr::get(ctx, family, {1, 1}, warps) : scores;
+    gradQ = output;
   }
 
   LogicalResult run() {
@@ -48,16 +57,25 @@ public:
     convertDots();
     if (output.getSplitK() > 1)
       combineSplits();
-    kernel.walk([&](KVRangeOp op) {
+    kernel.walk([&](Operation *op) {
       b.setInsertionPoint(op);
-      op->replaceAllUsesWith(expandKVRange(b, op));
-      op.erase();
+      if (auto range = dyn_cast<KVRangeOp>(op))
+        op->replaceAllUsesWith(expandKVRange(b, range));
+      else if (auto range = dyn_cast<QRangeOp>(op))
+        op->replaceAllUsesWith(expandQRange(b, range));
+      else
+        return;
+      op->erase();
     });
     return success();
   }
 
 private:
+  using Tiles = llvm::SmallPtrSet<Value, 8>;
+
   void findPartialSums();
+  void findTiles();
+  static void spread(SmallVector<Value> work, Tiles &tiles);
   void encodeValues();
   void convertLoads();
   void convertDots();
@@ -77,11 +95,12 @@ private:
   MLIRContext *ctx;
   OpBuilder b;
   ScheduleAttr schedule;
-  AccAttr scores, output;
+  AccAttr scores, output, gradQ;
   /// Row sums that stay partial over lanes until the softmax is finished.
   llvm::SmallPtrSet<Value, 8> partial;
-  /// Tiles with the columns of the scores.
-  llvm::SmallPtrSet<Value, 8> scoreTiles;
+  /// Tiles with the columns of the scores; those laid out like dQ; loaded ones,
+  /// elementwise; vectors of one value a column, which stay in shared memory.
+  Tiles scoreTiles, gradQTiles, loadedTiles, columnVectors;
 };
 
 /// The running sum of a softmax_step, through the loop that carries it.
@@ -104,27 +123,34 @@ void Partitioner::findPartialSums() {
 
 Attribute Partitioner::encodingOf(Value v) {
   auto type = cast<RankedTensorType>(v.getType());
+  if (columnVectors.contains(v))
+    return SharedAttr::get(ctx, 0);
+  if (gradQTiles.contains(v))
+    return gradQ;
+  if (loadedTiles.contains(v))
+    return OperandAttr::get(ctx, output);
   if (type.getRank() == 1)
     return RowAttr::get(ctx, output,
                         partial.contains(v) ? Partial::Lanes : Partial::None);
   return scoreTiles.contains(v) ? scores : output;
 }
 
-void Partitioner::encodeValues() {
-  // The scores: products with a transposed right side, and what follows from
-  // them up to the next product.
-  SmallVector<Value> work;
-  kernel.walk([&](DotOp dot) {
-    if (dot.getTransposeB())
-      work.push_back(dot.getD());
-  });
+/// Whether a load brings its tile straight into registers: vectors of one value
+/// a row, and sums in the order of the accumulator's registers.
+static bool staysInRegisters(fa2::LoadOp load) {
+  auto type = cast<RankedTensorType>(load.getTile().getType());
+  return type.getRank() == 1 || type.getElementType().isF32();
+}
+
+/// Adds `work` and what is elementwise on it, up to the next product or memory.
+void Partitioner::spread(SmallVector<Value> work, Tiles &tiles) {
   while (!work.empty()) {
     Value v = work.pop_back_val();
     if (cast<RankedTensorType>(v.getType()).getRank() != 2 ||
-        !scoreTiles.insert(v).second)
+        !tiles.insert(v).second)
       continue;
     for (Operation *user : v.getUsers())
-      if (!isa<DotOp, StoreOp>(user))
+      if (!isa<DotOp, StoreOp, AccumulateOp>(user))
         for (Value r : user->getResults())
           if (isTile(r))
             work.push_back(r);
@@ -137,13 +163,53 @@ void Partitioner::encodeValues() {
         if (isTile(operand))
           work.push_back(operand);
   }
+}
+
+void Partitioner::findTiles() {
+  // The scores: products with a transposed right side, what they start from,
+  // and what follows from them.
+  SmallVector<Value> work, sums, loaded;
+  kernel.walk([&](Operation *op) {
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      if (dot.getTransposeB())
+        work.push_back(dot.getD());
+      if (dot.getTransposeB() && dot.getAcc())
+        work.push_back(dot.getAcc());
+      if (dot.getTransposeA())
+        sums.push_back(dot.getD());
+    } else if (auto load = dyn_cast<fa2::LoadOp>(op)) {
+      if (cast<RankedTensorType>(load.getTile().getType()).getRank() == 1)
+        return;
+      if (staysInRegisters(load))
+        sums.push_back(load.getTile());
+      else
+        for (Operation *user : load.getTile().getUsers())
+          if (user->hasTrait<OpTrait::Elementwise>())
+            loaded.push_back(user->getResult(0));
+    } else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op)) {
+      if (p.getColumns())
+        columnVectors.insert(p.getN());
+    } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
+      if (tile.getColumns())
+        columnVectors.insert(tile.getVector());
+    }
+  });
+  spread(work, scoreTiles);
+  spread(sums, gradQTiles);
+  spread(loaded, loadedTiles);
+}
+
+void Partitioner::encodeValues() {
+  findTiles();
   auto encode = [&](Value v) {
     if (isTile(v))
       v.setType(
           withEncoding(cast<RankedTensorType>(v.getType()), encodingOf(v)));
   };
   kernel.walk([&](Operation *op) {
-    if (isa<fa2::LoadOp>(op))
+    if (auto load = dyn_cast<fa2::LoadOp>(op);
+        load &&
+        (!staysInRegisters(load) || columnVectors.contains(load.getTile())))
       return;
     for (Value r : op->getResults())
       encode(r);
@@ -161,18 +227,41 @@ void Partitioner::encodeValues() {
 
 void Partitioner::convertLoads() {
   kernel.walk([&](fa2::LoadOp op) {
+    if (!isTile(op.getTile()))
+      return;
     b.setInsertionPoint(op);
-    auto type = withEncoding(cast<RankedTensorType>(op.getTile().getType()),
-                             SharedAttr::get(ctx, sharedPanel));
-    auto load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
-                                         op.getRow());
-    op.replaceAllUsesWith(load.getTile());
+    auto plain = cast<RankedTensorType>(op.getTile().getType());
+    auto type = withEncoding(plain, SharedAttr::get(ctx, sharedPanel));
+    Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
+                                          op.getRow());
+    // Arithmetic works on registers.
+    Value registers;
+    for (OpOperand &use : llvm::make_early_inc_range(op.getTile().getUses())) {
+      if (!use.getOwner()->hasTrait<OpTrait::Elementwise>())
+        continue;
+      if (!registers)
+        registers = LocalLoadOp::create(
+            b, op.getLoc(), withEncoding(plain, OperandAttr::get(ctx, output)),
+            load);
+      use.set(registers);
+    }
+    op.replaceAllUsesWith(load);
     op.erase();
   });
 }
 
 void Partitioner::convertDots() {
   llvm::DenseMap<Value, Value> operands; // a left side in registers
+  llvm::DenseMap<Value, Value> shared;   // one that other warps read
+  auto asShared = [&](Value a) -> Value {
+    Value &known = shared[a];
+    if (known)
+      return known;
+    b.setInsertionPointAfterValue(a);
+    auto from = cast<RankedTensorType>(a.getType());
+    return known = ShareOp::create(
+               b, a.getLoc(), withEncoding(from, SharedAttr::get(ctx, 0)), a);
+  };
   auto asOperand = [&](Value a, Attribute encoding) -> Value {
     Value &known = operands[a];
     if (known)
@@ -191,16 +280,20 @@ void Partitioner::convertDots() {
     auto aType = cast<RankedTensorType>(a.getType());
     auto dType = cast<RankedTensorType>(dot.getD().getType());
     bool aShared = isa<SharedAttr>(aType.getEncoding());
-    if (!aShared)
+    bool ownRows =
+        schedule.getPartition() != Partition::Keys || scores.getWarps()[1] == 1;
+    if (!aShared && (dot.getTransposeA() || !ownRows))
+      a = asShared(a);
+    else if (!aShared)
       a = asOperand(a,
                     OperandAttr::get(ctx, cast<AccAttr>(aType.getEncoding())));
     else if (schedule.getQInRegisters() &&
              schedule.getPartition() == Partition::SplitQ)
       a = asOperand(a, OperandAttr::get(ctx, output));
     b.setInsertionPoint(dot);
-    auto start =
-        DotStartOp::create(b, dot.getLoc(), InFlightType::get(ctx, dType), a,
-                           dot.getB(), dot.getAcc(), dot.getTransposeB());
+    auto start = DotStartOp::create(
+        b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
+        dot.getAcc(), dot.getTransposeB(), dot.getTransposeA());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

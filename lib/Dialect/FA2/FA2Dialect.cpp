@@ -72,6 +72,19 @@ Value MaskAttr::upper(OpBuilder &b, Location loc, Value row, Value seqlenQ,
   return arith::AddIOp::create(b, loc, end, shift);
 }
 
+Value MaskAttr::firstRow(OpBuilder &b, Location loc, Value key, Value seqlenQ,
+                         Value seqlenK) const {
+  // i + 1 + seqlen_k - seqlen_q > key, or i + 1 > key
+  if (getKind() == MaskKind::CausalTopLeft)
+    return key;
+  Value shift = arith::SubIOp::create(b, loc, seqlenK, seqlenQ);
+  return arith::SubIOp::create(b, loc, key, shift);
+}
+
+Value MaskAttr::endRow(OpBuilder &, Location, Value, Value, Value) const {
+  return nullptr;
+}
+
 StringRef MaskAttr::getSpecName() const { return stringifyMaskKind(getKind()); }
 
 //===----------------------------------------------------------------------===//
@@ -82,8 +95,10 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef name, StringRef direction,
                                    ArrayAttr dims, Type dtype,
                                    FloatAttr defaultValue, StringAttr require) {
-  if (direction != "in" && direction != "out" && direction != "inout")
-    return emitError() << "expected " << name << " to be in, out or inout, got "
+  if (direction != "in" && direction != "out" && direction != "inout" &&
+      direction != "workspace")
+    return emitError() << "expected " << name
+                       << " to be in, out, inout or workspace, got "
                        << direction;
   bool f32Scalar = dims.empty() && dtype.isF32();
   if ((defaultValue || require) && !f32Scalar)
@@ -99,6 +114,47 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+int64_t ScheduleAttr::warpsAlongGradQ() const {
+  if (getDqWarps() != 0)
+    return getDqWarps();
+  int64_t n = getWarps();
+  while (getBlockQ() % (16 * n) != 0 || getWarps() % n != 0)
+    --n;
+  return n;
+}
+
+/// Of partition `keys`: scores are [block_kv, block_q] over key_warps x the
+/// rest, dQ is [block_q, d] over dq_warps x the rest.
+static LogicalResult verifyKeys(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t blockQ, int64_t blockKv, int64_t warps,
+                                int64_t keyWarps, int64_t dqWarps) {
+  for (auto [name, n] :
+       {std::pair{"key_warps", keyWarps}, {"dq_warps", dqWarps}})
+    if (n < 0 || (n > 0 && warps % n != 0))
+      return emitError() << "expected " << name
+                         << " to divide warps = " << warps << ", got " << n;
+  int64_t along = keyWarps ? keyWarps : warps, across = warps / along;
+  if (blockKv % (16 * along) != 0)
+    return emitError() << "expected block_kv to be a multiple of 16 * "
+                       << (keyWarps ? "key_warps" : "warps") << " = "
+                       << 16 * along
+                       << " because keys gives each warp whole rows of 16, got "
+                       << blockKv;
+  if (blockQ % (16 * across) != 0)
+    return emitError() << "expected block_q to be a multiple of 16 * warps / "
+                          "key_warps = "
+                       << 16 * across << ", got " << blockQ;
+  if (dqWarps != 0 && blockQ % (16 * dqWarps) != 0)
+    return emitError()
+           << "expected block_q to be a multiple of 16 * dq_warps = "
+           << 16 * dqWarps << ", got " << blockQ;
+  if ((blockQ & (blockQ - 1)) != 0)
+    return emitError() << "expected block_q to be a power of 2 because dS is "
+                          "read transposed, got "
+                       << blockQ;
+  return success();
+}
+
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef target, int64_t blockQ,
                                    int64_t blockKv, int64_t warps,
@@ -106,7 +162,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    bool qInRegisters, int64_t lazyRescale,
                                    int64_t minBlocks, TileOrder order, bool,
                                    bool pingPong, bool persistent, bool,
-                                   bool groupLimits, int64_t speculateMax) {
+                                   bool groupLimits, int64_t speculateMax,
+                                   int64_t keyWarps, int64_t dqWarps, GradQ) {
   auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
     if (value >= 16 && value <= 256 && value % 16 == 0)
       return success();
@@ -132,6 +189,12 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (pingPong && groupLimits)
     return emitError() << "expected ping_pong or group_limits, got both: "
                           "warpgroups that take turns must take equally many";
+  if (partition == Partition::Keys)
+    return verifyKeys(emitError, blockQ, blockKv, warps, keyWarps, dqWarps);
+  if (keyWarps != 0 || dqWarps != 0)
+    return emitError() << "expected partition keys because key_warps or "
+                          "dq_warps is given, got "
+                       << stringifyPartition(partition);
   int64_t split = partition == Partition::SplitQ ? blockQ : blockKv;
   if (split % (16 * warps) != 0)
     return emitError() << "expected "

@@ -31,40 +31,77 @@ static LogicalResult verifyHeadDim(Operation *op, StringRef name, int64_t dim) {
   return diag;
 }
 
-LogicalResult AttentionOp::verify() {
-  auto type = [](Value v) { return cast<RankedTensorType>(v.getType()); };
-  RankedTensorType q = type(getQ()), k = type(getK()), v = type(getV()),
-                   out = type(getOut()), lse = type(getLse());
+using NamedType = std::pair<StringRef, RankedTensorType>;
+
+/// Constraints 1 to 4 of attention and its gradient. `qk` are q and k, `vs` is
+/// v and what has its head dim.
+static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
+                                   ArrayRef<NamedType> vs,
+                                   RankedTensorType lse) {
+  auto all = llvm::concat<const NamedType>(qk, vs);
   // 1. one 16-bit float type
-  Type dtype = q.getElementType();
+  Type dtype = qk.front().second.getElementType();
   if (!dtype.isBF16() && !dtype.isF16())
-    return emitOpError() << "expected q of bf16 or f16, got " << dtype;
-  for (auto [name, t] : {std::pair{"k", k}, {"v", v}, {"out", out}})
+    return op->emitOpError() << "expected q of bf16 or f16, got " << dtype;
+  for (auto [name, t] : all)
     if (t.getElementType() != dtype)
-      return emitOpError() << "expected " << name
-                           << " to have q's element type " << dtype << ", got "
-                           << t.getElementType();
+      return op->emitOpError()
+             << "expected " << name << " to have q's element type " << dtype
+             << ", got " << t.getElementType();
   // 2. ranks and head dims
-  for (auto [name, t] : {std::pair{"q", q}, {"k", k}, {"v", v}, {"out", out}}) {
+  for (auto [name, t] : all) {
     if (t.getRank() != 4)
-      return emitOpError() << "expected " << name
-                           << " to have rank 4, got rank " << t.getRank();
+      return op->emitOpError() << "expected " << name
+                               << " to have rank 4, got rank " << t.getRank();
     if (t.isDynamicDim(3))
-      return emitOpError() << "expected the head dim of " << name
-                           << " to be static because it is compiled in";
+      return op->emitOpError() << "expected the head dim of " << name
+                               << " to be static because it is compiled in";
   }
-  if (k.getDimSize(3) != q.getDimSize(3))
-    return emitOpError() << "expected k's head dim to be q's, "
-                         << q.getDimSize(3) << ", got " << k.getDimSize(3);
-  if (out.getDimSize(3) != v.getDimSize(3))
-    return emitOpError() << "expected out's head dim to be v's, "
-                         << v.getDimSize(3) << ", got " << out.getDimSize(3);
+  for (ArrayRef<NamedType> same : {qk, vs})
+    for (auto [name, t] : same)
+      if (int64_t d = same.front().second.getDimSize(3); t.getDimSize(3) != d)
+        return op->emitOpError() << "expected " << name << "'s head dim to be "
+                                 << same.front().first << "'s, " << d
+                                 << ", got " << t.getDimSize(3);
   // 3. lse
   if (lse.getRank() != 3 || !lse.getElementType().isF32())
-    return emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
+    return op->emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
   // 4. head dims
-  if (failed(verifyHeadDim(*this, "d", q.getDimSize(3))) ||
-      failed(verifyHeadDim(*this, "d_v", v.getDimSize(3))))
+  return success(
+      succeeded(verifyHeadDim(op, "d", qk.front().second.getDimSize(3))) &&
+      succeeded(verifyHeadDim(op, "d_v", vs.front().second.getDimSize(3))));
+}
+
+static RankedTensorType tensorType(Value v) {
+  return cast<RankedTensorType>(v.getType());
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyTensors(
+          *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
+          {{"v", tensorType(getV())},
+           {"out", tensorType(getOut())},
+           {"dout", tensorType(getDout())}},
+          tensorType(getLse()))))
+    return failure();
+  // 5. the gradients' types
+  auto gradient = [&](StringRef name, Value d, StringRef of,
+                      Value x) -> LogicalResult {
+    if (d.getType() == x.getType())
+      return success();
+    return emitOpError() << "expected " << name << " to have the type of " << of
+                         << ", " << x.getType() << ", got " << d.getType();
+  };
+  return success(succeeded(gradient("dq", getDq(), "q", getQ())) &&
+                 succeeded(gradient("dk", getDk(), "k", getK())) &&
+                 succeeded(gradient("dv", getDv(), "v", getV())));
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyTensors(
+          *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
+          {{"v", tensorType(getV())}, {"out", tensorType(getOut())}},
+          tensorType(getLse()))))
     return failure();
   // 5. the score region
   if (getScore().empty()) {
@@ -241,6 +278,41 @@ LogicalResult StoreOp::verify() {
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
+LogicalResult AccumulateOp::verify() {
+  auto tile = cast<RankedTensorType>(getTile().getType());
+  if (tile.getRank() != 2 || !tile.getElementType().isF32())
+    return emitOpError() << "expected a tile of f32, got " << tile;
+  return verifyTileOfView(*this, tile, getView().getType());
+}
+
+/// A vector of one value a row, or a column, of a tile.
+static LogicalResult verifyVector(Operation *op, Type vector, Type tile,
+                                  bool columns) {
+  auto v = cast<RankedTensorType>(vector), t = cast<RankedTensorType>(tile);
+  if (t.getRank() != 2)
+    return op->emitOpError() << "expected a tile of rank 2, got " << t;
+  int64_t n = t.getDimSize(columns ? 1 : 0);
+  if (v.getRank() != 1 || v.getDimSize(0) != n ||
+      v.getElementType() != t.getElementType())
+    return op->emitOpError() << "expected a value for each of the " << n << " "
+                             << (columns ? "columns" : "rows") << ", got " << v;
+  return success();
+}
+
+LogicalResult SoftmaxRecomputeOp::verify() {
+  return verifyVector(*this, getN().getType(), getS().getType(), getColumns());
+}
+
+LogicalResult BroadcastOp::verify() {
+  return verifyVector(*this, getVector().getType(), getResult().getType(),
+                      getColumns());
+}
+
+LogicalResult SumRowsOp::verify() {
+  return verifyVector(*this, getSums().getType(), getTile().getType(),
+                      /*columns=*/false);
+}
+
 LogicalResult DotOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType());
   auto b = cast<RankedTensorType>(getB().getType());
@@ -249,12 +321,14 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "expected tiles of rank 2";
   int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
   int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
-  if (a.getDimSize(1) != k)
-    return emitOpError() << "expected a to have b's " << k
-                         << " inner columns, got " << a.getDimSize(1);
-  if (d.getDimSize(0) != a.getDimSize(0) || d.getDimSize(1) != n)
-    return emitOpError() << "expected a result of " << a.getDimSize(0) << "x"
-                         << n << ", got " << d;
+  int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
+  if (a.getDimSize(getTransposeA() ? 0 : 1) != k)
+    return emitOpError() << "expected a to have b's " << k << " inner "
+                         << (getTransposeA() ? "rows" : "columns") << ", got "
+                         << a.getDimSize(getTransposeA() ? 0 : 1);
+  if (d.getDimSize(0) != m || d.getDimSize(1) != n)
+    return emitOpError() << "expected a result of " << m << "x" << n << ", got "
+                         << d;
   if (getAcc() && getAcc().getType() != d)
     return emitOpError() << "expected acc to have the result's type " << d
                          << ", got " << getAcc().getType();

@@ -120,7 +120,9 @@ TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
 
 SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
   auto shared = dyn_cast_or_null<SharedAttr>(tile.getEncoding());
-  return SharedLayout(tile.getDimSize(0), tile.getDimSize(1),
+  // A vector is one row, which nothing swizzles.
+  int64_t rows = tile.getRank() == 1 ? 1 : tile.getDimSize(0);
+  return SharedLayout(rows, tile.getShape().back(),
                       tile.getElementTypeBitWidth() / 8,
                       shared ? shared.getPanel() : 0);
 }

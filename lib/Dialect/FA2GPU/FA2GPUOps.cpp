@@ -45,17 +45,21 @@ LogicalResult DotStartOp::verify() {
   RankedTensorType d = getD().getType().getTile();
   int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
   int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
-  if (a.getDimSize(1) != k || d.getDimSize(0) != a.getDimSize(0) ||
+  int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
+  if (a.getDimSize(getTransposeA() ? 0 : 1) != k || d.getDimSize(0) != m ||
       d.getDimSize(1) != n)
-    return emitOpError() << "expected " << a.getDimSize(0) << "x" << k << " by "
-                         << k << "x" << n << ", got " << a << " by " << b
-                         << " into " << d;
+    return emitOpError() << "expected " << m << "x" << k << " by " << k << "x"
+                         << n << ", got " << a << " by " << b << " into " << d;
   auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;
   if (!isa_and_nonnull<SharedAttr>(b.getEncoding()))
     return emitOpError() << "expected b in shared memory, got " << b;
+  if (getTransposeA() && !isa_and_nonnull<SharedAttr>(a.getEncoding()))
+    return emitOpError() << "expected a in shared memory because it is "
+                            "transposed, got "
+                         << a;
   if (isa_and_nonnull<SharedAttr>(a.getEncoding())) {
     if (!acc.getFamily().takesSharedA())
       return emitOpError() << "expected a in registers because "

@@ -116,6 +116,15 @@ const SharedLayout::Panel &SharedLayout::panelOf(int64_t col) const {
   return panelList[i];
 }
 
+bool SharedLayout::canSplitColumns(int64_t parts) const {
+  if (parts == 1)
+    return true;
+  int64_t cols = padCols / parts, panel = panelList.front().bytes / elemBytes;
+  return panelList.front().bytes == panelList.back().bytes &&
+         padCols % parts == 0 && cols % 16 == 0 &&
+         (cols % panel == 0 || panel % cols == 0);
+}
+
 int64_t SharedLayout::offset(int64_t row, int64_t col) const {
   const Panel &p = panelOf(col);
   int64_t byte = (col - p.col) * elemBytes;

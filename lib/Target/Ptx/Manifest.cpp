@@ -6,6 +6,8 @@
 
 #include "fa2/Target/Ptx/Ptx.h"
 
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -46,8 +48,12 @@ std::string number(double value) {
 
 class Writer {
 public:
-  Writer(LaunchOp launch, const Target &target, llvm::raw_ostream &os)
-      : launch(launch), target(target), json(os, /*IndentSize=*/2) {}
+  Writer(ArrayRef<LaunchOp> launches, const Target &target,
+         llvm::raw_ostream &os)
+      : launches(launches), launch(mainLaunch(launches)), target(target),
+        json(os, /*IndentSize=*/2) {
+    placeWorkspace();
+  }
 
   void write() {
     json.object([&] {
@@ -58,24 +64,52 @@ public:
       schedule();
       json.attributeArray("arguments", [&] {
         for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>())
-          argument(arg);
+          if (arg.getDirection() != "workspace")
+            argument(arg);
       });
       json.attributeArray("requires", [&] { requirements(); });
       json.attributeObject("workspace", [&] {
         // A counter of tiles drawn and one of blocks that finished.
         bool counts = llvm::any_of(
-            launch.getParameters().getAsRange<ParamAttr>(),
-            [](ParamAttr p) { return p.getKind() == "workspace"; });
-        json.attribute("bytes", counts ? 16 : 0);
-        json.attribute("alignment", 16);
+            launch.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
+              return p.getKind() == "workspace" && p.getOf().empty();
+            });
+        if (workspaceBytes.empty())
+          json.attribute("bytes", counts ? 16 : 0);
+        else
+          json.attribute("bytes", workspaceBytes);
+        json.attribute("alignment", kWorkspaceAlignment);
         if (counts)
           json.attribute("zeroed", true);
       });
-      json.attributeArray("launches", [&] { launchObject(); });
+      json.attributeArray("launches", [&] {
+        for (LaunchOp each : launches)
+          launchObject(each);
+      });
     });
   }
 
 private:
+  static constexpr int64_t kWorkspaceAlignment = 16;
+
+  /// Workspace arguments lie one behind the other: each holds whole rows of 16
+  /// values at least, which keeps the next one aligned.
+  void placeWorkspace() {
+    for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>()) {
+      if (arg.getDirection() != "workspace")
+        continue;
+      workspaceOffsets[arg.getName()] =
+          workspaceBytes.empty() ? "0" : workspaceBytes;
+      std::string bytes = "4";
+      for (Attribute dim : arg.getDims())
+        if (auto name = dyn_cast<StringAttr>(dim))
+          bytes += " * (" + name.str() + ")";
+        else
+          bytes += " * " + std::to_string(cast<IntegerAttr>(dim).getInt());
+      workspaceBytes += (workspaceBytes.empty() ? "" : " + ") + bytes;
+    }
+  }
+
   void specification() {
     SpecAttr spec = launch.getSpec();
     json.attributeObject("specification", [&] {
@@ -87,6 +121,9 @@ private:
       json.attribute("mask", mask ? mask.getSpecName() : "none");
       if (spec.getScoreProgram())
         json.attribute("score_program", true);
+      if (spec.getPass() == "backward")
+        json.attribute("deterministic",
+                       launch.getSchedule().getDq() == GradQ::Recompute);
     });
   }
 
@@ -122,6 +159,11 @@ private:
         json.attribute("separate_output", s.getSeparateOutput());
         json.attribute("group_limits", s.getGroupLimits());
         json.attribute("speculate_max", s.getSpeculateMax());
+      }
+      if (s.getPartition() == Partition::Keys) {
+        json.attribute("key_warps", s.warpsAlongKeys());
+        json.attribute("dq_warps", s.warpsAlongGradQ());
+        json.attribute("dq", stringifyGradQ(s.getDq()));
       }
     });
   }
@@ -173,8 +215,11 @@ private:
       requirement("heads == 0 || (heads_kv > 0 && heads % heads_kv == 0)",
                   "heads must be a multiple of heads_kv: every key and value "
                   "head serves the same number of query heads");
-    for (auto [i, attr] : llvm::enumerate(launch.getGrid())) {
-      StringRef expression = cast<StringAttr>(attr).getValue();
+    llvm::SetVector<std::pair<size_t, StringRef>> grids;
+    for (LaunchOp each : launches)
+      for (auto [i, attr] : llvm::enumerate(each.getGrid()))
+        grids.insert({i, cast<StringAttr>(attr).getValue()});
+    for (auto [i, expression] : grids) {
       int64_t blocks;
       if (i < 3 && expression.getAsInteger(10, blocks))
         requirement(formatv("({0}) <= {1}", expression, kMaxGrid[i]),
@@ -184,7 +229,7 @@ private:
     }
   }
 
-  void launchObject() {
+  void launchObject(LaunchOp launch) {
     json.object([&] {
       json.attribute("kernel",
                      launch.getKernel().getLeafReference().getValue());
@@ -226,7 +271,10 @@ private:
     if (p.getKind() == "i32" || p.getKind() == "i64") {
       o.attribute("value", p.getOf());
     } else if (p.getKind() == "workspace") {
-      o.attribute("offset", p.getDim());
+      if (p.getOf().empty())
+        o.attribute("offset", p.getDim());
+      else
+        o.attribute("offset", workspaceOffsets.lookup(p.getOf()));
     } else if (p.getKind() == "tensor_map") {
       constexpr int64_t elementBytes = 2;
       o.attribute("of", p.getOf());
@@ -240,22 +288,26 @@ private:
     }
   }
 
-  LaunchOp launch;
+  ArrayRef<LaunchOp> launches;
+  LaunchOp launch; // the main one
   const Target &target;
   OStream json;
   llvm::StringSet<> dims;
+  llvm::StringMap<std::string> workspaceOffsets;
+  std::string workspaceBytes;
 };
 
 } // namespace
 
 FailureOr<std::string> fa2::writeManifest(ModuleOp module) {
-  auto launch = findLaunch(module);
-  if (failed(launch))
+  auto launches = findLaunches(module);
+  if (failed(launches))
     return failure();
   std::string error, text;
-  const Target *target = lookupTarget(launch->getSchedule().getTarget(),
-                                      error); // findLaunch saw it
+  const Target *target =
+      lookupTarget(launches->front().getSchedule().getTarget(),
+                   error); // findLaunches saw it
   llvm::raw_string_ostream os(text);
-  Writer(*launch, *target, os).write();
+  Writer(*launches, *target, os).write();
   return text;
 }

@@ -14,14 +14,7 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-FailureOr<LaunchOp> fa2::findLaunch(ModuleOp module) {
-  auto launches = llvm::to_vector(module.getOps<LaunchOp>());
-  if (launches.size() != 1)
-    return module.emitError()
-           << "expected one fa2gpu.launch, got " << launches.size()
-           << "; is this module the result of --fa2-pipeline?";
-  LaunchOp launch = launches.front();
-
+static LogicalResult checkLaunch(ModuleOp module, LaunchOp launch) {
   std::string error;
   const Target *target = lookupTarget(launch.getSchedule().getTarget(), error);
   if (!target)
@@ -57,18 +50,47 @@ FailureOr<LaunchOp> fa2::findLaunch(ModuleOp module) {
            << "expected a description for each of the kernel's "
            << func.getNumArguments() << " parameters, got "
            << launch.getParameters().size();
-  return launch;
+  return success();
+}
+
+FailureOr<SmallVector<LaunchOp>> fa2::findLaunches(ModuleOp module) {
+  auto launches = llvm::to_vector(module.getOps<LaunchOp>());
+  if (launches.empty())
+    return module.emitError() << "expected a fa2gpu.launch; is this module the "
+                                 "result of --fa2-pipeline?";
+  for (LaunchOp launch : launches) {
+    LaunchOp first = launches.front();
+    if (launch.getSpec() != first.getSpec() ||
+        launch.getArguments() != first.getArguments() ||
+        launch.getKernel().getRootReference() !=
+            first.getKernel().getRootReference())
+      return launch.emitOpError()
+             << "expected the launches of one program, got one of pass '"
+             << launch.getSpec().getPass() << "' beside one of '"
+             << first.getSpec().getPass() << "'";
+    if (failed(checkLaunch(module, launch)))
+      return failure();
+  }
+  return launches;
+}
+
+LaunchOp fa2::mainLaunch(ArrayRef<LaunchOp> launches) {
+  for (LaunchOp launch : launches)
+    if (launch.getSchedule().getPartition() == Partition::Keys)
+      return launch;
+  return launches.front();
 }
 
 std::unique_ptr<llvm::Module>
 fa2::translateToLLVMIR(ModuleOp module, llvm::LLVMContext &context) {
-  auto launch = findLaunch(module);
-  if (failed(launch))
+  auto launches = findLaunches(module);
+  if (failed(launches))
     return nullptr;
+  LaunchOp launch = mainLaunch(*launches);
   auto gpuModule = SymbolTable::lookupNearestSymbolFrom<mlir::gpu::GPUModuleOp>(
-      *launch, launch->getKernel().getRootReference());
+      launch, launch.getKernel().getRootReference());
   if (!gpuModule) {
-    launch->emitOpError("expected its kernel to be in a gpu.module");
+    launch.emitOpError("expected its kernel to be in a gpu.module");
     return nullptr;
   }
   // An op that has no translation would be reported by name, but only after
@@ -87,7 +109,7 @@ fa2::translateToLLVMIR(ModuleOp module, llvm::LLVMContext &context) {
   if (walk.wasInterrupted())
     return nullptr;
   return translateModuleToLLVMIR(gpuModule, context,
-                                 launch->getKernel().getLeafReference());
+                                 launch.getKernel().getLeafReference());
 }
 
 FailureOr<std::string> fa2::translateToPtx(ModuleOp module) {
@@ -98,7 +120,7 @@ FailureOr<std::string> fa2::translateToPtx(ModuleOp module) {
   std::unique_ptr<llvm::Module> llvmModule = translateToLLVMIR(module, context);
   if (!llvmModule)
     return failure();
-  LaunchOp launch = *findLaunch(module);
+  LaunchOp launch = mainLaunch(*findLaunches(module));
   std::string error;
   const Target *target = lookupTarget(launch.getSchedule().getTarget(), error);
   auto ptx = compileToPtx(*llvmModule, *target, error);

@@ -32,9 +32,57 @@ constexpr Entry kTable[] = {
     { 256,  64,  32,   4,    2,    true,       8,     1},
 };
 // clang-format on
+
+struct BackwardEntry {
+  int64_t maxHeadDim; // of d and d_v, inclusive
+  int64_t blockQ, blockKV, warps, stages, keyWarps, dqWarps, minBlocks;
+};
+
+// clang-format off
+constexpr BackwardEntry kBackwardTable[] = {
+    // d    q    kv  warps stages  key warps  dq warps  min blocks
+    {  56, 128, 128,   8,    2,    0,         0,        1},
+    {  64,  64, 128,   8,    2,    0,         4,        1},
+    { 120,  64,  64,   4,    2,    0,         0,        1},
+    { 128,  64, 128,   8,    2,    0,         4,        1},
+    { 248,  32,  32,   2,    2,    0,         0,        1},
+    { 256,  64,  64,   8,    1,    4,         4,        1},
+};
+// clang-format on
+
+std::optional<Schedule> backwardSchedule(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  for (const BackwardEntry &e : kBackwardTable)
+    if (dim <= e.maxHeadDim) {
+      Schedule s;
+      s.blockQ = e.blockQ;
+      s.blockKV = e.blockKV;
+      s.warps = e.warps;
+      s.stages = e.stages;
+      s.partition = Partition::Keys;
+      s.keyWarps = e.keyWarps;
+      s.dqWarps = e.dqWarps;
+      s.minBlocks = e.minBlocks;
+      return s;
+    }
+  return std::nullopt;
+}
 } // namespace
 
+Schedule sm80::gradQSchedule(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  Schedule s;
+  s.blockQ = dim <= 128 ? 128 : 64;
+  s.warps = dim <= 128 ? 8 : 4;
+  s.blockKV = dim <= 64 ? 64 : 32;
+  s.stages = dim <= 128 ? 2 : 1;
+  s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
+  return s;
+}
+
 std::optional<Schedule> sm80::tunedSchedule(const Problem &problem) {
+  if (problem.backward)
+    return backwardSchedule(problem);
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   for (const Entry &e : kTable)
     if (dim <= e.maxHeadDim) {

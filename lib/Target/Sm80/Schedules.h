@@ -10,6 +10,9 @@ namespace fa2::sm80 {
 /// next.
 std::optional<Schedule> tunedSchedule(const Problem &problem);
 
+/// One block a tile of queries, for a kernel of dQ alone.
+Schedule gradQSchedule(const Problem &problem);
+
 } // namespace fa2::sm80
 
 #endif

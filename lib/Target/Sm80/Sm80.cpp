@@ -59,6 +59,9 @@ public:
   std::optional<Schedule> tunedSchedule(const Problem &problem) const override {
     return sm80::tunedSchedule(problem);
   }
+  std::optional<Schedule> gradQSchedule(const Problem &problem) const override {
+    return sm80::gradQSchedule(problem);
+  }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {4, 8, 2, 1};
     return choices;

@@ -58,6 +58,30 @@ func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j:
   return
 }
 
+func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                     %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c) {mask = #fa2.mask<causal>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}
+
+func.func @query_ranges(%kb: index, %sq: index, %sk: index) {
+  %begin, %end, %full_begin, %full_end = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  return
+}
+
+func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: index, %s: tensor<64x128xf32>,
+                    %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>) {
+  fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
+  %p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>
+  %d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>
+  %t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>
+  return
+}
+
 func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) attributes {
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,

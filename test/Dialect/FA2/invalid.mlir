@@ -134,7 +134,7 @@ func.func @c5_yield(%q: tensor<?x?x?x64xf16>) {
 
 // -----
 
-// expected-error @+1 {{expected q to be in, out or inout, got down}}
+// expected-error @+1 {{expected q to be in, out, inout or workspace, got down}}
 "test.x"() {a = #fa2.arg<"q", "down", ["batch"] x bf16>} : () -> ()
 
 // -----
@@ -211,3 +211,79 @@ func.func @softmax(%s: tensor<64x64xf32>, %m: tensor<32xf32>, %c: f32) {
 
 // expected-error @+1 {{expected ping_pong or group_limits, got both: warpgroups that take turns must take equally many}}
 "test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, ping_pong = true, group_limits = true>} : () -> ()
+
+// -----
+
+// Constraint 2 of fa2.attention_grad: dout has v's head dim.
+func.func @g2_dout(%q: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x32xf16>, %l: tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected dout's head dim to be v's, 32, got 64}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %v, %v, %l, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16>
+  return
+}
+
+// -----
+
+// Constraint 3: lse.
+func.func @g3(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected lse to be f32 of rank 3, got 'tensor<?x?x?x64xf16>'}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %q, %q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>
+  return
+}
+
+// -----
+
+// Constraint 5: each gradient has its tensor's type.
+func.func @g5(%q: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x32xf16>, %l: tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected dv to have the type of v, 'tensor<?x?x?x32xf16>', got 'tensor<?x?x?x64xf16>'}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %v, %v, %l, %v) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?xf32>, tensor<?x?x?x32xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>
+  return
+}
+
+// -----
+
+func.func @dot_transposed(%a: tensor<32x64xbf16>, %b: tensor<16x8xbf16>) {
+  // expected-error @+1 {{expected a to have b's 16 inner rows, got 32}}
+  %d = fa2.dot %a, %b {transpose_a} : tensor<32x64xbf16>, tensor<16x8xbf16> -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
+func.func @recompute(%s: tensor<64x128xf32>, %n: tensor<64xf32>, %c: f32) {
+  // expected-error @+1 {{expected a value for each of the 128 columns, got 'tensor<64xf32>'}}
+  %p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @accumulate(%t: tensor<64x64xbf16>, %v: !fa2.view<? x 64 x bf16>, %row: index) {
+  // expected-error @+1 {{expected a tile of f32, got 'tensor<64x64xbf16>'}}
+  fa2.accumulate %t, %v[%row] : tensor<64x64xbf16>, !fa2.view<? x 64 x bf16>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected block_kv to be a multiple of 16 * warps = 128 because keys gives each warp whole rows of 16, got 64}}
+func.func private @keys_whole() attributes {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 8, stages = 2, partition = keys>}
+
+// -----
+
+// expected-error @+1 {{expected key_warps to divide warps = 8, got 3}}
+func.func private @keys_divide() attributes {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, key_warps = 3>}
+
+// -----
+
+// expected-error @+1 {{expected block_q to be a multiple of 16 * dq_warps = 128, got 64}}
+func.func private @dq_rows() attributes {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, dq_warps = 8>}
+
+// -----
+
+// expected-error @+1 {{expected block_q to be a power of 2 because dS is read transposed, got 48}}
+func.func private @dq_power() attributes {s = #fa2.schedule<target = "sm_80", block_q = 48, block_kv = 64, warps = 4, stages = 2, partition = keys>}
+
+// -----
+
+// expected-error @+1 {{expected partition keys because key_warps or dq_warps is given, got split_q}}
+func.func private @not_keys() attributes {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2, dq_warps = 2>}

@@ -28,6 +28,11 @@ func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %
   return
 }
 
+func.func @exchange(%x: tensor<128x64xbf16, #acc>) {
+  %ds = fa2gpu.share %x : tensor<128x64xbf16, #acc> -> tensor<128x64xbf16, #fa2gpu.shared>
+  return
+}
+
 func.func @copy_out(%slot: tensor<64x64xbf16, #fa2gpu.shared>, %ov: !fa2.view<? x 64 x bf16>, %row: index) {
   fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>
   fa2gpu.copy_commit

@@ -113,3 +113,13 @@ func.func @moves(%p: tensor<64x64xf16, #acc>) {
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #other>
   return
 }
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#op = #fa2gpu.operand<#acc>
+func.func @transposed_registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x64xbf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected a in shared memory because it is transposed}}
+  %f = fa2gpu.dot_start %a, %b {transpose_a} : tensor<64x64xbf16, #op>, tensor<64x64xbf16, #fa2gpu.shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}

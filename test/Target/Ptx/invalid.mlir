@@ -1,7 +1,7 @@
 // Nothing that code generation would abort on reaches it.
 // RUN: fa2-translate %s --fa2-to-ptx -split-input-file -verify-diagnostics
 
-// expected-error @+1 {{expected one fa2gpu.launch, got 0; is this module the result of --fa2-pipeline?}}
+// expected-error @+1 {{expected a fa2gpu.launch; is this module the result of --fa2-pipeline?}}
 module {}
 
 // -----

@@ -33,6 +33,16 @@ TEST(CApi, Compiles) {
             std::string::npos);
 }
 
+TEST(CApi, CompilesBackward) {
+  Compiled c("pass=backward head_dim=64 dq=recompute");
+  ASSERT_TRUE(fa2_compilation_ok(c.c)) << c.error();
+  for (const char *entry :
+       {"fa2_backward_bf16_d64_statistics(", "fa2_backward_bf16_d64(",
+        "fa2_backward_bf16_d64_dq("})
+    EXPECT_NE(c.text().find(std::string(".entry ") + entry), std::string::npos);
+  EXPECT_NE(c.text().find("\"deterministic\": true"), std::string::npos);
+}
+
 TEST(CApi, SaysWhatIsWrong) {
   for (auto [spec, message] : {
            std::pair{"head_dim=100", "the nearest supported are 96 and 104"},
@@ -41,6 +51,8 @@ TEST(CApi, SaysWhatIsWrong) {
            {"=64", "unknown key ''"},
            {"head_dim=", "expected head_dim to be an integer, got ''"},
            {"arch=sm_20", "the nearest supported is sm_80"},
+           {"pass=backward arch=sm_90a", "backward kernels are not generated"},
+           {"pass=backward dq=ordered", "expected dq atomic or recompute"},
            {"stages=9", "expected stages to be 1 to 4, got 9"},
        }) {
     Compiled c(spec);

@@ -80,7 +80,7 @@ HeadVerdict judge(const std::vector<RowResult> &rows, Precision precision) {
       }
     } else {
       double allowed = 2 * std::max(row.standardError, median) +
-                       2 * ulp(precision, row.largest);
+                       2 * ulp(precision, row.largest) + row.sumError;
       double outRatio = ratio(row.error, allowed);
       verdict.maxError = std::max(verdict.maxError, row.error);
       verdict.maxStandardError =

@@ -1,5 +1,10 @@
 //===- Accuracy.h - the accuracy rule ---------------------------*- C++ -*-===//
 //
+// A gradient is compared with its float64 value for the out and lse that the
+// kernel was given; standard attention, which is given none, with the exact
+// gradient. Where dP and delta cancel, as with a single key, what is left of
+// them in f32 is allowed too, and that P below 2^-126 is 0.
+//
 // For each row: the largest error of `out` against float64 is at most twice
 // the larger of that row's and the head's median row's error of standard
 // attention in the input dtype, plus 2 ulp of the row's largest reference
@@ -26,6 +31,7 @@ struct RowResult {
   double error = 0;         // max |out - reference|; inf when not a number
   double standardError = 0; // the same of standard attention
   double largest = 0;       // max |reference|
+  double sumError = 0;      // of gradients: what f32 sums leave of dP - delta
   double lse = 0, lseReference = 0;
   double scoreError = 0; // of TensorCore.h; 0 where lse holds without it
   bool exact = true;     // of an empty row: out is 0 everywhere

@@ -34,7 +34,15 @@ def FA2_MaskAttr : FA2_Attr<"Mask", "mask", [DeclareAttrInterfaceMethods<FA2_Int
 
 def FA2_Partition : I32EnumAttr<"Partition", "how the warps of a block share its work", [
     I32EnumAttrCase<"SplitQ", 0, "split_q">,
-    I32EnumAttrCase<"SplitK", 1, "split_k">]> {
+    I32EnumAttrCase<"SplitK", 1, "split_k">,
+    I32EnumAttrCase<"Keys", 2, "keys">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
+def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key tiles", [
+    I32EnumAttrCase<"Atomic", 0, "atomic">,
+    I32EnumAttrCase<"Recompute", 1, "recompute">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -58,12 +66,19 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     - `warps`: warps that multiply; where a target has a producer role, its warps are added.
     - `stages`: slots of the key ring and of the value ring (1 to 4).
     - `partition`: `split_q` gives each warp its own query rows, `split_k` its own
-      keys of every tile (section 3.3 of the FlashAttention-2 paper).
+      keys of every tile (section 3.3 of the FlashAttention-2 paper). `keys` is
+      backward's: each warp has its own rows of the key tile that stays.
     - `q_in_registers`: the query fragments are kept in registers.
     - `lazy_rescale`: the accumulator is rescaled only once a row's maximum has
       grown by more than this many powers of two; 0 rescales always.
     - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
     - `order`: which query blocks start first.
+    - `key_warps`: of partition `keys`, the warps along the keys (0: all); the others
+      share a row of warps and split its columns.
+    - `dq_warps`: warps along the rows of dQ (0: as many as its rows allow).
+    - `dq`: `atomic` adds each key tile's part of dQ to an f32 sum in memory, in any
+      order; `recompute` gives dQ a kernel of its own, which makes backward
+      deterministic.
 
     Fields of targets with roles and asynchronous matmuls (sm_90a):
 
@@ -93,9 +108,17 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"bool", "false">:$persistent,
     DefaultValuedParameter<"bool", "false">:$separate_output,
     DefaultValuedParameter<"bool", "false">:$group_limits,
-    DefaultValuedParameter<"int64_t", "0">:$speculate_max);
+    DefaultValuedParameter<"int64_t", "0">:$speculate_max,
+    DefaultValuedParameter<"int64_t", "0">:$key_warps,
+    DefaultValuedParameter<"int64_t", "0">:$dq_warps,
+    DefaultValuedParameter<"::fa2::GradQ", "::fa2::GradQ::Atomic">:$dq);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Warps along the keys, and along the rows of dQ, of partition `keys`.
+    int64_t warpsAlongKeys() const { return getKeyWarps() ? getKeyWarps() : getWarps(); }
+    int64_t warpsAlongGradQ() const;
+  }];
 }
 
 def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
@@ -121,7 +144,9 @@ def FA2_ArgumentAttr : FA2_Attr<"Argument", "arg"> {
     `dims` names each extent (a string) or fixes it (an integer); it is empty for
     a scalar. `dtype` is the element's or the scalar's type. `default_value` and
     `require` ("positive_finite" or "finite", of an f32) belong to a scalar: what
-    a launcher takes for it and checks, docs/manifest.md.
+    a launcher takes for it and checks, docs/manifest.md. Directions are "in", "out",
+    "inout" and "workspace": memory that the kernels of one program share, packed, whose
+    extents may be expressions.
 
     Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>`.
   }];

@@ -10,7 +10,8 @@ def FA2_IntervalMask : AttrInterface<"IntervalMaskAttr"> {
     A mask under which query row i sees exactly the keys j with
     `lower(i) <= j < upper(i)`. Both bounds are non-decreasing in i, so the keys
     that a tile of rows sees, and those that all of its rows see, follow from
-    the bounds of its first and last row. Passes use nothing else of a mask.
+    the bounds of its first and last row; and the rows that see a tile of keys from
+    the bounds' inverses, `firstRow` and `endRow`. Passes use nothing else of a mask.
 
     The caller intersects the interval with [0, seqlen_k); a bound may lie
     outside of it. A null value stands for that trivial bound.
@@ -23,6 +24,14 @@ def FA2_IntervalMask : AttrInterface<"IntervalMaskAttr"> {
     InterfaceMethod<"One past the last key that `row` sees (index); null for seqlen_k.",
       "::mlir::Value", "upper",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$row,
+           "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
+    InterfaceMethod<"The first row whose upper bound is above `key` (index); null for 0.",
+      "::mlir::Value", "firstRow",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$key,
+           "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
+    InterfaceMethod<"One past the last row whose lower bound is not above `key` (index); null for seqlen_q.",
+      "::mlir::Value", "endRow",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc, "::mlir::Value":$key,
            "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
     InterfaceMethod<"The mask's name in specifications and manifests.",
       "::llvm::StringRef", "getSpecName">,

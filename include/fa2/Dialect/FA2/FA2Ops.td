@@ -71,6 +71,59 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
+def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
+  let summary = "the gradients of scaled dot-product attention on tensors";
+  let description = [{
+    What `fa2.attention` computed from q, k, v with the same scale and mask is given
+    as out and lse, and with it dout, the gradient of out. For each batch entry b and
+    head h, with g = heads / heads_kv,
+
+    ```
+    S  = scale * q k^T,  P = exp(S - lse)
+    dv = P^T dout                                  (summed over the g heads of a group)
+    dP = dout v^T
+    dS = P o (dP - delta),  delta = rowsum(dout o out)
+    dq = scale * dS k
+    dk = scale * dS^T q                            (summed over the g heads of a group)
+    ```
+
+    A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
+    Accumulation and softmax are in f32; P and dS are rounded to the input type before
+    the products they enter.
+
+    1. q, k, v, out and dout have one element type, bf16 or f16.
+    2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout.
+    3. lse is f32 of rank 3.
+    4. d and d_v are multiples of 8 from 8 to 256.
+    5. dq, dk and dv have the types of q, k and v.
+
+    Example:
+
+    ```mlir
+    func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                         %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+        -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+      %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c) {mask = #fa2.mask<causal>}
+          : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+            tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+          -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+      return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
+    AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<F32>:$scale,
+    OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
+    OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
+  let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv);
+  let assemblyFormat = [{
+    `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`scale` `(` $scale^ `)`)? attr-dict
+    `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
+    `->` type($dq) `,` type($dk) `,` type($dv)
+  }];
+  let hasVerifier = 1;
+}
+
 def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,
     ParentOneOf<["AttentionOp", "ForEachTileOp"]>]> {
   let summary = "ends a score region or the body of `fa2.for_each_tile`";

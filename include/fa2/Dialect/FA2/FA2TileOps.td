@@ -142,6 +142,36 @@ def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
 }
 
+def FA2_QRangeOp : FA2_Op<"q_range", [Pure]> {
+  let summary = "the query tiles that see a key tile, by interval arithmetic on the mask";
+  let description = [{
+    For the keys [k0, k1) with k0 = kv_block * block_kv, k1 = k0 + block_kv, and a mask
+    whose bounds have the inverses first_row and end_row,
+
+    ```
+    begin      = floor(max(0, first_row(k0)) / block_q)
+    end        = ceil(min(seqlen_q, end_row(k1 - 1)) / block_q)
+    full_begin = ceil(max(0, first_row(k1 - 1)) / block_q)
+    full_end   = floor(end_row(k0) / block_q), or end where the mask has no lower bound
+    ```
+
+    Tiles outside [begin, end) see none of the keys; in those within
+    [full_begin, full_end) every row of the sequence sees every key. A tile of keys that
+    is not whole (k1 > seqlen_k) has no full tiles. begin <= full_begin <= full_end <= end.
+
+    Example:
+
+    ```mlir
+    %begin, %end, %full_begin, %full_end = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+    ```
+  }];
+  let arguments = (ins Index:$kv_block, Index:$seqlen_q, Index:$seqlen_k,
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask);
+  let results = (outs Index:$begin, Index:$end, Index:$full_begin, Index:$full_end);
+  let assemblyFormat = [{ $kv_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+    `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -149,7 +179,8 @@ def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
 def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile of rows from global memory; rows past the end are zero";
   let description = [{
-    `tile[i] = view[row + i]` where row + i < length, else 0.
+    `tile[i] = view[row + i]` where row + i < length, else 0. A matrix of f32 is a sum
+    that kernels of one program share (`fa2.accumulate`).
 
     Example: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`
   }];
@@ -171,10 +202,29 @@ def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "adds a tile to a sum in global memory, beside other blocks";
+  let description = [{
+    `view[row + i, j] += tile[i, j]` in f32, each element by one atomic reduction: blocks
+    add in any order, so the sum's last bits may differ from run to run.
+
+    The sum's tiles are whole. Within the bytes of one, elements lie in the order of the
+    registers of the accumulator that is added, so that the reductions of a warp are
+    neighbours; `fa2.load` of the same shape reads them back in that order. The sum is
+    zeroed before with `fa2.store`, whose order does not matter then.
+
+    Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
+  let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
+  let hasVerifier = 1;
+}
+
 def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   let summary = "a product of two tiles, accumulated in f32";
   let description = [{
-    `d = a b + acc`, or `a b^T + acc` with `transpose_b`; without acc, acc is 0.
+    `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
+    without acc, acc is 0.
 
     Example:
 
@@ -183,7 +233,7 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_b);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
@@ -207,9 +257,10 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
   let description = [{
     With i = q_block * rows + the tile's row and j = kv_block * columns + its column,
     `result = scores` where max(0, lower(i)) <= j < min(seqlen_k, upper(i)), else -inf.
+    With `transposed` the tile's rows are keys and its columns queries.
 
-    Only tiles outside [full_begin, full_end) need it: for a kv_block inside, the
-    operation is the identity.
+    Only tiles outside [full_begin, full_end) need it: for a kv_block inside (with
+    `transposed`, a q_block), the operation is the identity.
 
     Example:
 
@@ -220,7 +271,7 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
   }];
   let arguments = (ins AnyRankedTensor:$scores, Index:$q_block, Index:$kv_block,
     Index:$seqlen_q, Index:$seqlen_k, Index:$full_begin, Index:$full_end,
-    OptionalAttr<FA2_IntervalMask>:$mask);
+    OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$transposed);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `full` `(` $full_begin `,` $full_end `)` attr-dict `:` type($scores) }];
@@ -255,6 +306,52 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";
+  let hasVerifier = 1;
+}
+
+def FA2_SoftmaxRecomputeOp : FA2_Op<"softmax_recompute", [Pure, AllTypesMatch<["s", "p"]>]> {
+  let summary = "the probabilities of a tile of scores from the rows' log-sum-exp";
+  let description = [{
+    With c the scale and n = -log2(e) lse of each query,
+
+    ```
+    p[i, j] = exp(c s[i, j] - lse[i]) = 2^(log2(e) c s[i, j] + n[i])
+    ```
+
+    With `columns` the tile is transposed: the query is the column, n[j]. n = -inf stands
+    for a query that sees no key; its p is 0.
+
+    Example: `%p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$n, F32:$scale, UnitAttr:$columns);
+  let results = (outs AnyRankedTensor:$p);
+  let assemblyFormat = "$s `,` $n `scale` $scale attr-dict `:` type($s) `,` type($n)";
+  let hasVerifier = 1;
+}
+
+def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
+  let summary = "a tile whose columns, or rows, are one vector";
+  let description = [{
+    `result[i, j] = vector[i]`; with `columns`, `result[i, j] = vector[j]`.
+
+    Example: `%t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$vector attr-dict `:` type($vector) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def FA2_SumRowsOp : FA2_Op<"sum_rows", [Pure]> {
+  let summary = "the sum of each row of a tile";
+  let description = [{
+    `sums[i] = sum over j of tile[i, j]`
+
+    Example: `%d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile);
+  let results = (outs AnyRankedTensor:$sums);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($sums)";
   let hasVerifier = 1;
 }
 

@@ -8,6 +8,8 @@ namespace fa2 {
 /// begin, end, full_begin, full_end of a fa2.kv_range as arithmetic.
 llvm::SmallVector<mlir::Value, 4> expandKVRange(mlir::OpBuilder &b,
                                                 KVRangeOp op);
+/// The same of a fa2.q_range.
+llvm::SmallVector<mlir::Value, 4> expandQRange(mlir::OpBuilder &b, QRangeOp op);
 } // namespace fa2
 
 #endif

@@ -105,9 +105,10 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
 def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let summary = "what a launcher puts into one kernel parameter";
   let description = [{
-    `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" (the
-    expression `of`), "scalar", "workspace" (at byte `dim`), or "tensor_map" of a tensor whose
-    box is `dim` rows of 128 bytes, as in docs/manifest.md.
+    `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" or "i64" (the
+    expression `of`), "scalar", "workspace" (of the workspace argument `of`, or at byte `dim`
+    where `of` is empty), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes, as
+    in docs/manifest.md.
 
     Example: `#fa2gpu.param<"stride", "q", 1>`.
   }];

@@ -96,11 +96,25 @@ def FA2GPU_ConvertLayoutOp : FA2GPU_Op<"convert_layout", [Pure]> {
   let hasVerifier = 1;
 }
 
+def FA2GPU_ShareOp : FA2GPU_Op<"share", [Pure]> {
+  let summary = "a tile from registers, where every warp can read it";
+  let description = [{
+    Through shared memory, since other warps need other parts of the tile than the
+    one that holds it; `fa2gpu-form-rings` says how.
+
+    Example: `%ds = fa2gpu.share %x : tensor<128x64xbf16, #acc> -> tensor<128x64xbf16, #fa2gpu.shared>`
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+}
+
 def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
   let summary = "starts a matmul";
   let description = [{
-    `a b + acc`, or `a b^T + acc` with `transpose_b`. a is in shared memory or in operand
-    registers, b in shared memory; the result is in flight until it is waited for.
+    `a b + acc`, with a^T for a under `transpose_a` (then a is in shared memory) and b^T for
+    b under `transpose_b`. a is in shared memory or in operand registers, b in shared
+    memory; the result is in flight until it is waited for.
 
     Example:
 
@@ -111,7 +125,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_b);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
   let results = (outs FA2GPU_InFlightType:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];

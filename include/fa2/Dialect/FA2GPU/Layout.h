@@ -107,6 +107,9 @@ public:
   int64_t bytes() const;
   const std::vector<Panel> &panels() const { return panelList; }
   const Panel &panelOf(int64_t col) const;
+  /// Whether `parts` warps can each read their own run of columns: runs must
+  /// lie alike in the panels.
+  bool canSplitColumns(int64_t parts) const;
   /// Byte offset of an element.
   int64_t offset(int64_t row, int64_t col) const;
   /// The place of chunk 0 of a row is row-dependent: chunk c is at c ^

@@ -23,10 +23,14 @@ class Module;
 
 namespace fa2 {
 
-/// The launch of a compiled module. Emits an error and fails unless there is
-/// exactly one, whose kernel exists, whose target is known, and whose block and
-/// shared memory the target allows.
-mlir::FailureOr<gpu::LaunchOp> findLaunch(mlir::ModuleOp module);
+/// The launches of a compiled module, in order. Emits an error and fails unless
+/// there are some, all of one program: one specification, one list of
+/// arguments; each with a kernel that exists, a target that is known, and a
+/// block and shared memory that the target allows.
+mlir::FailureOr<llvm::SmallVector<gpu::LaunchOp>>
+findLaunches(mlir::ModuleOp module);
+/// The one whose schedule speaks for the program.
+gpu::LaunchOp mainLaunch(llvm::ArrayRef<gpu::LaunchOp> launches);
 
 /// LLVM IR for NVPTX. Emits an error at the module on failure.
 std::unique_ptr<llvm::Module> translateToLLVMIR(mlir::ModuleOp module,

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Measures fa2's backward kernels against PyTorch's gradients. See --help and bench/README.md."""
+
+import argparse
+import math
+import sys
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fa2bench import options as command_line  # noqa: E402
+from fa2bench.cases import MASKS, Refused, paper_grid  # noqa: E402
+from fa2bench.kernels import find_kernels  # noqa: E402
+from fa2bench.peers import BACKENDS  # noqa: E402
+from fa2bench.results import geometric_mean  # noqa: E402
+from fa2bench.runtime import Library, RuntimeFailure  # noqa: E402
+
+EPILOG = """\
+examples:
+  fa2-compile --pass backward --head-dim 128 --mask causal -o kernels/b128c.ptx      # and so on
+  backward.py kernels --runtime build/runtime/lib/libfa2rt.so
+  backward.py a=tiles/64x128 b=tiles/128x128 --head-dims 64     two schedules side by side
+
+All kernels of a program count: statistics, keys, dQ. TFLOP/s count 10 N^2 d heads batch, half
+of that when causal. Each set's gradients are held to the accuracy rule against float64 first, on
+the first and the last head. exit status: 0; 1 when a kernel of ours was wrong; 2 for bad input.
+"""
+
+
+def parse(arguments):
+    p = argparse.ArgumentParser(prog="backward.py", epilog=EPILOG, description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("kernels", nargs="+", metavar="[LABEL=]KERNELS", help="kernel sets to measure")
+    p.add_argument("--runtime", metavar="LIBRARY", help="libfa2rt.so")
+    p.add_argument("--head-dims", type=command_line.head_dims, default=[64, 128, 256], metavar="D,...")
+    p.add_argument("--seqlens", type=command_line.integers, metavar="N,...",
+                   default=[512, 1024, 2048, 4096, 8192, 16384])
+    p.add_argument("--masks", type=command_line.one_of(MASKS), default=["none", "causal"])
+    p.add_argument("--dtype", choices=("bf16", "f16"), default="bf16")
+    p.add_argument("--hidden", type=command_line.positive, default=2048)
+    p.add_argument("--tokens", type=command_line.positive, default=16384)
+    p.add_argument("--peers", type=command_line.one_of(("fa2", "cudnn", "none")),
+                   default=["fa2", "cudnn"], metavar="PEER,...")
+    p.add_argument("--seconds", type=command_line.seconds, default=8.0, help="for each case")
+    p.add_argument("--pause", type=command_line.milliseconds, default=60.0, metavar="MS")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--csv", type=Path, help="write the figures to this file too")
+    return p.parse_args(arguments)
+
+
+def gradients(q, k, v, dout, mask, scale, exact):
+    """dq, dk, dv of one head: in float64, or as standard attention does in the input dtype."""
+    import torch
+    from fa2bench.check import visible
+    n, m = q.shape[0], k.shape[0]
+    rows = torch.arange(n, device=q.device)
+    hidden = torch.arange(m, device=q.device)[None, :] >= visible(mask, rows, n, m)[:, None]
+    if exact:
+        q, k, v, dout = (x.double() for x in (q, k, v, dout))
+    scores = (q @ k.T).to(torch.float64 if exact else torch.float32) * scale
+    p = torch.softmax(scores.masked_fill_(hidden, -math.inf), 1).nan_to_num_(0).to(q.dtype)
+    del scores
+    dv = p.T @ dout
+    dp = dout @ v.T
+    wide = torch.float64 if exact else torch.float32
+    delta = (p.to(wide) * dp.to(wide)).sum(1, keepdim=True)
+    ds = (p.to(wide) * (dp.to(wide) - delta)).to(q.dtype)
+    return (ds @ k) * scale, (ds.T @ q) * scale, dv
+
+
+def judge(name, got, exact, standard):
+    """Raises WrongResult unless each row keeps the rule of fa2bench/check.py."""
+    import torch
+    from fa2bench.check import WrongResult, ulp
+    error = (got.double() - exact).abs().amax(1)
+    base = (standard.double() - exact).abs().amax(1)
+    allowed = (2 * torch.maximum(base, base.median())
+               + 2 * ulp(got.dtype, exact.abs().amax(1)))
+    share = torch.where(error == 0, torch.zeros_like(error), error / allowed)
+    share = share.nan_to_num(math.inf, posinf=math.inf)
+    worst = int(share.argmax())
+    if not share[worst] <= 1:
+        raise WrongResult(f"{name} row {worst}: error {float(error[worst]):.3g} exceeds the allowed "
+                          f"{float(allowed[worst]):.3g}")
+    return float(share[worst])
+
+
+class Inputs:
+    """Tensors of a case, [batch, heads, seqlen, head dim] in the memory order of the model."""
+
+    def __init__(self, case, generator):
+        import torch
+        from fa2bench.run import TORCH_DTYPES
+        shape = (case.batch, case.seqlen, case.heads, case.head_dim)
+        dtype = TORCH_DTYPES[case.dtype]
+
+        def draw():
+            x = torch.randn(shape, device="cuda", generator=generator).to(dtype)
+            return x.transpose(1, 2)
+        self.case, self.scale = case, 1 / math.sqrt(case.head_dim)
+        self.q, self.k, self.v, self.dout = (draw() for _ in range(4))
+        self.out, self.lse = self.forward()
+
+    def forward(self):
+        """out and lse of PyTorch's FlashAttention-2."""
+        import torch
+        causal = self.case.mask != "none"
+        return torch.ops.aten._scaled_dot_product_flash_attention(
+            self.q, self.k, self.v, 0.0, causal, False, scale=self.scale)[:2]
+
+
+def our_launch(kernel, inputs):
+    """(launch, the worst row's share of its allowance)"""
+    import torch
+    from fa2bench.check import current_stream
+    from fa2bench.run import allocate, synchronize
+    grads = [torch.full_like(x, math.nan) for x in (inputs.q, inputs.k, inputs.v)]
+    call = kernel.bind_named({"q": inputs.q, "k": inputs.k, "v": inputs.v, "out": inputs.out,
+                              "lse": inputs.lse, "dout": inputs.dout, "dq": grads[0],
+                              "dk": grads[1], "dv": grads[2]}, allocate)
+    call(current_stream("cuda"))
+    synchronize(kernel.name)
+    worst, case = 0.0, inputs.case
+    for b, h in {(0, 0), (case.batch - 1, case.heads - 1)}:
+        head = [x[b, h] for x in (inputs.q, inputs.k, inputs.v, inputs.dout)]
+        exact = gradients(*head, case.mask, inputs.scale, True)
+        standard = gradients(*head, case.mask, inputs.scale, False)
+        for name, got, x, y in zip(("dq", "dk", "dv"), grads, exact, standard):
+            worst = max(worst, judge(f"batch entry {b}, head {h}, {name}", got[b, h], x, y))
+    return (lambda _: call(current_stream("cuda"))), worst
+
+
+def peer_launch(name, inputs):
+    """autograd's backward through one of PyTorch's backends."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+    leaves = [x.detach().requires_grad_() for x in (inputs.q, inputs.k, inputs.v)]
+    with sdpa_kernel(getattr(SDPBackend, BACKENDS[name][1])), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = scaled_dot_product_attention(*leaves, is_causal=inputs.case.mask != "none",
+                                           scale=inputs.scale)
+    return lambda _: torch.autograd.grad(out, leaves, inputs.dout, retain_graph=True)
+
+
+def measure(options):
+    library = Library(options.runtime)
+    sets = {}
+    for text in options.kernels:
+        label, kernels = find_kernels(library, text, pass_="backward")
+        if label in sets:
+            raise Refused(f"{text}: another kernel set is called '{label}'; name one: LABEL={text}")
+        if not kernels:
+            raise Refused(f"{text}: no backward kernels there (fa2-compile --pass backward)")
+        sets[label] = kernels
+    cases = paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
+                       options.tokens, options.dtype)
+    try:
+        import torch
+    except ImportError:
+        raise Refused("PyTorch is not installed") from None
+    if not torch.cuda.is_available():
+        raise Refused("PyTorch sees no CUDA device")
+    from fa2bench.check import WrongResult
+    from fa2bench.measure import Contestant, interleave
+    torch.zeros(1, device="cuda")
+    device = library.open_device("cuda")
+    loaded, failures, rows, ratios = set(), [], [], {}
+    generator = torch.Generator(device="cuda").manual_seed(options.seed)
+    for case in cases:
+        torch.cuda.empty_cache()
+        inputs, contestants, notes = Inputs(case, generator), [], {}
+        for label, kernels in sets.items():
+            kernel = kernels.get((case.head_dim, case.mask, case.dtype))
+            if kernel is None:
+                continue
+            try:
+                if id(kernel) not in loaded:
+                    kernel.load(library, device)
+                    loaded.add(id(kernel))
+                launch, notes[label] = our_launch(kernel, inputs)
+            except (WrongResult, RuntimeFailure) as error:
+                failures.append(f"{kernel.name}, {case}: {error}")
+                continue
+            contestants.append(Contestant(label, launch, 1))
+        for name in options.peers:
+            if name != "none":
+                try:
+                    contestants.append(Contestant(BACKENDS[name][0], peer_launch(name, inputs), 1))
+                    contestants[-1].launch(0)
+                    torch.cuda.synchronize()
+                except RuntimeError as error:
+                    contestants.pop()
+                    print(f"{BACKENDS[name][0]}: {str(error).splitlines()[0]}", file=sys.stderr)
+        interleave(contestants, options.seconds, options.pause)
+        flops = case.flops * 2.5
+        figures = {c.label: flops / c.median / 1e9 for c in contestants}
+        base = figures.get(BACKENDS["fa2"][0])
+        text = "  ".join(f"{label} {value:6.1f}" for label, value in figures.items())
+        for label in sets:
+            if base and label in figures:
+                ratios.setdefault((label, case.head_dim, case.mask), []).append(figures[label] / base)
+                text += f"  {label}/FA2 {figures[label] / base:.3f}"
+        print(f"d {case.head_dim:3} {case.mask:6} {case.seqlen:6}  {text}", flush=True)
+        rows += [f"{label},{case.head_dim},{case.mask},{case.seqlen},{value:.2f},"
+                 f"{notes.get(label, '')}" for label, value in figures.items()]
+    for (label, head_dim, mask), values in ratios.items():
+        print(f"{label}, head dim {head_dim}, {mask}: {geometric_mean(values):.3f} times FlashAttention-2 "
+              f"in geometric mean, {min(values):.3f} at least")
+    if options.csv:
+        options.csv.write_text("\n".join(["label,head_dim,mask,seqlen,tflops,worst_row", *rows, ""]))
+    for text in failures:
+        print(f"FAILED {text}")
+    return 1 if failures else 0
+
+
+def main(arguments):
+    try:
+        return measure(parse(arguments))
+    except (Refused, RuntimeFailure) as error:
+        print(f"backward.py: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

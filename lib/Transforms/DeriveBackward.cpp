@@ -1,0 +1,82 @@
+//===- DeriveBackward.cpp - fa2-derive-backward ---------------------------===//
+
+#include "TileBuilder.h"
+#include "fa2/Transforms/Passes.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_DERIVEBACKWARD
+#include "fa2/Transforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+/// The gradient's name: that of the forward function with "forward" replaced,
+/// or with a suffix.
+std::string gradientName(StringRef forward) {
+  size_t at = forward.find("forward");
+  if (at == StringRef::npos)
+    return (forward + "_backward").str();
+  return (forward.take_front(at) + "backward" +
+          forward.drop_front(at + strlen("forward")))
+      .str();
+}
+
+struct DeriveBackwardPass
+    : public fa2::impl::DeriveBackwardBase<DeriveBackwardPass> {
+  using DeriveBackwardBase::DeriveBackwardBase;
+
+  void runOnOperation() override {
+    SmallVector<AttentionOp> ops;
+    getOperation().walk([&](AttentionOp op) { ops.push_back(op); });
+    for (AttentionOp op : ops)
+      if (failed(derive(op)))
+        return signalPassFailure();
+  }
+
+  /// f(q, k, v, scale) -> out, lse gives
+  /// f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv beside it.
+  LogicalResult derive(AttentionOp op) {
+    if (!op.getScore().empty())
+      return op.emitOpError() << "expected no score region because the "
+                                 "derivative of a score program is not "
+                                 "supported";
+    SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
+    if (op.getScale())
+      inputs.push_back(op.getScale());
+    auto func = functionOf(op, inputs, "q, k, v");
+    if (failed(func))
+      return failure();
+    OpBuilder b(*func);
+    b.setInsertionPointAfter(*func);
+    Location loc = op.getLoc();
+    Type q = op.getQ().getType(), k = op.getK().getType(),
+         v = op.getV().getType(), out = op.getOut().getType(),
+         lse = op.getLse().getType();
+    SmallVector<Type> types{q, k, v, out, lse, out};
+    if (op.getScale())
+      types.push_back(op.getScale().getType());
+    auto gradient = func::FuncOp::create(b, loc, gradientName(func->getName()),
+                                         b.getFunctionType(types, {q, k, v}));
+    Block *entry = gradient.addEntryBlock();
+    constexpr StringRef names[] = {"q",   "k",    "v",    "out",
+                                   "lse", "dout", "scale"};
+    for (auto [arg, name] : llvm::zip(entry->getArguments(), names))
+      arg.setLoc(NameLoc::get(b.getStringAttr(name)));
+    b.setInsertionPointToStart(entry);
+    auto arg = [&](unsigned i) -> Value { return entry->getArgument(i); };
+    // A schedule that stands on the forward operation is not backward's.
+    auto grad = AttentionGradOp::create(
+        b, loc, TypeRange{q, k, v}, arg(0), arg(1), arg(2), arg(3), arg(4),
+        arg(5), op.getScale() ? arg(6) : Value(), op.getMaskAttr(),
+        /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());
+    func::ReturnOp::create(b, loc, grad.getResults());
+    if (replace)
+      func->erase();
+    return success();
+  }
+};
+
+} // namespace

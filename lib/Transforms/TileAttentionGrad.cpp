@@ -1,0 +1,410 @@
+//===- TileAttentionGrad.cpp - fa2-tile-grad ------------------------------===//
+//
+// A function that is one fa2.attention_grad becomes kernels over tiles: the
+// statistics of each row; Algorithm 2 of FlashAttention-2 (arXiv:2307.08691),
+// one block a tile of keys, whose dK and dV stay while the tiles of queries
+// that see it go by; and dQ, from the sum of the key tiles' parts, or in a
+// kernel of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TileBuilder.h"
+#include "fa2/Transforms/Passes.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <numbers>
+
+namespace fa2 {
+#define GEN_PASS_DEF_TILEATTENTIONGRAD
+#include "fa2/Transforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+class GradTiler : TileBuilder {
+public:
+  GradTiler(func::FuncOp func, AttentionGradOp op)
+      : TileBuilder(func), func(func), op(op), schedule(*op.getSchedule()) {
+    loc = op.getLoc();
+    f32 = b.getF32Type();
+  }
+
+  void run() {
+    bool atomic = schedule.getDq() == GradQ::Atomic;
+    // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
+    statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
+    createStatistics();
+    createKeys();
+    if (atomic)
+      createScaledSum();
+    else
+      createQueries(*op.getDqSchedule());
+    func.erase();
+  }
+
+private:
+  /// A kernel with the program's arguments and one tile of work:
+  /// `rows` of dimension 1 by `block`, the heads of dimension 2.
+  ForEachTileOp createKernel(StringRef suffix, ScheduleAttr s, int64_t rowsOf,
+                             int64_t block, TileOrder order);
+  void createStatistics();
+  void createKeys();
+  void createScaledSum();
+  void createQueries(ScheduleAttr s);
+  /// One pass over the query tiles of one head: dK and dV with its part.
+  SmallVector<Value> addHead(Value kTile, Value vTile, QRangeOp range,
+                             Value kvBlock, Value batch, Value head,
+                             ValueRange sums);
+
+  Value arg(size_t i) { return entry->getArgument(i); }
+  /// Vectors and sums in the workspace hold whole tiles.
+  Value wholeView(Value source, Value batch, Value head) {
+    int64_t rowsDim = cast<MemRefType>(source.getType()).getRank() == 4 ? 1 : 2;
+    return view(source, batch, head, constant(0),
+                memref::DimOp::create(b, loc, source, rowsDim));
+  }
+  Value load(Value view, Value row, int64_t rows) {
+    auto type = cast<ViewType>(view.getType());
+    SmallVector<int64_t> shape{rows};
+    if (type.getCols())
+      shape.push_back(type.getCols());
+    return LoadOp::create(
+        b, loc, RankedTensorType::get(shape, type.getElementType()), view, row);
+  }
+  Value dot(int64_t rows, int64_t cols, Value x, Value y, Value acc,
+            bool transposeA, bool transposeB) {
+    return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
+                         transposeA);
+  }
+  Value round(Value t) {
+    auto type = cast<RankedTensorType>(t.getType());
+    return arith::TruncFOp::create(
+        b, loc, RankedTensorType::get(type.getShape(), dtype), t);
+  }
+  /// x times the scale, rounded, to the rows of an argument.
+  void storeScaled(Value x, bool scaled, Value to, Value row) {
+    if (scaled)
+      x = arith::MulFOp::create(
+          b, loc, x, tensor::SplatOp::create(b, loc, x.getType(), scale));
+    StoreOp::create(b, loc, round(x), to, row);
+  }
+  Value times(Value x, int64_t c) {
+    return arith::MulIOp::create(b, loc, x, constant(c));
+  }
+
+  func::FuncOp func;
+  AttentionGradOp op;
+  ScheduleAttr schedule;
+  Type f32, dtype;
+  int64_t headDim = 0, headDimV = 0, statRows = 0;
+  // The current kernel's.
+  Block *entry = nullptr;
+  Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta, dqSum;
+};
+
+ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
+                                      int64_t rowsOf, int64_t block,
+                                      TileOrder order) {
+  b.setInsertionPoint(func);
+  auto type = [](Value x) { return cast<RankedTensorType>(x.getType()); };
+  headDim = type(op.getQ()).getDimSize(3);
+  headDimV = type(op.getV()).getDimSize(3);
+  dtype = type(op.getQ()).getElementType();
+
+  SmallVector<Type> types;
+  SmallVector<Attribute> args;
+  auto add = [&](StringRef name, StringRef direction, RankedTensorType t,
+                 ArrayRef<StringRef> dims) {
+    types.push_back(globalType(t));
+    args.push_back(describe(name, direction, t.getElementType(), dims,
+                            t.getRank() == 4 ? std::optional(t.getDimSize(3))
+                                             : std::nullopt));
+  };
+  constexpr StringRef queries[] = {"batch", "seqlen_q", "heads"};
+  constexpr StringRef keys[] = {"batch", "seqlen_k", "heads_kv"};
+  add("q", "in", type(op.getQ()), queries);
+  add("k", "in", type(op.getK()), keys);
+  add("v", "in", type(op.getV()), keys);
+  add("out", "in", type(op.getOut()), queries);
+  add("lse", "in", type(op.getLse()), {"batch", "heads", "seqlen_q"});
+  add("dout", "in", type(op.getDout()), queries);
+  add("dq", "out", type(op.getDq()), queries);
+  add("dk", "out", type(op.getDk()), keys);
+  add("dv", "out", type(op.getDv()), keys);
+  // The workspace: a sum of dQ, -log2(e) lse and -delta, by whole tiles.
+  std::string rows = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
+                     std::to_string(statRows);
+  int64_t any = ShapedType::kDynamic;
+  if (schedule.getDq() == GradQ::Atomic)
+    add("dq_sum", "workspace",
+        RankedTensorType::get({any, any, any, headDim}, f32),
+        {"batch", rows, "heads"});
+  for (StringRef name : {"neg_lse", "neg_delta"})
+    add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
+        {"batch", "heads", rows});
+  double c = 1.0 / std::sqrt(double(headDim));
+  if (op.getScale()) {
+    types.push_back(f32);
+    args.push_back(describeScale(headDim));
+  }
+
+  auto spec = SpecAttr::get(b.getContext(), "backward", dtype, headDim,
+                            headDimV, op.getMaskAttr(),
+                            /*score_program=*/false);
+  auto kernel = KernelOp::create(
+      b, loc, (func.getName() + suffix).str(), b.getFunctionType(types, {}),
+      spec, s, b.getArrayAttr(args), IntegerAttr{}, ArrayAttr{}, ArrayAttr{});
+  entry = b.createBlock(&kernel.getBody());
+  for (Type t : types)
+    entry->addArgument(t, loc);
+  size_t next = 0;
+  for (Value *x : {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv})
+    *x = arg(next++);
+  if (schedule.getDq() == GradQ::Atomic)
+    dqSum = arg(next++);
+  negLse = arg(next++);
+  negDelta = arg(next++);
+  scale = op.getScale() ? arg(next++)
+                        : Value(arith::ConstantOp::create(
+                              b, loc, b.getF32FloatAttr(float(c))));
+
+  Value source = rowsOf == 0 ? q : k;
+  auto tiles = ForEachTileOp::create(
+      b, loc, memref::DimOp::create(b, loc, source, 1),
+      memref::DimOp::create(b, loc, source, 2),
+      memref::DimOp::create(b, loc, source, 0), block, order);
+  ReturnOp::create(b, loc);
+  b.setInsertionPointToStart(&tiles.getBody().front());
+  return tiles;
+}
+
+/// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
+void GradTiler::createStatistics() {
+  auto plain = ScheduleAttr::get(
+      b.getContext(), schedule.getTarget(), statRows, schedule.getBlockKv(),
+      schedule.getWarps(), schedule.getStages(), Partition::SplitQ, false, 0,
+      schedule.getMinBlocks(), TileOrder::Ascending, false, false, false, false,
+      false, 0, 0, 0, schedule.getDq());
+  auto tiles =
+      createKernel("_statistics", plain, 0, statRows, TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value head = body.getArgument(1), batch = body.getArgument(2);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  Value row = times(body.getArgument(0), statRows);
+  auto loadF32 = [&](Value x) -> Value {
+    Value t = load(view(x, batch, head, sequence), row, statRows);
+    return arith::ExtFOp::create(b, loc, tile(statRows, headDimV, f32), t);
+  };
+  Value o = loadF32(out);
+  Value product = arith::MulFOp::create(b, loc, o, loadF32(dout));
+  auto vector = RankedTensorType::get({statRows}, f32);
+  Value delta = SumRowsOp::create(b, loc, vector, product);
+  // lse = -inf is a row without keys: n = -inf makes its P 0.
+  Value l = load(view(lse, batch, head, sequence), row, statRows);
+  Value n = arith::MulFOp::create(
+      b, loc, l, splat({statRows}, -std::numbers::log2e_v<float>));
+  Value none = splat({statRows}, -kInf);
+  Value empty =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
+  n = arith::SelectOp::create(b, loc, empty, none, n);
+  StoreOp::create(b, loc, n, wholeView(negLse, batch, head), row);
+  StoreOp::create(b, loc, arith::NegFOp::create(b, loc, delta),
+                  wholeView(negDelta, batch, head), row);
+  if (dqSum)
+    StoreOp::create(b, loc, splat({statRows, headDim}, 0.0f),
+                    wholeView(dqSum, batch, head), row);
+}
+
+SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
+                                      Value kvBlock, Value batch, Value head,
+                                      ValueRange sums) {
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value qView = view(q, batch, head, sequence),
+        doView = view(dout, batch, head, sequence);
+  Value nView = wholeView(negLse, batch, head),
+        dView = wholeView(negDelta, batch, head);
+  Value sumView = dqSum ? wholeView(dqSum, batch, head) : Value();
+  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
+
+  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1), sums);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value i =
+      arith::AddIOp::create(b, loc, range.getBegin(), loop.getInductionVar());
+  Value row = times(i, bq);
+  // S^T = K Q_i^T, P^T = exp(c S^T - lse)
+  Value qTile = load(qView, row, bq);
+  Value s = dot(bkv, bq, kTile, qTile, {}, false, true);
+  s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
+                          sequence.getLength(), keys.getLength(),
+                          range.getFullBegin(), range.getFullEnd(),
+                          op.getMaskAttr(), /*transposed=*/true);
+  Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
+                                       load(nView, row, bq), scale,
+                                       /*columns=*/true);
+  // dV += P^T dO_i
+  Value doTile = load(doView, row, bq);
+  Value dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArg(1),
+                  false, false);
+  // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
+  Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
+                                    /*columns=*/true);
+  Value dp = dot(bkv, bq, vTile, doTile, delta, false, true);
+  Value ds = round(arith::MulFOp::create(b, loc, p, dp));
+  // dK += dS^T Q_i,  dQ_i += dS K
+  Value dk1 =
+      dot(bkv, headDim, ds, qTile, loop.getRegionIterArg(0), false, false);
+  if (sumView)
+    AccumulateOp::create(b, loc, dot(bq, headDim, ds, kTile, {}, true, false),
+                         sumView, row);
+  scf::YieldOp::create(b, loc, ValueRange{dk1, dv1});
+  return SmallVector<Value>(loop.getResults());
+}
+
+void GradTiler::createKeys() {
+  int64_t bkv = schedule.getBlockKv();
+  auto tiles = createKernel("", schedule, 1, bkv, schedule.getOrder());
+  Block &body = tiles.getBody().front();
+  Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
+        batch = body.getArgument(2);
+  // Query heads h of one group read the key head h / (heads / heads_kv).
+  Value group =
+      arith::DivUIOp::create(b, loc, memref::DimOp::create(b, loc, q, 2),
+                             memref::DimOp::create(b, loc, k, 2));
+  Value first = arith::MulIOp::create(b, loc, headKV, group);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value row = times(kvBlock, bkv);
+  Value kTile = load(view(k, batch, headKV, keys), row, bkv);
+  Value vTile = load(view(v, batch, headKV, keys), row, bkv);
+  auto range =
+      QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
+                       b.getI64IntegerAttr(schedule.getBlockQ()),
+                       b.getI64IntegerAttr(bkv), op.getMaskAttr());
+  Value zeroK = splat({bkv, headDim}, 0.0f),
+        zeroV = splat({bkv, headDimV}, 0.0f);
+  auto heads = scf::ForOp::create(b, loc, constant(0), group, constant(1),
+                                  ValueRange{zeroK, zeroV});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(heads.getBody());
+    Value head = arith::AddIOp::create(b, loc, first, heads.getInductionVar());
+    scf::YieldOp::create(b, loc,
+                         addHead(kTile, vTile, range, kvBlock, batch, head,
+                                 heads.getRegionIterArgs()));
+  }
+  storeScaled(heads.getResult(0), true, view(dk, batch, headKV, keys), row);
+  storeScaled(heads.getResult(1), false, view(dv, batch, headKV, keys), row);
+}
+
+void GradTiler::createScaledSum() {
+  int64_t bq = schedule.getBlockQ();
+  auto tiles = createKernel("_dq", schedule, 0, bq, TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value head = body.getArgument(1), batch = body.getArgument(2);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  Value row = times(body.getArgument(0), bq);
+  Value sum = load(wholeView(dqSum, batch, head), row, bq);
+  storeScaled(sum, true, view(dq, batch, head, sequence), row);
+}
+
+/// One block a tile of queries, the key tiles from the last to the first.
+void GradTiler::createQueries(ScheduleAttr s) {
+  int64_t bq = s.getBlockQ(), bkv = s.getBlockKv();
+  auto tiles = createKernel("_dq", s, 0, bq, s.getOrder());
+  Block &body = tiles.getBody().front();
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value group =
+      arith::DivUIOp::create(b, loc, memref::DimOp::create(b, loc, q, 2),
+                             memref::DimOp::create(b, loc, k, 2));
+  Value headKV = arith::DivUIOp::create(b, loc, head, group);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value sq = sequence.getLength(), sk = keys.getLength();
+  Value row = times(qBlock, bq);
+  Value qTile = load(view(q, batch, head, sequence), row, bq);
+  Value doTile = load(view(dout, batch, head, sequence), row, bq);
+  Value n = load(wholeView(negLse, batch, head), row, bq);
+  Value negD = load(wholeView(negDelta, batch, head), row, bq);
+  Value kView = view(k, batch, headKV, keys),
+        vView = view(v, batch, headKV, keys);
+  auto range =
+      KVRangeOp::create(b, loc, qBlock, sq, sk, b.getI64IntegerAttr(bq),
+                        b.getI64IntegerAttr(bkv), op.getMaskAttr(),
+                        /*nonempty=*/UnitAttr());
+  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
+  Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
+  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
+                                 ValueRange{splat({bq, headDim}, 0.0f)});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
+    Value kvRow = times(j, bkv);
+    // P = exp(c Q K_j^T - lse)
+    Value kTile = load(kView, kvRow, bkv);
+    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true);
+    scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
+                                 sq, sk, range.getFullBegin(),
+                                 range.getFullEnd(), op.getMaskAttr(),
+                                 /*transposed=*/false);
+    Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores, n,
+                                         scale, /*columns=*/false);
+    // dS = P o (dO V_j^T - delta)
+    Value vTile = load(vView, kvRow, bkv);
+    Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
+                                      /*columns=*/false);
+    Value dp = dot(bq, bkv, doTile, vTile, delta, false, true);
+    Value ds = round(arith::MulFOp::create(b, loc, p, dp));
+    // dQ += dS K_j
+    Value dq1 =
+        dot(bq, headDim, ds, kTile, loop.getRegionIterArg(0), false, false);
+    scf::YieldOp::create(b, loc, dq1);
+  }
+  storeScaled(loop.getResult(0), true, view(dq, batch, head, sequence), row);
+}
+
+struct TileAttentionGradPass
+    : public fa2::impl::TileAttentionGradBase<TileAttentionGradPass> {
+  void runOnOperation() override {
+    SmallVector<AttentionGradOp> ops;
+    getOperation().walk([&](AttentionGradOp op) { ops.push_back(op); });
+    for (AttentionGradOp op : ops) {
+      SmallVector<Value> inputs{op.getQ(),   op.getK(),   op.getV(),
+                                op.getOut(), op.getLse(), op.getDout()};
+      if (op.getScale())
+        inputs.push_back(op.getScale());
+      auto func = functionOf(op, inputs, "q, k, v, out, lse, dout");
+      if (failed(func) || failed(checkSchedules(op)))
+        return signalPassFailure();
+      GradTiler(*func, op).run();
+    }
+  }
+
+  static LogicalResult checkSchedules(AttentionGradOp op) {
+    auto s = op.getScheduleAttr();
+    if (!s)
+      return op.emitOpError() << "expected a schedule; run fa2-select-schedule";
+    if (s.getPartition() != Partition::Keys)
+      return op.emitOpError() << "expected a schedule of partition keys, got "
+                              << stringifyPartition(s.getPartition());
+    if (s.getDq() == GradQ::Recompute && !op.getDqSchedule())
+      return op.emitOpError() << "expected dq_schedule because dq = recompute "
+                                 "gives dQ a kernel of its own; run "
+                                 "fa2-select-schedule";
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,66 @@
+//===- TileBuilder.cpp - shared by what tiles attention -------------------===//
+
+#include "TileBuilder.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fa2;
+
+MemRefType TileBuilder::globalType(RankedTensorType tensor) {
+  SmallVector<int64_t> strides(tensor.getRank(), ShapedType::kDynamic);
+  strides.back() = 1;
+  return MemRefType::get(
+      tensor.getShape(), tensor.getElementType(),
+      StridedLayoutAttr::get(tensor.getContext(), 0, strides));
+}
+
+ArgumentAttr TileBuilder::describe(StringRef name, StringRef direction,
+                                   Type dtype, ArrayRef<StringRef> names,
+                                   std::optional<int64_t> last) {
+  SmallVector<Attribute> dims;
+  for (StringRef n : names)
+    dims.push_back(b.getStringAttr(n));
+  if (last)
+    dims.push_back(b.getI64IntegerAttr(*last));
+  return ArgumentAttr::get(b.getContext(), name, direction,
+                           b.getArrayAttr(dims), dtype, FloatAttr(),
+                           StringAttr());
+}
+
+ArgumentAttr TileBuilder::describeScale(int64_t headDim) {
+  return ArgumentAttr::get(b.getContext(), "scale", "in", b.getArrayAttr({}),
+                           b.getF32Type(),
+                           b.getF64FloatAttr(1.0 / std::sqrt(double(headDim))),
+                           b.getStringAttr("positive_finite"));
+}
+
+Value TileBuilder::splat(ArrayRef<int64_t> shape, float v) {
+  auto type = RankedTensorType::get(shape, b.getF32Type());
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, v));
+}
+
+Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
+                        Value length) {
+  auto type = cast<MemRefType>(source.getType());
+  int64_t cols = type.getRank() == 4 ? type.getDimSize(3) : 0;
+  return ViewOp::create(
+      b, loc, ViewType::get(b.getContext(), cols, type.getElementType()),
+      source, batch, head, offset, length);
+}
+
+FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
+                                        StringRef inputNames) {
+  auto func = op->getParentOfType<func::FuncOp>();
+  if (!func || !llvm::hasSingleElement(func.getBody()) ||
+      func.getBody().front().getOperations().size() != 2 ||
+      !llvm::equal(func.getBody().front().getTerminator()->getOperands(),
+                   op->getResults()))
+    return op->emitOpError()
+           << "expected to be all of a function that returns its results, "
+              "because the function becomes the kernel";
+  if (!llvm::equal(inputs, func.getArguments()))
+    return op->emitOpError() << "expected the function's arguments to be "
+                             << inputNames << " and scale, in this order";
+  return func;
+}

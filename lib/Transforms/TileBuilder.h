@@ -1,0 +1,55 @@
+//===- TileBuilder.h - shared by what tiles attention -----------*- C++ -*-===//
+#ifndef FA2_LIB_TRANSFORMS_TILEBUILDER_H
+#define FA2_LIB_TRANSFORMS_TILEBUILDER_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fa2 {
+
+/// A few letters for programs over tiles.
+class TileBuilder {
+protected:
+  TileBuilder(mlir::Operation *at) : b(at), loc(at->getLoc()) {}
+
+  /// memref<?x...xDxT, strided<[?, ..., 1]>> for a tensor.
+  static mlir::MemRefType globalType(mlir::RankedTensorType tensor);
+
+  /// An argument's description: `names` of its extents, then the last one where
+  /// it is fixed.
+  ArgumentAttr describe(llvm::StringRef name, llvm::StringRef direction,
+                        mlir::Type dtype, llvm::ArrayRef<llvm::StringRef> names,
+                        std::optional<int64_t> last = {});
+  /// The run-time scale of the scores, 1 / sqrt(headDim) by default.
+  ArgumentAttr describeScale(int64_t headDim);
+
+  mlir::Value constant(int64_t v) {
+    return mlir::arith::ConstantIndexOp::create(b, loc, v);
+  }
+  mlir::Value splat(llvm::ArrayRef<int64_t> shape, float v);
+  mlir::RankedTensorType tile(int64_t rows, int64_t cols, mlir::Type element) {
+    return mlir::RankedTensorType::get({rows, cols}, element);
+  }
+  /// The rows of a batch entry and head in an argument.
+  mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
+                   mlir::Value offset, mlir::Value length);
+  mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
+                   SequenceOp sequence) {
+    return view(source, batch, head, sequence.getOffset(),
+                sequence.getLength());
+  }
+
+  mlir::OpBuilder b;
+  mlir::Location loc;
+};
+
+/// The function that `op` is all of, with these arguments; else an error.
+mlir::FailureOr<mlir::func::FuncOp>
+functionOf(mlir::Operation *op, llvm::ArrayRef<mlir::Value> inputs,
+           llvm::StringRef inputNames);
+
+} // namespace fa2
+
+#endif

@@ -1,0 +1,304 @@
+//===- CheckGradients.cpp - a backward case against the reference ---------===//
+
+#include "Check.h"
+
+#include "Parallel.h"
+#include "Random.h"
+#include "Reference/Gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace fa2run {
+
+namespace {
+
+constexpr size_t kMaxFailures = 5;
+constexpr int64_t kSampledGroups = 2;
+constexpr double kLeast = 0x1p-126; // the least normal f32
+
+/// The query heads that share a key head, decoded, and what is known of their
+/// rows.
+struct Group {
+  int64_t batch = 0, headKv = 0;
+  std::vector<float> k, v;
+  std::vector<std::vector<float>> q, dout, out;
+  std::vector<std::vector<RowStatistics>> statistics;
+  // Of rows: the largest norms of dout, out and v, and elements of q and k.
+  double doutNorm = 0, outNorm = 0, vNorm = 0, qMax = 0, kMax = 0;
+};
+
+double largestNorm(const std::vector<float> &x, int64_t columns) {
+  double largest = 0;
+  for (size_t i = 0; i < x.size(); i += size_t(columns)) {
+    double sum = 0;
+    for (size_t d = 0; d < size_t(columns); ++d)
+      sum += double(x[i + d]) * x[i + d];
+    largest = std::max(largest, std::sqrt(sum));
+  }
+  return largest;
+}
+
+std::vector<float> decodeHead(const Tensor &tensor, Precision precision,
+                              int64_t batch, int64_t head) {
+  int64_t rows = tensor.extent(1), dim = tensor.extent(3);
+  std::vector<float> values(size_t(rows * dim));
+  for (int64_t i = 0; i < rows; ++i)
+    decodeRow(tensor.row(batch, i, head), precision, dim,
+              values.data() + i * dim);
+  return values;
+}
+
+class GradientCheck {
+public:
+  GradientCheck(const Kernel &kernel, const Configuration &c,
+                const Tensors &tensors, const RowSample &sample)
+      : kernel(kernel), c(c), tensors(tensors), sample(sample),
+        perGroup(c.headsKv ? c.heads / c.headsKv : 0),
+        scale(float(c.scale.value_or(kernel.defaultScale))) {}
+
+  CheckResult run() {
+    for (const Tensor *t : {&tensors.dq, &tensors.dk, &tensors.dv})
+      scanTensor(*t, kernel.precision, result);
+    reportScan(result);
+    result.gradients = {{"dq"}, {"dk"}, {"dv"}};
+    if (sample.heads.empty())
+      return result;
+    std::set<std::pair<int64_t, int64_t>> groups;
+    for (const RowSample::HeadRows &entry : sample.heads)
+      groups.emplace(entry.batch, entry.head);
+    for (auto [batch, headKv] : groups)
+      checkGroup(batch, headKv);
+    return result;
+  }
+
+private:
+  Head headOf(const Group &g) const {
+    return {kernel.headDim, kernel.headDimV, g.k.data(),
+            g.v.data(),     scale,           kernel.precision};
+  }
+
+  void checkGroup(int64_t batch, int64_t headKv) {
+    Group g{batch,
+            headKv,
+            decodeHead(tensors.k, kernel.precision, batch, headKv),
+            decodeHead(tensors.v, kernel.precision, batch, headKv),
+            {},
+            {},
+            {},
+            {}};
+    g.vNorm = largestNorm(g.v, kernel.headDimV);
+    g.kMax = largestNorm(g.k, 1);
+    for (int64_t h = headKv * perGroup; h < (headKv + 1) * perGroup; ++h) {
+      g.q.push_back(decodeHead(tensors.q, kernel.precision, batch, h));
+      g.dout.push_back(decodeHead(tensors.dout, kernel.precision, batch, h));
+      g.out.push_back(decodeHead(tensors.out, kernel.precision, batch, h));
+      g.doutNorm =
+          std::max(g.doutNorm, largestNorm(g.dout.back(), kernel.headDimV));
+      g.outNorm =
+          std::max(g.outNorm, largestNorm(g.out.back(), kernel.headDimV));
+      g.qMax = std::max(g.qMax, largestNorm(g.q.back(), 1));
+    }
+    checkQueries(g);
+    checkKeys(g);
+  }
+
+  /// dq of the sampled rows; the statistics of all rows.
+  void checkQueries(Group &g) {
+    g.statistics.assign(g.q.size(),
+                        std::vector<RowStatistics>(size_t(c.seqlenQ)));
+    std::vector<char> wanted = rowsWanted(c.seqlenQ, 0);
+    std::vector<std::vector<RowResult>> rows(g.q.size());
+    for (auto &of : rows)
+      of.resize(size_t(c.seqlenQ));
+    Head head = headOf(g);
+    parallelFor(int64_t(g.q.size()) * c.seqlenQ, [&](int64_t i) {
+      thread_local Scratch scratch;
+      size_t h = size_t(i / c.seqlenQ), row = size_t(i % c.seqlenQ);
+      int64_t keys =
+          visibleKeys(kernel.mask, int64_t(row), c.seqlenQ, c.seqlenK);
+      const float *q = g.q[h].data() + int64_t(row) * kernel.headDim,
+                  *dout = g.dout[h].data() + int64_t(row) * kernel.headDimV;
+      int64_t index = g.headKv * perGroup + int64_t(h);
+      float lse;
+      std::memcpy(&lse, tensors.lse.row(g.batch, int64_t(row), index),
+                  sizeof lse);
+      GivenRow given{g.out[h].data() + int64_t(row) * kernel.headDimV, lse};
+      GradientRow dq;
+      g.statistics[h][row] = gradientOfRow(head, q, dout, given, keys, scratch,
+                                           wanted[row] ? &dq : nullptr);
+      if (!wanted[row])
+        return;
+      rows[h][row] =
+          compare(tensors.dq, g.batch, int64_t(row), index, keys == 0, dq);
+      rows[h][row].sumError = sumError(g, dq.weight, keys) * g.kMax;
+    });
+    for (size_t h = 0; h < rows.size(); ++h)
+      merge(0, keep(rows[h], wanted), g.batch,
+            g.headKv * perGroup + int64_t(h));
+  }
+
+  void checkKeys(const Group &g) {
+    std::vector<QueryHead> heads;
+    std::vector<const RowStatistics *> statistics;
+    for (size_t h = 0; h < g.q.size(); ++h) {
+      heads.push_back({c.seqlenQ, g.q[h].data(), g.dout[h].data()});
+      statistics.push_back(g.statistics[h].data());
+    }
+    std::vector<char> wanted = rowsWanted(c.seqlenK, 1);
+    std::vector<RowResult> dk(size_t(c.seqlenK)), dv(size_t(c.seqlenK));
+    Head head = headOf(g);
+    parallelFor(c.seqlenK, [&](int64_t j) {
+      if (!wanted[size_t(j)])
+        return;
+      thread_local Scratch scratch;
+      GradientRow k, v;
+      int64_t first = firstRowOfKey(kernel.mask, j, c.seqlenQ, c.seqlenK);
+      gradientOfKey(head, heads, statistics, j, first, scratch, k, v);
+      int64_t terms = int64_t(heads.size()) * (c.seqlenQ - first);
+      bool unseen = first >= c.seqlenQ || heads.empty();
+      dk[size_t(j)] = compare(tensors.dk, g.batch, j, g.headKv, unseen, k);
+      dk[size_t(j)].sumError = sumError(g, k.weight, terms) * g.qMax;
+      dv[size_t(j)] = compare(tensors.dv, g.batch, j, g.headKv, unseen, v);
+      dv[size_t(j)].sumError = kLeast * double(terms) * g.doutNorm;
+    });
+    merge(1, keep(dk, wanted), g.batch, g.headKv);
+    merge(2, keep(dv, wanted), g.batch, g.headKv);
+  }
+
+  /// A bound of what rounding to f32 leaves of P (dP - delta), summed over
+  /// `weight`: dP and delta are sums of at most |dout| |v| and |dout| |out|. Of
+  /// `terms` many P, those below 2^-126 are 0 in f32.
+  double sumError(const Group &g, double weight, int64_t terms) const {
+    return (std::ldexp(1.0, -20) * weight + kLeast * double(terms)) * scale *
+           g.doutNorm * (g.vNorm + g.outNorm);
+  }
+
+  RowResult compare(const Tensor &tensor, int64_t batch, int64_t row,
+                    int64_t head, bool empty,
+                    const GradientRow &gradient) const {
+    RowResult result;
+    result.row = row;
+    std::vector<float> values(gradient.given.size());
+    int64_t count = int64_t(values.size());
+    decodeRow(tensor.row(batch, row, head), kernel.precision, count,
+              values.data());
+    result.empty = empty;
+    if (empty) {
+      result.lse = -INFINITY;
+      for (float value : values)
+        result.exact &= value == 0;
+      return result;
+    }
+    result.error = largestError(values.data(), gradient.given.data(), count);
+    result.standardError =
+        largestError(gradient.standard.data(), gradient.exact.data(), count);
+    for (double value : gradient.exact)
+      result.largest = std::max(result.largest, std::abs(value));
+    return result;
+  }
+
+  /// Rows (side 0) or keys (side 1) to be compared.
+  std::vector<char> rowsWanted(int64_t count, int side) const {
+    if (sample.everything)
+      return std::vector<char>(size_t(count), 1);
+    std::vector<char> wanted(size_t(count), 0);
+    Sequence random(c.seed + 78 + uint64_t(side));
+    int64_t tile = side == 0 ? kernel.blockQ : kernel.blockKv;
+    tile = tile ? tile : 64;
+    auto add = [&](int64_t i) {
+      if (i >= 0 && i < count)
+        wanted[size_t(i)] = 1;
+    };
+    for (int64_t t : {int64_t(0), int64_t(1), count / tile / 2, count / tile}) {
+      add(t * tile - 1);
+      add(t * tile);
+    }
+    add(count - 1);
+    for (int i = 0; i < 48 && count > 0; ++i)
+      add(random.between(0, count - 1));
+    return wanted;
+  }
+
+  static std::vector<RowResult> keep(const std::vector<RowResult> &rows,
+                                     const std::vector<char> &wanted) {
+    std::vector<RowResult> kept;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (wanted[i])
+        kept.push_back(rows[i]);
+    return kept;
+  }
+
+  void merge(size_t which, const std::vector<RowResult> &rows, int64_t batch,
+             int64_t head) {
+    GradientVerdict &into = result.gradients[which];
+    HeadVerdict verdict = judge(rows, kernel.precision);
+    for (const RowResult &row : rows)
+      result.emptyRows += row.empty;
+    result.rowsCompared += int64_t(rows.size());
+    into.maxError = std::max(into.maxError, verdict.maxError);
+    into.maxStandardError =
+        std::max(into.maxStandardError, verdict.maxStandardError);
+    into.worstRatio = std::max(into.worstRatio, verdict.worstRatio);
+    if (result.worstHead < 0 || verdict.worstRatio > result.worst.worstRatio) {
+      result.worst = verdict;
+      result.worstBatch = batch;
+      result.worstHead = head;
+    }
+    result.failedRows += verdict.failedRows;
+    if (verdict.passed)
+      return;
+    result.passed = false;
+    if (result.failures.size() < kMaxFailures)
+      result.failures.push_back(fmt::format("{} batch {} head {} {}", into.name,
+                                            batch, head, verdict.firstFailure));
+  }
+
+  const Kernel &kernel;
+  const Configuration &c;
+  const Tensors &tensors;
+  const RowSample &sample;
+  int64_t perGroup;
+  double scale;
+  CheckResult result;
+};
+
+} // namespace
+
+RowSample chooseGradientRows(const Kernel &kernel, const Configuration &c,
+                             CheckMode mode, double budget) {
+  RowSample sample;
+  sample.rowsTotal =
+      c.batch * (c.heads * c.seqlenQ + 2 * c.headsKv * c.seqlenK);
+  sample.everything = mode != CheckMode::None;
+  if (mode == CheckMode::None)
+    return sample;
+  // Two passes, float64 and f32.
+  double work = 4.0 * double(c.batch) * double(c.heads) * double(c.seqlenQ) *
+                double(c.seqlenK) * double(kernel.headDim + kernel.headDimV);
+  sample.everything =
+      mode == CheckMode::Full || (mode == CheckMode::Auto && work <= budget);
+  Sequence random(c.seed + 77);
+  std::set<std::pair<int64_t, int64_t>> groups;
+  for (int64_t b = 0; b < c.batch; ++b)
+    for (int64_t h = 0; h < c.headsKv; ++h)
+      groups.emplace(b, h);
+  while (!sample.everything && int64_t(groups.size()) > kSampledGroups) {
+    auto at = groups.begin();
+    std::advance(at, random.between(0, int64_t(groups.size()) - 1));
+    groups.erase(at);
+  }
+  for (auto [b, h] : groups)
+    sample.heads.push_back({b, h, {}});
+  return sample;
+}
+
+CheckResult checkGradients(const Kernel &kernel,
+                           const Configuration &configuration,
+                           const Tensors &tensors, const RowSample &sample) {
+  return GradientCheck(kernel, configuration, tensors, sample).run();
+}
+
+} // namespace fa2run

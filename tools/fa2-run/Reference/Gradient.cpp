@@ -1,0 +1,202 @@
+//===- Gradient.cpp - the gradients of attention on the host --------------===//
+
+#include "Reference/Gradient.h"
+
+#include "Reference/Products.h"
+
+#include <cmath>
+#include <limits>
+
+namespace fa2run {
+
+namespace {
+
+/// P (dP - delta); 0 where P is, whatever dP may be.
+double gradientOfScore(double p, double dp, double delta) {
+  return p == 0 ? 0 : p * (dp - delta);
+}
+
+/// The row's gradient in float64.
+void exactRow(const Head &head, const float *q, const float *dout,
+              const GivenRow &row, int64_t keys, Scratch &scratch,
+              RowStatistics &statistics, GradientRow *dq) {
+  std::vector<double> &s = scratch.scores, &dp = scratch.sums;
+  s.resize(size_t(keys));
+  dp.resize(size_t(keys));
+  scratch.query.assign(q, q + head.headDim);
+  dots(scratch.query.data(), head.k, keys, head.headDim, s.data());
+  scratch.query.assign(dout, dout + head.headDimV);
+  dots(scratch.query.data(), head.v, keys, head.headDimV, dp.data());
+  double largest = -std::numeric_limits<double>::infinity();
+  for (double &x : s)
+    largest = std::max(largest, x *= head.scale);
+  double sum = 0;
+  for (double x : s)
+    sum += std::exp(x - largest);
+  statistics.lse = largest + std::log(sum);
+  for (size_t j = 0; j < s.size(); ++j)
+    statistics.delta += std::exp(s[j] - statistics.lse) * dp[j];
+  statistics.givenLse = row.lse;
+  for (int64_t d = 0; d < head.headDimV; ++d)
+    statistics.givenDelta += double(dout[d]) * row.out[d];
+  if (!dq)
+    return;
+  std::vector<double> ds(s.size());
+  auto sumUp = [&](double lse, double delta, std::vector<double> &to) {
+    for (size_t j = 0; j < s.size(); ++j)
+      ds[j] = head.scale * gradientOfScore(std::exp(s[j] - lse), dp[j], delta);
+    to.resize(size_t(head.headDim));
+    weigh(ds.data(), head.k, keys, head.headDim, to.data());
+  };
+  sumUp(statistics.lse, statistics.delta, dq->exact);
+  sumUp(statistics.givenLse, statistics.givenDelta, dq->given);
+  dq->weight = 1;
+}
+
+/// The same with a framework's roundings.
+void standardGradient(const Head &head, const float *q, const float *dout,
+                      int64_t keys, Scratch &scratch, RowStatistics &statistics,
+                      float *dq) {
+  std::vector<float> &p = scratch.scores32, &ds = scratch.sums32;
+  p.resize(size_t(keys));
+  ds.resize(size_t(keys));
+  dots(q, head.k, keys, head.headDim, p.data());
+  dots(dout, head.v, keys, head.headDimV, ds.data());
+  statistics.largest32 = -std::numeric_limits<float>::infinity();
+  for (float &s : p) {
+    s = float(head.scale) * roundTo(head.precision, s);
+    statistics.largest32 = std::max(statistics.largest32, s);
+  }
+  statistics.sum32 = 0;
+  for (float &s : p)
+    statistics.sum32 += s = std::exp(s - statistics.largest32);
+  statistics.delta32 = 0;
+  for (size_t j = 0; j < p.size(); ++j) {
+    p[j] = roundTo(head.precision, p[j] / statistics.sum32);
+    ds[j] = roundTo(head.precision, ds[j]);
+    statistics.delta32 += p[j] * ds[j];
+  }
+  if (!dq)
+    return;
+  for (size_t j = 0; j < p.size(); ++j)
+    ds[j] = roundTo(head.precision, p[j] * (ds[j] - statistics.delta32));
+  weigh(ds.data(), head.k, keys, head.headDim, dq);
+  for (int64_t d = 0; d < head.headDim; ++d)
+    dq[d] = roundTo(head.precision, float(head.scale) * dq[d]);
+}
+
+} // namespace
+
+RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
+                            const GivenRow &row, int64_t keys, Scratch &scratch,
+                            GradientRow *dq) {
+  RowStatistics statistics;
+  if (dq) {
+    dq->exact.assign(size_t(head.headDim), 0);
+    dq->given = dq->exact;
+    dq->standard.assign(size_t(head.headDim), 0);
+  }
+  if (keys == 0) {
+    statistics.lse = statistics.givenLse =
+        -std::numeric_limits<double>::infinity();
+    return statistics;
+  }
+  exactRow(head, q, dout, row, keys, scratch, statistics, dq);
+  standardGradient(head, q, dout, keys, scratch, statistics,
+                   dq ? dq->standard.data() : nullptr);
+  return statistics;
+}
+
+namespace {
+
+template <typename T>
+void addTo(std::vector<T> &sums, const std::vector<T> &x) {
+  for (size_t d = 0; d < sums.size(); ++d)
+    sums[d] += x[d];
+}
+
+void clear(GradientRow &row, int64_t count) {
+  row.exact.assign(size_t(count), 0);
+  row.given = row.exact;
+  row.standard.assign(size_t(count), 0);
+  row.weight = 0;
+}
+
+} // namespace
+
+void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
+                   const std::vector<const RowStatistics *> &statistics,
+                   int64_t key, int64_t first, Scratch &scratch,
+                   GradientRow &dk, GradientRow &dv) {
+  const float *k = head.k + key * head.headDim,
+              *v = head.v + key * head.headDimV;
+  std::vector<double> k64(k, k + head.headDim), v64(v, v + head.headDimV);
+  std::vector<double> partK(k64.size()), partV(v64.size()), p, ds;
+  std::vector<float> partK32(k64.size()), partV32(v64.size());
+  clear(dk, head.headDim);
+  clear(dv, head.headDimV);
+  for (size_t h = 0; h < group.size(); ++h) {
+    int64_t rows = group[h].rows - first;
+    if (rows <= 0)
+      continue;
+    const float *q = group[h].q + first * head.headDim,
+                *dout = group[h].dout + first * head.headDimV;
+    const RowStatistics *of = statistics[h] + first;
+    std::vector<double> &s = scratch.scores, &dp = scratch.sums;
+    std::vector<float> &p32 = scratch.scores32, &ds32 = scratch.sums32;
+    for (std::vector<double> *x : {&s, &dp, &p, &ds})
+      x->resize(size_t(rows));
+    p32.resize(size_t(rows));
+    ds32.resize(size_t(rows));
+    dots(k64.data(), q, rows, head.headDim, s.data());
+    dots(v64.data(), dout, rows, head.headDimV, dp.data());
+    auto sumUp = [&](double RowStatistics::*lse, double RowStatistics::*delta,
+                     std::vector<double> &toK, std::vector<double> &toV) {
+      for (size_t i = 0; i < size_t(rows); ++i) {
+        p[i] = std::exp(head.scale * s[i] - of[i].*lse);
+        ds[i] = head.scale * gradientOfScore(p[i], dp[i], of[i].*delta);
+      }
+      weigh(p.data(), dout, rows, head.headDimV, partV.data());
+      weigh(ds.data(), q, rows, head.headDim, partK.data());
+      addTo(toV, partV);
+      addTo(toK, partK);
+    };
+    sumUp(&RowStatistics::lse, &RowStatistics::delta, dk.exact, dv.exact);
+    for (double x : p)
+      dk.weight += x;
+    sumUp(&RowStatistics::givenLse, &RowStatistics::givenDelta, dk.given,
+          dv.given);
+    dots(k, q, rows, head.headDim, p32.data());
+    dots(v, dout, rows, head.headDimV, ds32.data());
+    for (size_t i = 0; i < size_t(rows); ++i) {
+      float score = float(head.scale) * roundTo(head.precision, p32[i]);
+      p32[i] = roundTo(head.precision,
+                       std::exp(score - of[i].largest32) / of[i].sum32);
+      float rounded = roundTo(head.precision, ds32[i]);
+      ds32[i] = roundTo(head.precision, p32[i] * (rounded - of[i].delta32));
+    }
+    weigh(p32.data(), dout, rows, head.headDimV, partV32.data());
+    weigh(ds32.data(), q, rows, head.headDim, partK32.data());
+    addTo(dv.standard, partV32);
+    addTo(dk.standard, partK32);
+  }
+  for (float &x : dk.standard)
+    x = roundTo(head.precision, float(head.scale) * x);
+  for (float &x : dv.standard)
+    x = roundTo(head.precision, x);
+}
+
+int64_t firstRowOfKey(Mask mask, int64_t key, int64_t seqlenQ,
+                      int64_t seqlenK) {
+  switch (mask) {
+  case Mask::None:
+    return 0;
+  case Mask::Causal:
+    return std::clamp<int64_t>(key - (seqlenK - seqlenQ), 0, seqlenQ);
+  case Mask::CausalTopLeft:
+    return std::min(key, seqlenQ);
+  }
+  return 0;
+}
+
+} // namespace fa2run
