@@ -68,8 +68,14 @@ private:
   /// Vectors and sums in the workspace hold whole tiles.
   Value wholeView(Value source, Value batch, Value head) {
     int64_t rowsDim = cast<MemRefType>(source.getType()).getRank() == 4 ? 1 : 2;
-    return view(source, batch, head, constant(0),
-                memref::DimOp::create(b, loc, source, rowsDim));
+    Value length = memref::DimOp::create(b, loc, source, rowsDim);
+    return view(source, batch, head, constant(0), length);
+  }
+  /// Query heads that read one key head.
+  Value headsOfGroup() {
+    Value heads = memref::DimOp::create(b, loc, q, 2);
+    Value headsKV = memref::DimOp::create(b, loc, k, 2);
+    return arith::DivUIOp::create(b, loc, heads, headsKV);
   }
   Value load(Value view, Value row, int64_t rows) {
     auto type = cast<ViewType>(view.getType());
@@ -177,10 +183,12 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
                               b, loc, b.getF32FloatAttr(float(c))));
 
   Value source = rowsOf == 0 ? q : k;
-  auto tiles = ForEachTileOp::create(
-      b, loc, memref::DimOp::create(b, loc, source, 1),
-      memref::DimOp::create(b, loc, source, 2),
-      memref::DimOp::create(b, loc, source, 0), block, order);
+  // Named, as the order in which arguments are evaluated is the compiler's.
+  Value rowCount = memref::DimOp::create(b, loc, source, 1);
+  Value heads = memref::DimOp::create(b, loc, source, 2);
+  Value batches = memref::DimOp::create(b, loc, source, 0);
+  auto tiles =
+      ForEachTileOp::create(b, loc, rowCount, heads, batches, block, order);
   ReturnOp::create(b, loc);
   b.setInsertionPointToStart(&tiles.getBody().front());
   return tiles;
@@ -278,9 +286,7 @@ void GradTiler::createKeys() {
   Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
         batch = body.getArgument(2);
   // Query heads h of one group read the key head h / (heads / heads_kv).
-  Value group =
-      arith::DivUIOp::create(b, loc, memref::DimOp::create(b, loc, q, 2),
-                             memref::DimOp::create(b, loc, k, 2));
+  Value group = headsOfGroup();
   Value first = arith::MulIOp::create(b, loc, headKV, group);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   auto keys = SequenceOp::create(b, loc, k, batch);
@@ -325,9 +331,7 @@ void GradTiler::createQueries(ScheduleAttr s) {
   Block &body = tiles.getBody().front();
   Value qBlock = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
-  Value group =
-      arith::DivUIOp::create(b, loc, memref::DimOp::create(b, loc, q, 2),
-                             memref::DimOp::create(b, loc, k, 2));
+  Value group = headsOfGroup();
   Value headKV = arith::DivUIOp::create(b, loc, head, group);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   auto keys = SequenceOp::create(b, loc, k, batch);
