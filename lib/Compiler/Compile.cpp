@@ -38,7 +38,7 @@ llvm::StringRef lastStage(Emit emit) {
   case Emit::Tiles:
     return "fa2-tile";
   case Emit::GPU:
-    return "fa2gpu-allocate";
+    return "fa2gpu-verify";
   default:
     return pipelineStages().back();
   }

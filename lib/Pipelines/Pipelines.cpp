@@ -119,6 +119,7 @@ const std::array kStages = {
     Stage{"fa2gpu-insert-fences", onKernels<createInsertFences, false>},
     Stage{"fa2gpu-place-waits", onKernels<createPlaceWaits, false>},
     Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
+    Stage{"fa2gpu-verify", onKernels<createVerify, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},
     Stage{"nvvm", toLLVM},
 };

@@ -137,4 +137,22 @@ def Allocate : Pass<"fa2gpu-allocate", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
 
+def Verify : Pass<"fa2gpu-verify", "::fa2::KernelOp"> {
+  let summary = "proves that rings, matmuls and budgets keep their rules";
+  let description = [{
+    Changes nothing; fails with the first rule that is broken, at the operation that breaks it.
+    What it says holds for all lengths and any number of iterations.
+
+    - Rings between roles: uses are taken one after the other, as many in one role as in the
+      other, and each is committed or released exactly once on every path. Every reader holds its use.
+    - Matmuls: none is in flight when its result is read, its slot released or written.
+    - Copy groups (no roles): what is read was written on every path, its group waited for, and
+      a barrier followed; what is overwritten is read no more.
+    - The copy engine: threads' writes are fenced and met before it reads; it has read before they write.
+    - Budgets: registers of the roles, shared memory, named barriers.
+
+    Stands behind `fa2gpu-allocate`.
+  }];
+}
+
 #endif

@@ -1,0 +1,129 @@
+//===- Flow.h - what holds at each point of a kernel ------------*- C++ -*-===//
+//
+// The verifier's walk over a role's program, or a block's where there are no
+// roles. It carries what is true on all paths to a point: uses of rings held,
+// matmuls in flight, copies open. Around a loop it looks for a state that, with
+// the counter one on, is that of the next iteration too: such a state holds for
+// any number of iterations.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_LIB_GPUTRANSFORMS_FLOW_H
+#define FA2_LIB_GPUTRANSFORMS_FLOW_H
+
+#include "Symbols.h"
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <optional>
+
+namespace fa2::gpu {
+
+/// Use number `n` of a ring. Without a number it may be any use.
+struct Use {
+  mlir::Value ring;
+  std::optional<Linear> n;
+  mlir::Operation *at = nullptr; // for notes
+};
+
+/// A use between acquire and commit, or between wait and release.
+struct Held : Use {
+  bool toWrite = false, written = false;
+};
+
+/// What threads or their copies put into a slot, and who sees it.
+struct Filled : Use {
+  enum Level { Issued, Grouped, Complete, Seen };
+  Level level = Issued;
+  int64_t younger = 0; // groups committed since its own
+  bool generic = false, fenced = false;
+};
+
+/// A matmul that may still read its operands.
+struct Flying {
+  mlir::Value dot;
+  mlir::Operation *at = nullptr;
+  llvm::SmallVector<Use, 2> reads;
+};
+
+struct State {
+  // The same on all paths to a point.
+  llvm::SmallVector<Held> held;
+  llvm::SmallVector<Flying> flying;             // oldest first
+  llvm::MapVector<mlir::Value, Linear> next[2]; // uses to wait for, to acquire
+  bool turn = false, given = false; // a turn taken; the first one given
+  // On all paths at least this.
+  llvm::SmallVector<Filled, 4> filled;
+  // On some path.
+  llvm::SmallVector<Filled, 4> open;    // writes that not every thread sees
+  llvm::SmallVector<Use> read;          // since the last barrier
+  llvm::SmallVector<Filled, 4> byLanes; // read, since the warp's last barrier
+  llvm::SmallVector<Use> storing;       // tensor_store may read it
+  llvm::SmallVector<Use> stored;        // it has, but the group has not met
+};
+
+class Flow {
+public:
+  Flow(Symbols &symbols, const llvm::SmallPtrSetImpl<mlir::Value> &shared)
+      : symbols(symbols), shared(shared) {}
+
+  /// Walks a role's region, or the block's program; false after an error.
+  bool run(mlir::Block &block);
+
+  /// Uses of each shared ring, in one tile if tiles follow each other.
+  llvm::MapVector<mlir::Value, Linear> taken;
+  /// What runs the tiles: fa2gpu.tile_loop or fa2.for_each_tile.
+  mlir::Operation *tiles = nullptr;
+
+private:
+  // Flow.cpp: paths
+  void block(mlir::Block &block);
+  void loop(mlir::scf::ForOp op);
+  void branch(mlir::scf::IfOp op);
+  void program(mlir::Operation *op);
+  void endTile(mlir::Operation *op);
+  /// `state` one iteration on, or behind the loop.
+  void replaceCounter(State &state, mlir::scf::ForOp op, const Linear &to);
+  /// Whether what must be the same is; complains at `op`.
+  void expectSame(const State &a, const State &b, mlir::Operation *op,
+                  llvm::StringRef where);
+  /// What holds on each path stays; what does on some path is added.
+  void merge(State &state, const State &other);
+  bool contains(llvm::ArrayRef<Filled> set, const Filled &f, Filled *found);
+
+  // FlowRules.cpp: what each operation asks for and does
+  void step(mlir::Operation &op);
+  void take(mlir::Operation *op, mlir::Value ring, mlir::Value use,
+            bool toWrite);
+  void give(mlir::Operation *op, mlir::Value ring, mlir::Value use,
+            bool written);
+  void reads(mlir::Operation *op, mlir::Value slot, bool byLanes);
+  void writes(mlir::Operation *op, mlir::Value slot, bool generic);
+  void overwrites(mlir::Operation *op, const Use &use);
+  void startDot(DotStartOp op);
+  void waitDot(DotWaitOp op);
+  void storeTensor(TensorStoreOp op);
+  void fence();
+  void meet();
+
+  Use useOf(mlir::Operation *at, mlir::Value ring, mlir::Value use);
+  bool same(const Use &a, const Use &b);
+  bool mayMeet(const Use &a, const Use &b);
+  void fail(mlir::Operation *op, const llvm::Twine &text,
+            mlir::Operation *note = nullptr, const llvm::Twine &why = "");
+
+  Symbols &symbols;
+  const llvm::SmallPtrSetImpl<mlir::Value> &shared; // rings between roles
+  State now;
+  int quiet = 0; // > 0 while a loop's state is being found
+  bool failed = false;
+};
+
+/// The name of a ring for messages.
+llvm::StringRef nameOf(mlir::Value ring);
+
+} // namespace fa2::gpu
+
+#endif

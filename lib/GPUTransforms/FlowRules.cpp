@@ -1,0 +1,405 @@
+//===- FlowRules.cpp - what operations ask of the state -------------------===//
+
+#include "Flow.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+static bool isAsynchronous(DotStartOp dot) {
+  auto acc = cast<AccAttr>(dot.getD().getType().getTile().getEncoding());
+  return acc.getFamily().warpsPerInstruction() > 1;
+}
+
+static bool isShared(Value v) {
+  auto type = dyn_cast<RankedTensorType>(v.getType());
+  return type && isa_and_nonnull<SharedAttr>(type.getEncoding());
+}
+
+Use Flow::useOf(Operation *at, Value ring, Value use) {
+  Use u;
+  u.ring = ring;
+  u.n = symbols.of(use);
+  u.at = at;
+  return u;
+}
+
+void Flow::step(Operation &op) {
+  if (auto acquire = dyn_cast<RingAcquireOp>(op))
+    return take(&op, acquire.getRing(), acquire.getUse(), /*toWrite=*/true);
+  if (auto wait = dyn_cast<RingWaitOp>(op))
+    return take(&op, wait.getRing(), wait.getUse(), /*toWrite=*/false);
+  if (auto commit = dyn_cast<RingCommitOp>(op))
+    return give(&op, commit.getRing(), commit.getUse(), /*written=*/true);
+  if (auto release = dyn_cast<RingReleaseOp>(op))
+    return give(&op, release.getRing(), release.getUse(), /*written=*/false);
+  if (auto slot = dyn_cast<RingSlotOp>(op)) {
+    if (shared.contains(slot.getRing()))
+      fail(&op, "expected fa2gpu.ring.wait or fa2gpu.ring.acquire because "
+                "roles share ring '" +
+                    nameOf(slot.getRing()) + "'");
+    return;
+  }
+  if (auto copy = dyn_cast<CopyOp>(op))
+    return writes(&op, copy.getSlot(), /*generic=*/false);
+  if (auto copy = dyn_cast<TensorCopyOp>(op))
+    return writes(&op, copy.getSlot(), /*generic=*/false);
+  if (auto store = dyn_cast<LocalStoreOp>(op))
+    return writes(&op, store.getSlot(), /*generic=*/true);
+  if (auto dot = dyn_cast<DotStartOp>(op))
+    return startDot(dot);
+  if (auto wait = dyn_cast<DotWaitOp>(op))
+    return waitDot(wait);
+  if (auto store = dyn_cast<TensorStoreOp>(op))
+    return storeTensor(store);
+  if (isa<CopyCommitOp>(op)) {
+    for (auto *set : {&now.filled, &now.open})
+      for (Filled &f : *set) {
+        if (f.level == Filled::Grouped)
+          ++f.younger;
+        if (f.level == Filled::Issued && !f.generic)
+          f.level = Filled::Grouped;
+      }
+  } else if (auto wait = dyn_cast<CopyWaitOp>(op)) {
+    for (auto *set : {&now.filled, &now.open})
+      for (Filled &f : *set)
+        if (f.level == Filled::Grouped &&
+            f.younger >= int64_t(wait.getPending()))
+          f.level = Filled::Complete;
+  } else if (isa<BarrierOp, GroupBarrierOp>(op)) {
+    meet();
+  } else if (isa<ProxyFenceOp>(op)) {
+    fence();
+  } else if (isa<WarpBarrierOp>(op)) {
+    llvm::erase_if(now.byLanes, [](const Filled &f) { return f.fenced; });
+  } else if (isa<StoreWaitOp>(op)) {
+    llvm::append_range(now.stored, now.storing);
+    now.storing.clear();
+  } else if (auto wait = dyn_cast<TurnWaitOp>(op)) {
+    bool &flag = wait.getFirst() ? now.given : now.turn;
+    if (flag != wait.getFirst() || !now.given)
+      fail(&op, wait.getFirst() ? "expected a first turn to take back"
+                : now.given ? "expected fa2gpu.turn_pass since the last turn"
+                            : "expected the last warpgroup to give the "
+                              "first turn before");
+    flag = !wait.getFirst();
+  } else if (auto pass = dyn_cast<TurnPassOp>(op)) {
+    bool &flag = pass.getFirst() ? now.given : now.turn;
+    if (flag == pass.getFirst())
+      fail(&op, pass.getFirst()
+                    ? "expected one first turn"
+                    : "expected fa2gpu.turn_wait before this turn is passed");
+    flag = pass.getFirst();
+  } else if (auto combine = dyn_cast<CombineSplitsOp>(op)) {
+    // All warps write, meet, and read (its lowering holds the barrier).
+    Use scratch;
+    scratch.ring = combine.getScratch();
+    scratch.at = &op;
+    overwrites(&op, scratch);
+    meet();
+    now.read.push_back(scratch);
+  } else {
+    for (Value operand : op.getOperands())
+      if (isShared(operand) && !op.hasTrait<OpTrait::IsTerminator>())
+        reads(&op, operand, /*byLanes=*/true);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Uses of rings
+//===----------------------------------------------------------------------===//
+
+void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
+  Held h;
+  static_cast<Use &>(h) = useOf(op, ring, use);
+  h.toWrite = toWrite;
+  auto &next = now.next[toWrite];
+  if (auto it = next.find(ring); it != next.end()) {
+    if (quiet == 0 && !symbols.equal(*h.n, it->second)) {
+      Linear d = *h.n - it->second;
+      fail(op, "expected the uses of ring '" + nameOf(ring) +
+                   "' one after the other" +
+                   (d.isConstant()
+                        ? ", got use n + " + Twine(d.constant) + " for use n"
+                        : Twine("")));
+    }
+    it->second = *h.n + 1;
+  }
+  for (const Held &o : now.held)
+    if (toWrite && mayMeet(h, o) && o.ring == ring)
+      fail(op,
+           "expected a slot of ring '" + nameOf(ring) +
+               "' that is free: it has " +
+               Twine(cast<RingType>(ring.getType()).getSlots()),
+           o.at, "held since here");
+  now.held.push_back(h);
+}
+
+void Flow::give(Operation *op, Value ring, Value use, bool written) {
+  Use u = useOf(op, ring, use);
+  auto *it = llvm::find_if(now.held, [&](const Held &h) {
+    return h.toWrite == written && same(h, u);
+  });
+  if (it == now.held.end()) {
+    Operation *other = nullptr;
+    for (Operation *user : ring.getUsers())
+      if (user != op && user->getName() == op->getName() &&
+          user->getOperand(1) == use)
+        other = user;
+    return fail(op,
+                "expected a use of ring '" + nameOf(ring) + "' that is " +
+                    (written ? "acquired and not yet committed"
+                             : "waited for and not yet released"),
+                other, "the same use ends here");
+  }
+  if (written && !it->written)
+    fail(op,
+         "expected a copy into ring '" + nameOf(ring) +
+             "' before its use is committed",
+         it->at, "acquired here");
+  if (!written) {
+    for (const Flying &f : now.flying)
+      for (const Use &r : f.reads)
+        if (same(r, u))
+          fail(op,
+               "expected no matmul in flight that reads this use of ring '" +
+                   nameOf(ring) + "'",
+               f.at, "started here");
+    for (const Filled &r : now.byLanes)
+      if (r.ring == ring && (!r.n || same(r, u)))
+        fail(op,
+             "expected fa2gpu.proxy_fence and fa2gpu.warp_barrier because "
+             "lanes read this use of ring '" +
+                 nameOf(ring) + "'",
+             r.at, "read here");
+    for (const Use &s : now.storing)
+      if (s.ring == ring)
+        fail(op,
+             "expected fa2gpu.store_wait because the copy engine reads this "
+             "use of ring '" +
+                 nameOf(ring) + "'",
+             s.at, "the store starts here");
+    // Its bytes are another role's now.
+    llvm::erase_if(now.filled, [&](const Filled &f) { return f.ring == ring; });
+    if (shared.contains(ring))
+      for (auto *set : {&now.read, &now.stored})
+        llvm::erase_if(*set, [&](const Use &r) { return same(r, u); });
+  }
+  now.held.erase(it);
+}
+
+void Flow::reads(Operation *op, Value slot, bool byLanes) {
+  Operation *source = slot.getDefiningOp();
+  if (!isa_and_nonnull<RingWaitOp, RingSlotOp, RingAcquireOp>(source))
+    return fail(op, "expected a slot of a ring as the tile in shared memory");
+  Use u = useOf(op, source->getOperand(0), source->getOperand(1));
+  if (isa<RingAcquireOp>(source))
+    return fail(op,
+                "expected a tile of ring '" + nameOf(u.ring) +
+                    "' that was waited for, got one that is being written",
+                source, "acquired here");
+  if (isa<RingWaitOp>(source)) {
+    if (llvm::none_of(now.held,
+                      [&](const Held &h) { return !h.toWrite && same(h, u); }))
+      return fail(op,
+                  "expected a tile of ring '" + nameOf(u.ring) +
+                      "' that has not been released",
+                  source, "waited for here");
+    if (byLanes && shared.contains(u.ring)) {
+      Filled lanes;
+      static_cast<Use &>(lanes) = u;
+      now.byLanes.push_back(lanes);
+    }
+  } else {
+    auto *it =
+        llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
+    if (it == now.filled.end())
+      return fail(op,
+                  "expected this use of ring '" + nameOf(u.ring) +
+                      "' to have been written on every path",
+                  source, "its slot");
+    if (it->level == Filled::Issued)
+      return fail(op,
+                  "expected fa2gpu.copy_commit behind the copy into ring '" +
+                      nameOf(u.ring) + "'",
+                  it->at, "copied here");
+    if (it->level == Filled::Grouped)
+      return fail(op,
+                  "expected a wait that leaves at most " + Twine(it->younger) +
+                      " copy groups open before ring '" + nameOf(u.ring) +
+                      "' is read",
+                  it->at, "copied here");
+    if (it->level == Filled::Complete)
+      return fail(op,
+                  "expected a barrier before ring '" + nameOf(u.ring) +
+                      "' is read by other threads than wrote it",
+                  it->at, "written here");
+  }
+  now.read.push_back(u);
+}
+
+/// The slot's bytes must be free of older readers and writers.
+void Flow::overwrites(Operation *op, const Use &u) {
+  for (const Use &r : now.read)
+    if (mayMeet(r, u))
+      return fail(op,
+                  "expected a barrier between the last read of ring '" +
+                      nameOf(r.ring) + "' and this write",
+                  r.at, "read here");
+  for (const Flying &f : now.flying)
+    for (const Use &r : f.reads)
+      if (mayMeet(r, u))
+        return fail(op,
+                    "expected no matmul in flight that reads ring '" +
+                        nameOf(r.ring) + "'",
+                    f.at, "started here");
+  for (const Filled &o : now.open)
+    if (mayMeet(o, u))
+      return fail(op,
+                  "expected earlier writes of ring '" + nameOf(o.ring) +
+                      "' to be complete and met at a barrier",
+                  o.at, "written here");
+  for (const Use &s : now.storing)
+    if (mayMeet(s, u))
+      return fail(op,
+                  "expected fa2gpu.store_wait because the copy engine reads "
+                  "ring '" +
+                      nameOf(s.ring) + "'",
+                  s.at, "the store starts here");
+  for (const Use &s : now.stored)
+    if (mayMeet(s, u))
+      return fail(op,
+                  "expected fa2gpu.group_barrier because one thread alone "
+                  "waited for the store from ring '" +
+                      nameOf(s.ring) + "'",
+                  s.at, "the store starts here");
+}
+
+void Flow::writes(Operation *op, Value slot, bool generic) {
+  Operation *source = slot.getDefiningOp();
+  if (!isa_and_nonnull<RingWaitOp, RingSlotOp, RingAcquireOp>(source))
+    return fail(op, "expected a slot of a ring as the tile in shared memory");
+  Use u = useOf(op, source->getOperand(0), source->getOperand(1));
+  bool acquired = isa<RingAcquireOp>(source);
+  if (!isa<RingSlotOp>(source)) {
+    auto *it = llvm::find_if(now.held, [&](const Held &h) {
+      return h.toWrite == acquired && same(h, u);
+    });
+    if (it == now.held.end())
+      return fail(op,
+                  "expected a use of ring '" + nameOf(u.ring) + "' that is " +
+                      (acquired ? "acquired and not yet committed"
+                                : "waited for and not yet released"),
+                  source, "its slot");
+    if (it->written && isa<TensorCopyOp>(op))
+      return fail(op, "expected one copy into a use of ring '" +
+                          nameOf(u.ring) + "', whose arrival completes it");
+    it->written = true;
+  }
+  if (auto copy = dyn_cast<TensorCopyOp>(op))
+    if (copy.getRing() != u.ring ||
+        !symbols.equal(symbols.of(copy.getUse()), *u.n))
+      return fail(op, "expected a copy to signal the use of ring '" +
+                          nameOf(u.ring) + "' that it fills");
+  if (acquired)
+    return; // the ring's own synchronisation stands for the rest
+  overwrites(op, u);
+  llvm::erase_if(now.filled, [&](const Filled &f) { return mayMeet(f, u); });
+  Filled f;
+  static_cast<Use &>(f) = u;
+  f.generic = generic;
+  f.level = generic ? Filled::Complete : Filled::Issued;
+  now.filled.push_back(f);
+  now.open.push_back(f);
+}
+
+//===----------------------------------------------------------------------===//
+// Order between threads, and the copy engine
+//===----------------------------------------------------------------------===//
+
+void Flow::fence() {
+  for (auto *set : {&now.filled, &now.open})
+    for (Filled &f : *set)
+      f.fenced |= f.level < Filled::Seen;
+  for (Filled &f : now.byLanes)
+    f.fenced = true;
+}
+
+void Flow::meet() {
+  for (Filled &f : now.filled)
+    if (f.level == Filled::Complete)
+      f.level = Filled::Seen;
+  llvm::erase_if(now.open,
+                 [](const Filled &f) { return f.level >= Filled::Complete; });
+  now.read.clear();
+  now.stored.clear();
+}
+
+void Flow::storeTensor(TensorStoreOp op) {
+  Operation *source = op.getSlot().getDefiningOp();
+  if (!isa_and_nonnull<RingWaitOp, RingSlotOp>(source))
+    return fail(op, "expected a slot of a ring as the tile in shared memory");
+  Use u = useOf(op, source->getOperand(0), source->getOperand(1));
+  auto *it =
+      llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
+  if (it == now.filled.end())
+    return fail(op,
+                "expected this use of ring '" + nameOf(u.ring) +
+                    "' to have been written on every path",
+                source, "its slot");
+  if (!it->fenced || it->level != Filled::Seen)
+    return fail(op,
+                "expected fa2gpu.proxy_fence and then fa2gpu.group_barrier "
+                "between the writes to ring '" +
+                    nameOf(u.ring) + "' and the copy engine's read",
+                it->at, "written here");
+  now.storing.push_back(u);
+}
+
+//===----------------------------------------------------------------------===//
+// Matmuls
+//===----------------------------------------------------------------------===//
+
+void Flow::startDot(DotStartOp op) {
+  bool asynchronous = isAsynchronous(op);
+  Flying f;
+  f.dot = op.getD();
+  f.at = op;
+  for (Value operand : {op.getA(), op.getB()})
+    if (isShared(operand)) {
+      reads(op, operand, /*byLanes=*/!asynchronous);
+      if (Operation *source = operand.getDefiningOp())
+        f.reads.push_back(
+            useOf(op, source->getOperand(0), source->getOperand(1)));
+    }
+  if (asynchronous && !failed)
+    now.flying.push_back(f);
+}
+
+void Flow::waitDot(DotWaitOp op) {
+  auto *it = llvm::find_if(
+      now.flying, [&](const Flying &f) { return f.dot == op.getSource(); });
+  if (it == now.flying.end())
+    return; // complete: by an older wait, or since it was started
+  if (!op.getPending())
+    return fail(op, "expected fa2gpu-place-dot-waits to have set 'pending'");
+  int64_t younger = now.flying.end() - it - 1;
+  if (int64_t(*op.getPending()) > younger)
+    return fail(op,
+                "expected pending to be at most " + Twine(younger) +
+                    ", the matmuls started after this one, got " +
+                    Twine(int64_t(*op.getPending())),
+                it->at, "started here");
+  auto dot = cast<DotStartOp>(it->at);
+  if (dot.getD() == op.getSource() && !isShared(dot.getA()) &&
+      !llvm::is_contained(op.getKeep(), dot.getA()))
+    return fail(op,
+                "expected to keep the operand in registers, which the matmul "
+                "reads until here",
+                it->at, "started here");
+  // Groups complete in order.
+  auto *end = now.flying.end() - int64_t(*op.getPending());
+  for (auto *done = now.flying.begin(); done != end; ++done)
+    llvm::append_range(now.read, done->reads);
+  now.flying.erase(now.flying.begin(), end);
+}

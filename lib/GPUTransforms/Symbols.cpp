@@ -1,0 +1,249 @@
+//===- Symbols.cpp - index arithmetic as linear forms ---------------------===//
+
+#include "Symbols.h"
+
+#include "mlir/Analysis/Presburger/IntegerRelation.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace fa2::gpu;
+
+/// Cases that a proof may look at. One that needs more has not been met.
+static constexpr int64_t kMaxSteps = 4000;
+
+Linear Linear::plus(const Linear &other, int64_t factor) const {
+  Linear sum(constant + factor * other.constant);
+  auto a = terms.begin(), b = other.terms.begin();
+  while (a != terms.end() || b != other.terms.end()) {
+    if (b == other.terms.end() || (a != terms.end() && a->first < b->first)) {
+      sum.terms.push_back(*a++);
+    } else if (a == terms.end() || b->first < a->first) {
+      sum.terms.push_back({b->first, factor * b->second});
+      ++b;
+    } else {
+      if (int64_t c = a->second + factor * b->second)
+        sum.terms.push_back({a->first, c});
+      ++a, ++b;
+    }
+  }
+  return sum;
+}
+
+Linear Symbols::intern(Symbol symbol) {
+  std::vector<int64_t> key{int64_t(symbol.kind),
+                           int64_t(symbol.value.getAsOpaquePointer())};
+  key.insert(key.end(), symbol.head.begin(), symbol.head.end());
+  for (const Linear &operand : symbol.operands) {
+    key.push_back(operand.constant);
+    key.push_back(operand.terms.size());
+    for (auto [s, c] : operand.terms)
+      key.insert(key.end(), {int64_t(s), c});
+  }
+  auto [it, isNew] = numbers.insert({std::move(key), symbols.size()});
+  if (isNew)
+    symbols.push_back(std::move(symbol));
+  Linear result;
+  result.terms.push_back({it->second, 1});
+  return result;
+}
+
+Linear Symbols::of(Value value) {
+  if (auto it = known.find(value); it != known.end())
+    return it->second;
+  auto compute = [&]() -> Linear {
+    llvm::APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return constant.getSExtValue();
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getNumRegions() > 0 || op->getNumOperands() == 0 ||
+        !isMemoryEffectFree(op))
+      return intern({Kind::Value, value, {}, {}});
+    SmallVector<Linear, 4> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(of(operand));
+    if (isa<arith::AddIOp>(op))
+      return operands[0] + operands[1];
+    if (isa<arith::SubIOp>(op))
+      return operands[0] - operands[1];
+    if (isa<arith::MulIOp>(op)) {
+      if (operands[0].isConstant())
+        std::swap(operands[0], operands[1]);
+      if (operands[1].isConstant())
+        return Linear().plus(operands[0], operands[1].constant);
+    }
+    if (isa<arith::MinSIOp, arith::MaxSIOp>(op))
+      return intern({isa<arith::MinSIOp>(op) ? Kind::Min : Kind::Max,
+                     Value(),
+                     {},
+                     operands});
+    if (isa<arith::SelectOp>(op))
+      if (auto cmp = op->getOperand(0).getDefiningOp<arith::CmpIOp>())
+        return intern(
+            {Kind::Select,
+             Value(),
+             {int64_t(cmp.getPredicate())},
+             {of(cmp.getLhs()), of(cmp.getRhs()), operands[1], operands[2]}});
+    return intern({Kind::Pure,
+                   Value(),
+                   {int64_t(op->getName().getAsOpaquePointer()),
+                    int64_t(op->getAttrDictionary().getAsOpaquePointer()),
+                    int64_t(cast<OpResult>(value).getResultNumber())},
+                   operands});
+  };
+  Linear result = compute();
+  known[value] = result;
+  return result;
+}
+
+Linear Symbols::max(const Linear &a, const Linear &b) {
+  if (Linear d = a - b; d.isConstant())
+    return d.constant > 0 ? a : b;
+  return intern({Kind::Max, Value(), {}, {a, b}});
+}
+
+Linear Symbols::substitute(const Linear &in, Value from, const Linear &to) {
+  Linear symbol = of(from);
+  assert(symbol.terms.size() == 1 && "expected a symbol of its own");
+  return substitute(in, symbol.terms[0].first, to);
+}
+
+Linear Symbols::substitute(const Linear &in, unsigned from, const Linear &to) {
+  Linear result(in.constant);
+  for (auto [s, c] : in.terms) {
+    if (s == from) {
+      result = result.plus(to, c);
+      continue;
+    }
+    Symbol symbol = symbols[s];
+    bool changed = false;
+    for (Linear &operand : symbol.operands) {
+      Linear now = substitute(operand, from, to);
+      changed |= !(now == operand);
+      operand = now;
+    }
+    Linear same;
+    same.terms.push_back({s, 1});
+    result = result.plus(changed ? intern(symbol) : same, c);
+  }
+  return result;
+}
+
+bool Symbols::involves(const Linear &in,
+                       llvm::function_ref<bool(Value)> matches) const {
+  return llvm::any_of(in.terms, [&](auto term) {
+    const Symbol &symbol = symbols[term.first];
+    if (symbol.kind == Kind::Value)
+      return matches(symbol.value);
+    return llvm::any_of(symbol.operands, [&](const Linear &operand) {
+      return involves(operand, matches);
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Proofs
+//===----------------------------------------------------------------------===//
+
+SmallVector<Symbols::Case, 3> Symbols::casesOf(const Symbol &symbol) const {
+  const Linear &a = symbol.operands[0], &b = symbol.operands[1];
+  Linear aLess = b - a - 1, aLessEqual = b - a, bLess = a - b - 1,
+         bLessEqual = a - b;
+  if (symbol.kind == Kind::Min)
+    return {{{aLessEqual}, a}, {{bLess}, b}};
+  if (symbol.kind == Kind::Max)
+    return {{{aLessEqual}, b}, {{bLess}, a}};
+  const Linear &yes = symbol.operands[2], &no = symbol.operands[3];
+  switch (arith::CmpIPredicate(symbol.head[0])) {
+  case arith::CmpIPredicate::eq:
+    return {{{aLessEqual, bLessEqual}, yes}, {{aLess}, no}, {{bLess}, no}};
+  case arith::CmpIPredicate::ne:
+    return {{{aLessEqual, bLessEqual}, no}, {{aLess}, yes}, {{bLess}, yes}};
+  case arith::CmpIPredicate::slt:
+    return {{{aLess}, yes}, {{bLessEqual}, no}};
+  case arith::CmpIPredicate::sle:
+    return {{{aLessEqual}, yes}, {{bLess}, no}};
+  case arith::CmpIPredicate::sgt:
+    return {{{bLess}, yes}, {{aLessEqual}, no}};
+  case arith::CmpIPredicate::sge:
+    return {{{bLessEqual}, yes}, {{aLess}, no}};
+  default: // unsigned: either
+    return {{{}, yes}, {{}, no}};
+  }
+}
+
+/// The outermost symbol with cases: operands come before what holds them.
+std::optional<unsigned> Symbols::branching(const Linear &in) const {
+  for (auto term : llvm::reverse(in.terms))
+    if (symbols[term.first].kind >= Kind::Min)
+      return term.first;
+  return std::nullopt;
+}
+
+bool Symbols::inEachCase(
+    unsigned symbol, const Linear &e, const Facts &given,
+    llvm::function_ref<bool(const Linear &, const Facts &)> holds) {
+  for (const Case &c : casesOf(symbols[symbol])) {
+    Facts now(c.facts.begin(), c.facts.end());
+    for (const Linear &fact : given)
+      now.push_back(substitute(fact, symbol, c.value));
+    if (--steps < 0)
+      return false;
+    if (!isEmpty(now) && !holds(substitute(e, symbol, c.value), now))
+      return false;
+  }
+  return true;
+}
+
+bool Symbols::isZero(const Linear &e, const Facts &given) {
+  if (e == Linear())
+    return true;
+  if (auto symbol = branching(e))
+    return inEachCase(
+        *symbol, e, given,
+        [&](const Linear &f, const Facts &now) { return isZero(f, now); });
+  // e >= 1 and e <= -1 are both impossible.
+  for (int64_t sign : {1, -1}) {
+    Facts other = given;
+    other.push_back(Linear(-1).plus(e, sign));
+    if (!contradict(other))
+      return false;
+  }
+  return true;
+}
+
+/// Whether no numbers satisfy all facts, whatever the cases are.
+bool Symbols::isEmpty(const Facts &given) const {
+  using namespace presburger;
+  llvm::DenseMap<unsigned, unsigned> column;
+  for (const Linear &fact : given)
+    for (auto term : fact.terms)
+      column.insert({term.first, column.size()});
+  IntegerPolyhedron set(PresburgerSpace::getSetSpace(column.size()));
+  for (const Linear &fact : given) {
+    SmallVector<int64_t> row(column.size() + 1);
+    for (auto [s, c] : fact.terms)
+      row[column[s]] = c;
+    row.back() = fact.constant;
+    set.addInequality(row);
+  }
+  return set.isEmpty();
+}
+
+bool Symbols::contradict(const Facts &given) {
+  if (isEmpty(given))
+    return true;
+  std::optional<unsigned> outermost;
+  for (const Linear &fact : given)
+    outermost = std::max(outermost, branching(fact));
+  return outermost && inEachCase(*outermost, Linear(), given,
+                                 [&](const Linear &, const Facts &now) {
+                                   return contradict(now);
+                                 });
+}
+
+bool Symbols::equal(const Linear &a, const Linear &b) {
+  steps = kMaxSteps;
+  return isZero(a - b, facts);
+}
