@@ -49,8 +49,9 @@ def parse(arguments):
     return p.parse_args(arguments)
 
 
-def gradients(q, k, v, dout, mask, scale, exact):
-    """dq, dk, dv of one head: in float64, or as standard attention does in the input dtype."""
+def gradients(q, k, v, dout, mask, scale, exact, given=None):
+    """dq, dk, dv of one head: in float64, or as standard attention does in the input dtype. `given`
+    (out and lse, as rounded by a forward pass) makes them functions of what a backward kernel gets."""
     import torch
     from fa2bench.check import visible
     n, m = q.shape[0], k.shape[0]
@@ -59,21 +60,29 @@ def gradients(q, k, v, dout, mask, scale, exact):
     if exact:
         q, k, v, dout = (x.double() for x in (q, k, v, dout))
     scores = (q @ k.T).to(torch.float64 if exact else torch.float32) * scale
-    p = torch.softmax(scores.masked_fill_(hidden, -math.inf), 1).nan_to_num_(0).to(q.dtype)
+    scores.masked_fill_(hidden, -math.inf)
+    if given:
+        p = torch.exp(scores.sub_(given[1].double()[:, None]))
+    else:
+        p = torch.softmax(scores, 1).nan_to_num_(0).to(q.dtype)
     del scores
     dv = p.T @ dout
     dp = dout @ v.T
     wide = torch.float64 if exact else torch.float32
-    delta = (p.to(wide) * dp.to(wide)).sum(1, keepdim=True)
+    if given:
+        delta = (dout * given[0].double()).sum(1, keepdim=True)
+    else:
+        delta = (p.to(wide) * dp.to(wide)).sum(1, keepdim=True)
     ds = (p.to(wide) * (dp.to(wide) - delta)).to(q.dtype)
     return (ds @ k) * scale, (ds.T @ q) * scale, dv
 
 
-def judge(name, got, exact, standard):
-    """Raises WrongResult unless each row keeps the rule of fa2bench/check.py."""
+def judge(name, got, wanted, exact, standard):
+    """Raises WrongResult unless each row keeps the rule of fa2bench/check.py: `wanted` follows from what
+    the kernel is given; `standard` is held against the exact gradient."""
     import torch
     from fa2bench.check import WrongResult, ulp
-    error = (got.double() - exact).abs().amax(1)
+    error = (got.double() - wanted).abs().amax(1)
     base = (standard.double() - exact).abs().amax(1)
     allowed = (2 * torch.maximum(base, base.median())
                + 2 * ulp(got.dtype, exact.abs().amax(1)))
@@ -124,10 +133,11 @@ def our_launch(kernel, inputs):
     worst, case = 0.0, inputs.case
     for b, h in {(0, 0), (case.batch - 1, case.heads - 1)}:
         head = [x[b, h] for x in (inputs.q, inputs.k, inputs.v, inputs.dout)]
+        wanted = gradients(*head, case.mask, inputs.scale, True, (inputs.out[b, h], inputs.lse[b, h]))
         exact = gradients(*head, case.mask, inputs.scale, True)
         standard = gradients(*head, case.mask, inputs.scale, False)
-        for name, got, x, y in zip(("dq", "dk", "dv"), grads, exact, standard):
-            worst = max(worst, judge(f"batch entry {b}, head {h}, {name}", got[b, h], x, y))
+        for name, got, *rows in zip(("dq", "dk", "dv"), grads, wanted, exact, standard):
+            worst = max(worst, judge(f"batch entry {b}, head {h}, {name}", got[b, h], *rows))
     return (lambda _: call(current_stream("cuda"))), worst
 
 

@@ -42,7 +42,7 @@ const std::array kFields = {
     Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
     Field{{"key_warps", "backward: warps along the keys (0: choose)"}, &Specification::keyWarps},
     Field{{"dq_warps", "backward: warps along the rows of dQ (0: choose)"}, &Specification::dqWarps},
-    Field{{"dq", "backward: how dQ is summed: atomic, or recompute (deterministic)"}, &Specification::dq},
+    Field{{"dq", "backward: how dQ is summed: atomic, atomic_v4, or recompute (deterministic)"}, &Specification::dq},
     Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
     Field{{"tuning", "fields of targets with roles, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
 };

@@ -27,7 +27,7 @@ constexpr int64_t kBarrierBytes = 8, kQueueSlotBytes = 8;
 struct Life {
   RingCreateOp ring;
   Operation *first = nullptr, *last = nullptr;
-  int64_t bytes = 0, offset = 0;
+  int64_t bytes = 0, alignment = 0, offset = 0;
 
   bool meets(const Life &o) const {
     return !(last->isBeforeInBlock(o.first) || o.last->isBeforeInBlock(first));
@@ -133,9 +133,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
 
   static int64_t ringBytes(RingCreateOp op) {
     RingType type = op.getRing().getType();
-    return llvm::alignTo(sharedLayout(type.getTile()).bytes(),
-                         SharedLayout::kAlignment) *
-           type.getSlots();
+    return sharedLayout(type.getTile()).pitch() * type.getSlots();
   }
 
   static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {
@@ -156,6 +154,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   static FailureOr<Life> lifeOf(RingCreateOp op, Block &program) {
     Life life{op};
     life.bytes = ringBytes(op);
+    life.alignment = sharedLayout(op.getRing().getType().getTile()).alignment();
     // Every use of the ring, and of its slots, in the block's program.
     SmallVector<Operation *> users(op.getRing().getUsers());
     for (size_t i = 0; i < users.size(); ++i)
@@ -184,7 +183,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       moved = false;
       for (const Life &o : placed)
         if (life.meets(o) && life.sharesBytes(o)) {
-          life.offset = o.offset + o.bytes;
+          life.offset = llvm::alignTo(o.offset + o.bytes, life.alignment);
           moved = true;
         }
     }

@@ -141,10 +141,8 @@ static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
 static int64_t tileBytes(const Target &t, int64_t rows, int64_t cols,
                          int64_t elementBytes) {
-  return up(
-      fa2::gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
-          .bytes(),
-      fa2::gpu::SharedLayout::kAlignment);
+  return fa2::gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
+      .pitch();
 }
 
 /// Keys and values stay in shared memory, dK and dV in registers.
@@ -159,7 +157,7 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
                             2 * tileBytes(t, 1, s.blockQ, kFloatBytes));
   bool shareP = s.keyWarps != 0 && s.keyWarps != s.warps;
   int64_t scores = tileBytes(t, s.blockKV, s.blockQ, kElementBytes);
-  f.exchangeBytes = scores * (shareP ? 2 : s.dq == GradQ::Atomic ? 1 : 0);
+  f.exchangeBytes = scores * (shareP ? 2 : s.dq != GradQ::Recompute ? 1 : 0);
   f.outputBytes = f.queryBytes; // dK and dV
   f.accumulatorRegisters =
       s.blockKV * (up(p.headDim, 8) + up(p.headDimV, 8)) / f.threads;
@@ -264,6 +262,10 @@ static std::string fitError(const Target &t, const Problem &p,
   if (p.backward && s.partition == Partition::Keys)
     if (std::string error = columnsError(p, s); !error.empty())
       return error;
+  if (s.dq == GradQ::AtomicV4 && !t.hasVectorReductions())
+    return formatv("expected dq = atomic or recompute on {0}, whose reductions "
+                   "add one element; got dq = atomic_v4",
+                   t.name());
   if (t.hasRoles() && (s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "
@@ -477,6 +479,10 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   ScheduleOverrides asked = askedFields;
   std::vector<std::string> reasons;
   explainAsked(asked, reasons);
+  if (!asked.dq && problem.backward && target.hasVectorReductions()) {
+    asked.dq = GradQ::AtomicV4;
+    reasons.push_back("dq = atomic_v4: one reduction adds four elements");
+  }
   // Values out of range are refused by name before any arithmetic on them.
   // Whether warps and rows go together is seen later, when all are known.
   Schedule plain;

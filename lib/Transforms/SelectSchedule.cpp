@@ -111,7 +111,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       return failure();
     }
     if (!dq.empty() && !(asked.dq = symbolizeGradQ(StringRef(dq)))) {
-      error = "expected dq atomic or recompute, got " + dq;
+      error = "expected dq atomic, atomic_v4 or recompute, got " + dq;
       return failure();
     }
     if (!order.empty() &&

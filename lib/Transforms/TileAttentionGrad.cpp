@@ -38,7 +38,7 @@ public:
   }
 
   void run() {
-    bool atomic = schedule.getDq() == GradQ::Atomic;
+    bool atomic = schedule.getDq() != GradQ::Recompute;
     // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
     statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
     createStatistics();
@@ -102,6 +102,8 @@ private:
           b, loc, x, tensor::SplatOp::create(b, loc, x.getType(), scale));
     StoreOp::create(b, loc, round(x), to, row);
   }
+  /// Elements of dQ's sum that one reduction adds.
+  int64_t sumWidth() { return schedule.getDq() == GradQ::AtomicV4 ? 4 : 1; }
   Value times(Value x, int64_t c) {
     return arith::MulIOp::create(b, loc, x, constant(c));
   }
@@ -149,7 +151,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   std::string rows = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
                      std::to_string(statRows);
   int64_t any = ShapedType::kDynamic;
-  if (schedule.getDq() == GradQ::Atomic)
+  if (schedule.getDq() != GradQ::Recompute)
     add("dq_sum", "workspace",
         RankedTensorType::get({any, any, any, headDim}, f32),
         {"batch", rows, "heads"});
@@ -174,7 +176,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   size_t next = 0;
   for (Value *x : {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv})
     *x = arg(next++);
-  if (schedule.getDq() == GradQ::Atomic)
+  if (schedule.getDq() != GradQ::Recompute)
     dqSum = arg(next++);
   negLse = arg(next++);
   negDelta = arg(next++);
@@ -260,21 +262,29 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
                                        load(nView, row, bq), scale,
                                        /*columns=*/true);
-  // dV += P^T dO_i
   Value doTile = load(doView, row, bq);
-  Value dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArg(1),
-                  false, false);
+  // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
+  Value dv1;
+  auto addDv = [&] {
+    dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArg(1), false,
+              false);
+  };
+  bool together = schedule.warpsAlongKeys() < schedule.getWarps();
+  if (!together)
+    addDv();
   // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
   Value dp = dot(bkv, bq, vTile, doTile, delta, false, true);
   Value ds = round(arith::MulFOp::create(b, loc, p, dp));
+  if (together)
+    addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
   Value dk1 =
       dot(bkv, headDim, ds, qTile, loop.getRegionIterArg(0), false, false);
   if (sumView)
     AccumulateOp::create(b, loc, dot(bq, headDim, ds, kTile, {}, true, false),
-                         sumView, row);
+                         sumView, row, sumWidth());
   scf::YieldOp::create(b, loc, ValueRange{dk1, dv1});
   return SmallVector<Value>(loop.getResults());
 }
@@ -320,7 +330,8 @@ void GradTiler::createScaledSum() {
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), bq);
-  Value sum = load(wholeView(dqSum, batch, head), row, bq);
+  Value sum = LoadOp::create(b, loc, tile(bq, headDim, f32),
+                             wholeView(dqSum, batch, head), row, sumWidth());
   storeScaled(sum, true, view(dq, batch, head, sequence), row);
 }
 

@@ -1,10 +1,14 @@
 // What the passes decide for backward, stage by stage.
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=GPU
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=fa2gpu-form-rings" | FileCheck %s --check-prefix=RINGS
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=WAITS
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=GPU
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=fa2gpu-form-rings" | FileCheck %s --check-prefix=RINGS
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=WAITS
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=convert-fa2gpu-to-nvvm" | FileCheck %s --check-prefix=NVVM
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=PTX
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=4 block-kv=64 warps=8 block-q=64 dq-warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=SPLIT
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=TOGETHER
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=SM90
+// RUN: not fa2-opt %s --fa2-pipeline="pass=backward dq=atomic_v4" 2>&1 | FileCheck %s --check-prefix=V4
+// V4: expected dq = atomic or recompute on sm_80, whose reductions add one element; got dq = atomic_v4
 // RUN: not fa2-opt %s --fa2-pipeline="pass=sideways" 2>&1 | FileCheck %s --check-prefix=PASS
 // PASS: expected pass to be forward or backward, got 'sideways'
 
@@ -55,6 +59,24 @@
 // WAITS: fa2gpu.barrier
 // WAITS-NOT: fa2gpu.barrier
 // WAITS: scf.yield
+
+// P and dS together, behind one barrier; the next tile's arrival is the other.
+// TOGETHER: scf.for
+// TOGETHER: scf.for
+// TOGETHER: fa2gpu.copy_wait 0
+// TOGETHER-NEXT: fa2gpu.barrier
+// TOGETHER-NOT: fa2gpu.barrier
+// TOGETHER-COUNT-2: fa2gpu.local_store
+// TOGETHER: fa2gpu.barrier
+// TOGETHER-NOT: fa2gpu.barrier
+// TOGETHER: scf.yield
+
+// Four registers of a thread lie together.
+// SM90: .entry backward(
+// SM90: red.relaxed.gpu.global.add.v4.f32 [%rd{{[0-9]+}}+0]
+// SM90: red.relaxed.gpu.global.add.v4.f32 [%rd{{[0-9]+}}+4096]
+// SM90: .entry backward_dq(
+// SM90: ld.global.v4.b32
 
 // One module of three kernels, and their launches in order.
 // NVVM: fa2gpu.launch @backward_statistics_module::@backward_statistics grid ["ceildiv(seqlen_q, 128) * heads * batch", "1", "1"]

@@ -28,7 +28,7 @@ struct Specification {
   std::string order;  // ascending or longest_first
   std::string tuning; // fields of targets with roles: name=value,...
   int64_t keyWarps = 0, dqWarps = 0;
-  std::string dq; // atomic or recompute
+  std::string dq; // atomic, atomic_v4 or recompute
 
   /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
   /// with the name or the value's form, or an empty string.

@@ -64,7 +64,7 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "dq-warps", llvm::cl::desc("backward: warps along the rows of dQ"),
       llvm::cl::init(0)};
   Option<std::string> dq{*this, "dq",
-                         llvm::cl::desc("backward: atomic or recompute"),
+                         llvm::cl::desc("backward: atomic, atomic_v4 or recompute"),
                          llvm::cl::init("")};
   Option<std::string> order{*this, "order",
                             llvm::cl::desc("ascending or longest_first"),

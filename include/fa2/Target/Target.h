@@ -64,6 +64,8 @@ public:
   virtual std::optional<Schedule> gradQSchedule(const Problem &) const {
     return std::nullopt;
   }
+  /// Whether a reduction in global memory may add four neighbours in f32.
+  virtual bool hasVectorReductions() const { return false; }
   /// Warps a block and stages that the rule may try, best first.
   virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
 

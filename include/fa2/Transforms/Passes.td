@@ -38,7 +38,7 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
     Option<"keyWarps", "key-warps", "int64_t", "0", "backward: warps along the keys (0: choose)">,
     Option<"dqWarps", "dq-warps", "int64_t", "0", "backward: warps along the rows of dQ (0: choose)">,
-    Option<"dq", "dq", "std::string", "\"\"", "backward: atomic or recompute (empty: atomic)">,
+    Option<"dq", "dq", "std::string", "\"\"", "backward: atomic, atomic_v4 or recompute (empty: choose)">,
     Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
     Option<"tuning", "tuning", "std::string", "\"\"", "fields of targets with roles: name=value,... (empty: choose)">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,

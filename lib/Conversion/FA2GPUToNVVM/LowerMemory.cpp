@@ -110,9 +110,8 @@ struct RingSlotLowering : public OpConversionPattern<RingSlotOp> {
       Value slot = llvm::isPowerOf2_64(ring.getSlots())
                        ? e.bitAnd(use, ring.getSlots() - 1)
                        : e.remU(use, e.i32(ring.getSlots()));
-      int64_t bytes = llvm::alignTo(sharedLayout(ring.getTile()).bytes(),
-                                    SharedLayout::kAlignment);
-      address = e.add(address, e.mul(slot, bytes));
+      address =
+          e.add(address, e.mul(slot, sharedLayout(ring.getTile()).pitch()));
     }
     rewriter.replaceOp(op, address);
     return success();
@@ -246,11 +245,12 @@ struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
 };
 
 /// The address of this thread's part of a tile of a sum: register r of thread t
-/// is element r * threads + t, so that a warp's elements are neighbours.
-Value sumPointer(Emit &e, Operation *op, ViewParts view, Value row) {
+/// is element (r / w * threads + t) * w + r % w, so that a warp's elements are
+/// neighbours and w of a thread go together.
+Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
   Value bytes = e.mul(e.mul(e.toI64(row), view.rowStride), 4);
   Value start = e.gep(view.base, bytes);
-  Value own = e.mul(e.thread(), 4);
+  Value own = e.mul(e.thread(), 4 * width);
   return e.gep(start, e.toI64(e.toIndex(own)));
 }
 
@@ -264,13 +264,23 @@ struct LoadSumLowering : public OpConversionPattern<fa2::LoadOp> {
     if (!acc || !type.getElementType().isF32())
       return rewriter.notifyMatchFailure(op, "not a sum");
     Emit e(rewriter, op.getLoc());
-    Value start = sumPointer(e, op, ViewParts::from(adaptor.getView()),
-                             adaptor.getRow()[0]);
+    int64_t width = op.getWidth();
+    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0], width);
+    Type part = type.getElementType();
+    if (width > 1)
+      part = VectorType::get({width}, part);
     SmallVector<Value> out;
-    for (int64_t r = 0; r < acc.tileLayout(type.getShape()).numRegs(); ++r)
-      out.push_back(LLVM::LoadOp::create(rewriter, op.getLoc(),
-                                         type.getElementType(),
-                                         e.gep(start, r * threadsOf(op) * 4)));
+    for (int64_t r = 0; r < acc.tileLayout(type.getShape()).numRegs();
+         r += width) {
+      Value x = LLVM::LoadOp::create(rewriter, op.getLoc(), part,
+                                     e.gep(start, r * threadsOf(op) * 4));
+      if (width == 1)
+        out.push_back(x);
+      for (int64_t i = 0; width > 1 && i < width; ++i)
+        out.push_back(
+            LLVM::ExtractElementOp::create(rewriter, op.getLoc(), x, e.i32(i)));
+    }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
@@ -286,8 +296,8 @@ struct StoreSumLowering : public OpConversionPattern<StoreOp> {
         !type.getElementType().isF32())
       return rewriter.notifyMatchFailure(op, "not a sum");
     Emit e(rewriter, op.getLoc());
-    Value start = sumPointer(e, op, ViewParts::from(adaptor.getView()),
-                             adaptor.getRow()[0]);
+    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0], /*width=*/1);
     for (auto [r, value] : llvm::enumerate(adaptor.getTile()))
       LLVM::StoreOp::create(rewriter, op.getLoc(), value,
                             e.gep(start, int64_t(r) * threadsOf(op) * 4));
@@ -311,16 +321,22 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
                                     e.less(adaptor.getRow()[0], view.length));
     OpBuilder::InsertionGuard guard(rewriter);
     rewriter.setInsertionPointToStart(inside.thenBlock());
-    Value start = sumPointer(e, op, view, adaptor.getRow()[0]);
+    int64_t width = op.getWidth();
+    Value start = sumPointer(e, view, adaptor.getRow()[0], width);
     auto none = LLVM::LLVMVoidType::get(getContext());
-    for (auto [r, value] : llvm::enumerate(adaptor.getTile())) {
-      std::string text = "red.relaxed.gpu.global.add.f32 [$0+" +
-                         std::to_string(r * threadsOf(op) * 4) + "], $1;";
+    ValueRange values = adaptor.getTile();
+    for (size_t r = 0; r < values.size(); r += size_t(width)) {
+      SmallVector<Value> operands{start};
+      llvm::append_range(operands, values.slice(r, size_t(width)));
+      std::string text = "red.relaxed.gpu.global.add" +
+                         std::string(width == 4 ? ".v4" : "") + ".f32 [$0+" +
+                         std::to_string(int64_t(r) * threadsOf(op) * 4) +
+                         "], " + (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
       LLVM::InlineAsmOp::create(
-          rewriter, op.getLoc(), TypeRange{none}, ValueRange{start, value},
-          text, "l,f,~{memory}", /*has_side_effects=*/true,
-          /*is_align_stack=*/false, LLVM::TailCallKind::None,
-          LLVM::AsmDialectAttr{}, ArrayAttr{});
+          rewriter, op.getLoc(), TypeRange{none}, operands, text,
+          width == 4 ? "l,f,f,f,f,~{memory}" : "l,f,~{memory}",
+          /*has_side_effects=*/true, /*is_align_stack=*/false,
+          LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
     }
     rewriter.eraseOp(op);
     return success();

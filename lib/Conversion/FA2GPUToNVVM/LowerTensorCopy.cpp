@@ -93,8 +93,7 @@ struct RingInitLowering : public OpConversionPattern<RingInitOp> {
 };
 
 int64_t slotBytes(RingType ring) {
-  return llvm::alignTo(sharedLayout(ring.getTile()).bytes(),
-                       SharedLayout::kAlignment);
+  return sharedLayout(ring.getTile()).pitch();
 }
 
 /// Waits until a slot, or its part, is free, and says how much will arrive.

@@ -270,7 +270,15 @@ static LogicalResult verifyTileOfView(Operation *op, Type tileType,
   return success();
 }
 
+static LogicalResult verifyWidth(Operation *op, int64_t width) {
+  if (width == 1 || width == 4)
+    return success();
+  return op->emitOpError() << "expected width to be 1 or 4, got " << width;
+}
+
 LogicalResult LoadOp::verify() {
+  if (failed(verifyWidth(*this, getWidth())))
+    return failure();
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
@@ -282,6 +290,8 @@ LogicalResult AccumulateOp::verify() {
   auto tile = cast<RankedTensorType>(getTile().getType());
   if (tile.getRank() != 2 || !tile.getElementType().isF32())
     return emitOpError() << "expected a tile of f32, got " << tile;
+  if (failed(verifyWidth(*this, getWidth())))
+    return failure();
   return verifyTileOfView(*this, tile, getView().getType());
 }
 

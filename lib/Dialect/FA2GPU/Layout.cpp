@@ -109,6 +109,10 @@ int64_t SharedLayout::bytes() const {
   return panelList.back().offset + tileRows * panelList.back().bytes;
 }
 
+int64_t SharedLayout::pitch() const {
+  return ceilDiv(bytes(), alignment()) * alignment();
+}
+
 const SharedLayout::Panel &SharedLayout::panelOf(int64_t col) const {
   size_t i = 0;
   while (i + 1 < panelList.size() && panelList[i + 1].col <= col)

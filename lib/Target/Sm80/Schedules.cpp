@@ -42,11 +42,11 @@ struct BackwardEntry {
 constexpr BackwardEntry kBackwardTable[] = {
     // d    q    kv  warps stages  key warps  dq warps  min blocks
     {  56, 128, 128,   8,    2,    0,         0,        1},
-    {  64,  64, 128,   8,    2,    0,         4,        1},
+    {  64, 128, 128,   8,    2,    0,         4,        1},
     { 120,  64,  64,   4,    2,    0,         0,        1},
-    { 128,  64, 128,   8,    2,    0,         4,        1},
+    { 128,  64, 128,   8,    2,    4,         2,        1},
     { 248,  32,  32,   2,    2,    0,         0,        1},
-    { 256,  64,  64,   8,    1,    4,         4,        1},
+    { 256,  64,  64,   8,    1,    2,         4,        1},
 };
 // clang-format on
 
@@ -72,9 +72,10 @@ std::optional<Schedule> backwardSchedule(const Problem &problem) {
 Schedule sm80::gradQSchedule(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   Schedule s;
+  // As in the forward table: 32 rows a warp up to 128 columns.
   s.blockQ = dim <= 128 ? 128 : 64;
-  s.warps = dim <= 128 ? 8 : 4;
-  s.blockKV = dim <= 64 ? 64 : 32;
+  s.warps = 4;
+  s.blockKV = 32;
   s.stages = dim <= 128 ? 2 : 1;
   s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
   return s;

@@ -30,7 +30,7 @@ constexpr std::array kRows = {
     Row{"sm_86",   86,  99, 100, 1536, {71, 11010}},
     Row{"sm_87",   87, 163, 164, 1536, {74, 11040}},
     Row{"sm_89",   89,  99, 100, 1536, {78, 11080}},
-    Row{"sm_90",   90, 227, 228, 2048, {78, 11080}},
+    Row{"sm_90",   90, 227, 228, 2048, {81, 12010}},
     Row{"sm_100", 100, 227, 228, 2048, {86, 12070}},
     Row{"sm_103", 103, 227, 228, 2048, {88, 12090}},
     Row{"sm_110", 110, 227, 228, 1536, {90, 13000}},
@@ -61,6 +61,9 @@ public:
   }
   std::optional<Schedule> gradQSchedule(const Problem &problem) const override {
     return sm80::gradQSchedule(problem);
+  }
+  bool hasVectorReductions() const override {
+    return row.computeCapability >= 90;
   }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {4, 8, 2, 1};

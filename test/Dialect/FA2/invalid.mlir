@@ -287,3 +287,11 @@ func.func private @dq_power() attributes {s = #fa2.schedule<target = "sm_80", bl
 
 // expected-error @+1 {{expected partition keys because key_warps or dq_warps is given, got split_q}}
 func.func private @not_keys() attributes {s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2, dq_warps = 2>}
+
+// -----
+
+func.func @reduction_width(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: index) {
+  // expected-error @+1 {{expected width to be 1 or 4, got 2}}
+  fa2.accumulate %t, %sum[%row] {width = 2 : i64} : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
+  return
+}

@@ -42,7 +42,8 @@ def FA2_Partition : I32EnumAttr<"Partition", "how the warps of a block share its
 
 def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key tiles", [
     I32EnumAttrCase<"Atomic", 0, "atomic">,
-    I32EnumAttrCase<"Recompute", 1, "recompute">]> {
+    I32EnumAttrCase<"Recompute", 1, "recompute">,
+    I32EnumAttrCase<"AtomicV4", 2, "atomic_v4">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -77,7 +78,8 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
       share a row of warps and split its columns.
     - `dq_warps`: warps along the rows of dQ (0: as many as its rows allow).
     - `dq`: `atomic` adds each key tile's part of dQ to an f32 sum in memory, in any
-      order; `recompute` gives dQ a kernel of its own, which makes backward
+      order, and `atomic_v4` by reductions of four neighbours (sm_90 and later);
+      `recompute` gives dQ a kernel of its own, which makes backward
       deterministic.
 
     Fields of targets with roles and asynchronous matmuls (sm_90a):

@@ -180,13 +180,16 @@ def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile of rows from global memory; rows past the end are zero";
   let description = [{
     `tile[i] = view[row + i]` where row + i < length, else 0. A matrix of f32 is a sum
-    that kernels of one program share (`fa2.accumulate`).
+    that kernels of one program share (`fa2.accumulate`, which says what `width` is).
 
     Example: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row);
+  let arguments = (ins FA2_ViewType:$view, Index:$row, DefaultValuedAttr<I64Attr, "1">:$width);
   let results = (outs AnyRankedTensor:$tile);
   let assemblyFormat = "$view `[` $row `]` attr-dict `:` type($view) `->` type($tile)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$view, "::mlir::Value":$row), [{
+    build($_builder, $_state, tile, view, row, /*width=*/int64_t(1));
+  }]>];
   let hasVerifier = 1;
 }
 
@@ -205,17 +208,19 @@ def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
 def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "adds a tile to a sum in global memory, beside other blocks";
   let description = [{
-    `view[row + i, j] += tile[i, j]` in f32, each element by one atomic reduction: blocks
-    add in any order, so the sum's last bits may differ from run to run.
+    `view[row + i, j] += tile[i, j]` in f32, each element an atomic reduction: blocks
+    add in any order, so the sum's last bits may differ from run to run. One instruction
+    adds `width` elements: 1, or 4 from sm_90 on (PTX ISA, red.global.add.v4.f32).
 
     The sum's tiles are whole. Within the bytes of one, elements lie in the order of the
-    registers of the accumulator that is added, so that the reductions of a warp are
-    neighbours; `fa2.load` of the same shape reads them back in that order. The sum is
+    registers of the accumulator that is added, `width` of a thread together, so that the
+    reductions of a warp are neighbours; `fa2.load` of the same shape and width reads them back in that order. The sum is
     zeroed before with `fa2.store`, whose order does not matter then.
 
     Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
+  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row,
+                       DefaultValuedAttr<I64Attr, "1">:$width);
   let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
   let hasVerifier = 1;
 }

@@ -94,6 +94,8 @@ public:
   static constexpr int64_t kChunkBytes = 16;
   /// Tiles start at multiples of this, so that chunks swizzle by address bits.
   static constexpr int64_t kAlignment = 1024;
+  /// Vectors, which nothing swizzles, start at multiples of this.
+  static constexpr int64_t kVectorAlignment = 128;
 
   /// With `uniformPanel` bytes, all panels have that width, and the columns are
   /// padded to whole panels: what one tensor map can bring.
@@ -105,6 +107,11 @@ public:
   /// Columns with padding (a multiple of 32 bytes, or of the uniform panel).
   int64_t paddedCols() const { return padCols; }
   int64_t bytes() const;
+  int64_t alignment() const {
+    return tileRows == 1 ? kVectorAlignment : kAlignment;
+  }
+  /// From one tile to the next where several lie in a row.
+  int64_t pitch() const;
   const std::vector<Panel> &panels() const { return panelList; }
   const Panel &panelOf(int64_t col) const;
   /// Whether `parts` warps can each read their own run of columns: runs must
