@@ -52,7 +52,8 @@ TEST(CApi, SaysWhatIsWrong) {
            {"head_dim=", "expected head_dim to be an integer, got ''"},
            {"arch=sm_20", "the nearest supported is sm_80"},
            {"pass=backward arch=sm_90a", "backward kernels are not generated"},
-           {"pass=backward dq=ordered", "expected dq atomic, atomic_v4 or recompute"},
+           {"pass=backward dq=ordered",
+            "expected dq atomic, atomic_v4 or recompute"},
            {"stages=9", "expected stages to be 1 to 4, got 9"},
        }) {
     Compiled c(spec);
