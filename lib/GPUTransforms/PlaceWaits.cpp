@@ -1,24 +1,26 @@
 //===- PlaceWaits.cpp - fa2gpu-place-waits --------------------------------===//
 //
 // Ring operations say what must hold; copy groups and barriers make it hold.
-// The pass executes the block's program abstractly, with small trip counts for
-// each loop, and keeps the list of copy groups committed so far, which of them
-// every warp has seen, and when each use of a slot was released. Where an
-// operation's condition does not hold, it is given a wait or a barrier, until
-// all runs pass.
+// The pass executes the block's program abstractly (RingSimulation.h), with
+// small trip counts for each loop. Where a condition does not hold, its
+// operation is given a wait or a barrier, until all runs pass; one that the
+// others imply is taken away again.
 //
-//   wait(ring, n):    the group of use n is complete and a barrier followed
+//   wait(ring, n):    where its result is used, the copy of use n is complete
+//                     and a barrier followed
 //   acquire(ring, n): a barrier stands since the slot's last release, and no
 //                     copy into it is open
+//
+// At first each copy is a group. One is then joined to the next where no wait
+// tells them apart: every wait of every run completes the same copies.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fa2/GPUTransforms/Passes.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "RingSimulation.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_PLACEWAITS
@@ -31,112 +33,11 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// What stands before an operation.
-struct Sync {
-  static constexpr int64_t kNoGroups = -1; // a barrier alone
-  int64_t pending = kNoGroups;
+/// Of all runs, up to the first in which a condition fails.
+struct Outcome {
+  bool holds = true, impossible = false;
+  std::vector<Trace> traces;
 };
-
-class Simulation {
-public:
-  Simulation(llvm::MapVector<Operation *, Sync> &syncs,
-             const llvm::SmallPtrSetImpl<Operation *> &generic)
-      : syncs(syncs), generic(generic) {}
-
-  /// Runs `block`; false as soon as a condition fails, with a new sync for it.
-  bool run(Block &block, const llvm::DenseMap<Operation *, int64_t> &trips);
-
-private:
-  bool step(Operation &op);
-  int64_t use(Value index);
-  void barrier() { lastBarrier = ++time; }
-  bool require(Operation *op, int64_t pending);
-
-  using Key = std::pair<Operation *, int64_t>; // ring, slot
-  llvm::MapVector<Operation *, Sync> &syncs;
-  const llvm::SmallPtrSetImpl<Operation *> &generic;
-  llvm::DenseMap<Value, int64_t> iterations; // of induction variables
-  llvm::DenseMap<Key, int64_t> group;        // index in order of commit
-  llvm::DenseMap<Key, int64_t> stored;       // time of a commit without a group
-  llvm::DenseMap<Key, int64_t> released;
-  int64_t committed = 0, seen = 0; // groups; those that every warp sees
-  int64_t time = 0, lastBarrier = 0;
-};
-
-int64_t Simulation::use(Value index) {
-  llvm::APInt c;
-  if (matchPattern(index, m_ConstantInt(&c)))
-    return c.getSExtValue();
-  if (auto it = iterations.find(index); it != iterations.end())
-    return it->second;
-  if (auto add = index.getDefiningOp<arith::AddIOp>())
-    return use(add.getLhs()) + use(add.getRhs());
-  return 0;
-}
-
-bool Simulation::require(Operation *op, int64_t pending) {
-  auto [it, isNew] = syncs.insert({op, Sync{pending}});
-  if (!isNew && pending != Sync::kNoGroups &&
-      (it->second.pending == Sync::kNoGroups || pending < it->second.pending))
-    it->second.pending = pending;
-  return false;
-}
-
-bool Simulation::step(Operation &op) {
-  ++time;
-  if (auto it = syncs.find(&op); it != syncs.end()) {
-    if (it->second.pending != Sync::kNoGroups)
-      seen = std::max(seen, committed - it->second.pending);
-    barrier();
-  }
-  auto key = [&](TypedValue<RingType> ring, Value index) {
-    return Key{ring.getDefiningOp(), use(index) % ring.getType().getSlots()};
-  };
-  if (auto commit = dyn_cast<RingCommitOp>(op)) {
-    Key k = key(commit.getRing(), commit.getUse());
-    if (generic.contains(k.first))
-      stored[k] = time;
-    else
-      group[k] = committed++;
-  } else if (auto wait = dyn_cast<RingWaitOp>(op)) {
-    Key k = key(wait.getRing(), wait.getUse());
-    if (auto it = stored.find(k); it != stored.end())
-      return it->second < lastBarrier || require(&op, Sync::kNoGroups);
-    auto it = group.find(k);
-    if (it != group.end() && it->second >= seen)
-      return require(&op, committed - 1 - it->second);
-  } else if (auto release = dyn_cast<RingReleaseOp>(op)) {
-    released[key(release.getRing(), release.getUse())] = time;
-  } else if (auto acquire = dyn_cast<RingAcquireOp>(op)) {
-    Key k = key(acquire.getRing(), acquire.getUse());
-    // A copy that was predicated off still writes zeros.
-    if (auto it = group.find(k); it != group.end() && it->second >= seen)
-      return require(&op, committed - 1 - it->second);
-    auto it = released.find(k);
-    if (it != released.end() && it->second > lastBarrier)
-      return require(&op, Sync::kNoGroups);
-  }
-  return true;
-}
-
-bool Simulation::run(Block &block,
-                     const llvm::DenseMap<Operation *, int64_t> &trips) {
-  int64_t iteration = 0; // consecutive loops go on counting
-  for (Operation &op : block.without_terminator()) {
-    auto loop = dyn_cast<scf::ForOp>(op);
-    if (!loop) {
-      if (!step(op))
-        return false;
-      continue;
-    }
-    for (int64_t t = 0; t < trips.at(loop); ++t) {
-      iterations[loop.getInductionVar()] = iteration++;
-      if (!run(*loop.getBody(), trips))
-        return false;
-    }
-  }
-  return true;
-}
 
 struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
   void runOnOperation() override {
@@ -153,7 +54,7 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
 
   /// Waits that follow each other directly are one point: the first waits for
   /// all of their groups.
-  static void mergeAdjacent(llvm::MapVector<Operation *, Sync> &syncs) {
+  static void mergeAdjacent(Syncs &syncs) {
     SmallVector<Operation *> order;
     for (auto &[op, sync] : syncs)
       order.push_back(op);
@@ -175,35 +76,99 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
     }
   }
 
-  void place(Block &block) {
-    llvm::MapVector<Operation *, Sync> syncs;
-    llvm::SmallPtrSet<Operation *, 4> generic;
-    block.walk([&](LocalStoreOp op) {
-      if (auto acquire = op.getSlot().getDefiningOp<RingAcquireOp>())
-        generic.insert(acquire.getRing().getDefiningOp());
-    });
+  /// Runs the block with trip counts 0, 1 and enough to wrap every ring, in
+  /// every combination, until a condition fails.
+  Outcome runAll(Block &block, const Operations &generic,
+                 const Operations &joined, Syncs &syncs) {
     SmallVector<scf::ForOp> loops;
     block.walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    // Trip counts 0, 1 and enough to wrap every ring, in every combination.
     int64_t many = getOperation().getSchedule().getStages() + 3;
     SmallVector<int64_t> counts{0, 1, 2, many};
     uint64_t runs = 1;
     for (size_t i = 0; i < loops.size(); ++i)
       runs *= counts.size();
-    for (uint64_t r = 0; r < runs;) {
+    Outcome outcome;
+    for (uint64_t r = 0; r < runs; ++r) {
       llvm::DenseMap<Operation *, int64_t> trips;
       uint64_t rest = r;
       for (scf::ForOp loop : loops) {
         trips[loop] = counts[rest % counts.size()];
         rest /= counts.size();
       }
-      if (Simulation(syncs, generic).run(block, trips)) {
-        ++r;
-        continue;
-      }
-      mergeAdjacent(syncs);
-      r = 0;
+      RingSimulation simulation(syncs, generic, joined);
+      outcome.holds = simulation.run(block, trips);
+      outcome.impossible = simulation.isImpossible();
+      if (!outcome.holds || outcome.impossible)
+        break;
+      outcome.traces.push_back(simulation.finish());
     }
+    return outcome;
+  }
+
+  /// The syncs that `block` needs when the commits in `joined` close no group,
+  /// and all runs' traces; none when a wait stands before its group's end.
+  std::optional<std::vector<Trace>> synchronise(Block &block,
+                                                const Operations &generic,
+                                                const Operations &joined,
+                                                Syncs &syncs) {
+    Outcome outcome;
+    while (!(outcome = runAll(block, generic, joined, syncs)).holds) {
+      if (outcome.impossible)
+        return std::nullopt;
+      mergeAdjacent(syncs);
+    }
+    // One found early may be implied by those found later.
+    for (Operation *op : llvm::map_to_vector(
+             syncs, [](const auto &entry) { return entry.first; })) {
+      Syncs fewer = syncs;
+      fewer.erase(op);
+      Outcome without = runAll(block, generic, joined, fewer);
+      if (!without.holds)
+        continue;
+      syncs = fewer;
+      outcome = without;
+    }
+    return outcome.traces;
+  }
+
+  /// Commits that no wait needs: those of a whole ring, then single ones.
+  Operations joinGroups(Block &block, const Operations &generic, Syncs &syncs) {
+    std::vector<SmallVector<Operation *>> candidates;
+    llvm::MapVector<Operation *, SmallVector<Operation *>> ofRing;
+    block.walk([&](RingCommitOp op) {
+      if (Operation *ring = op.getRing().getDefiningOp();
+          !generic.contains(ring))
+        ofRing[ring].push_back(op);
+    });
+    for (auto &[ring, commits] : ofRing)
+      candidates.push_back(commits);
+    for (auto &[ring, commits] : ofRing)
+      for (Operation *commit : commits)
+        candidates.push_back({commit});
+    Operations joined;
+    std::optional<std::vector<Trace>> traces =
+        synchronise(block, generic, joined, syncs);
+    for (const SmallVector<Operation *> &candidate : candidates) {
+      Operations more = joined;
+      more.insert(candidate.begin(), candidate.end());
+      Syncs fewer;
+      if (more.size() == joined.size() ||
+          synchronise(block, generic, more, fewer) != traces)
+        continue;
+      joined = more;
+      syncs = fewer;
+    }
+    return joined;
+  }
+
+  void place(Block &block) {
+    Syncs syncs;
+    Operations generic;
+    block.walk([&](LocalStoreOp op) {
+      if (auto acquire = op.getSlot().getDefiningOp<RingAcquireOp>())
+        generic.insert(acquire.getRing().getDefiningOp());
+    });
+    Operations joined = joinGroups(block, generic, syncs);
     OpBuilder b(&getContext());
     for (auto &[op, sync] : syncs) {
       b.setInsertionPoint(op);
@@ -222,7 +187,8 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
     }
     block.walk([&](RingCommitOp op) {
       b.setInsertionPoint(op);
-      if (!generic.contains(op.getRing().getDefiningOp()))
+      if (!generic.contains(op.getRing().getDefiningOp()) &&
+          !joined.contains(op))
         CopyCommitOp::create(b, op.getLoc());
     });
   }

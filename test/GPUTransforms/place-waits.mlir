@@ -8,20 +8,20 @@
 !s = tensor<64x32xf32, #acc>
 !p = tensor<64x32xbf16, #fa2gpu.operand<#acc>>
 !acc = tensor<64x64xf32, #acc>
+!ql = tensor<64x64xbf16, #fa2gpu.operand<#acc>>
 
 // One slot each for keys and values: two barriers an iteration, as in FlashAttention-2. The first says that the
 // keys have come and that the last values have been read, so that the copy of the next ones needs none.
 // Values are then waited for with nothing newer in flight, and the same barrier frees the keys' slot.
+// The queries are first read after the first wait for keys: they need no wait, and no group, of their own.
 // CHECK-LABEL: fa2.kernel @one_stage
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
 // CHECK: %[[V:.*]] = fa2gpu.ring.create {name = "v"}
-// CHECK: fa2gpu.copy_commit
-// CHECK: fa2gpu.copy_commit
-// The queries' group is the older of two.
-// CHECK-NEXT: fa2gpu.copy_wait 1
-// CHECK-NEXT: fa2gpu.barrier
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK-COUNT-2: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
+// CHECK-NEXT: fa2gpu.ring.slot %[[Q]]
+// CHECK-NEXT: scf.for %[[I:[a-z0-9]+]] =
 // CHECK: fa2gpu.copy_wait 0
 // CHECK-NEXT: fa2gpu.barrier
 // CHECK-NEXT: fa2gpu.ring.slot %[[K]][%[[I]]]
@@ -87,15 +87,15 @@ fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
 }
 
 // Two slots: one barrier an iteration, which also says that the slots written next have been read. The pair of
-// iteration i is the newest in flight. The second loop goes on where the first one ended.
+// iteration i is the newest in flight, and one group. The second loop goes on where the first one ended.
 // CHECK-LABEL: fa2.kernel @two_stages
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
 // CHECK: %[[V:.*]] = fa2gpu.ring.create {name = "v"}
-// CHECK-COUNT-3: fa2gpu.copy_commit
-// CHECK-NEXT: fa2gpu.copy_wait 2
-// CHECK-NEXT: fa2gpu.barrier
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK-COUNT-3: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
+// CHECK-NEXT: fa2gpu.ring.slot %[[Q]]
+// CHECK-NEXT: scf.for %[[I:[a-z0-9]+]] =
 // CHECK-NEXT: fa2gpu.copy_wait 0
 // CHECK-NEXT: fa2gpu.barrier
 // CHECK-NEXT: fa2gpu.ring.slot %[[K]][%[[I]]]
@@ -103,7 +103,6 @@ fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK-NEXT: arith.addi
 // CHECK-NEXT: %[[KW:.*]] = fa2gpu.ring.slot %[[K]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[KW]]
-// CHECK-NEXT: fa2gpu.copy_commit
 // CHECK-NEXT: %[[VW:.*]] = fa2gpu.ring.slot %[[V]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[VW]]
 // CHECK-NEXT: fa2gpu.copy_commit
@@ -118,7 +117,6 @@ fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK-NEXT: arith.addi
 // CHECK-NEXT: %[[KW:.*]] = fa2gpu.ring.slot %[[K]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[KW]]
-// CHECK-NEXT: fa2gpu.copy_commit
 // CHECK-NEXT: %[[VW:.*]] = fa2gpu.ring.slot %[[V]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[VW]]
 // CHECK-NEXT: fa2gpu.copy_commit
@@ -194,23 +192,30 @@ fa2.kernel @two_stages(%q: !view, %k: !view, %v: !view, %n: index, %m: index)
   fa2.return
 }
 
-// Three slots: the pair of iteration i + 1 stays in flight.
+// Three slots: the pair of iteration i + 1 stays in flight. Queries that are read before the loop are waited for there,
+// with both pairs in flight.
 // CHECK-LABEL: fa2.kernel @three_stages
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
 // CHECK: %[[V:.*]] = fa2gpu.ring.create {name = "v"}
-// CHECK-COUNT-5: fa2gpu.copy_commit
-// CHECK-NEXT: fa2gpu.copy_wait 4
-// CHECK-NEXT: fa2gpu.barrier
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
+// CHECK-COUNT-2: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
+// CHECK-COUNT-2: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
 // CHECK-NEXT: fa2gpu.copy_wait 2
+// CHECK-NEXT: fa2gpu.barrier
+// CHECK-NEXT: %[[QS:.*]] = fa2gpu.ring.slot %[[Q]]
+// CHECK-NEXT: fa2gpu.local_load %[[QS]]
+// CHECK-NEXT: scf.for %[[I:[a-z0-9]+]] =
+// CHECK-NEXT: fa2gpu.copy_wait 1
 // CHECK-NEXT: fa2gpu.barrier
 // CHECK-NEXT: fa2gpu.ring.slot %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.ring.slot %[[V]][%[[I]]]
 // CHECK-NEXT: arith.addi
 // CHECK-NEXT: %[[KW:.*]] = fa2gpu.ring.slot %[[K]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[KW]]
-// CHECK-NEXT: fa2gpu.copy_commit
 // CHECK-NEXT: %[[VW:.*]] = fa2gpu.ring.slot %[[V]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[VW]]
 // CHECK-NEXT: fa2gpu.copy_commit
@@ -245,6 +250,7 @@ fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
     fa2gpu.copy %v[%c1], %vw1 : !view, !kv
     fa2gpu.ring.commit %vr[%c1] : !fa2gpu.ring<3 x !kv>
     %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %ql = fa2gpu.local_load %qt : !q -> !ql
     %r0 = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
       %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
@@ -255,7 +261,7 @@ fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
       %vw = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<3 x !kv> -> !kv
       fa2gpu.copy %v[%ahead], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%ahead] : !fa2gpu.ring<3 x !kv>
-      %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
+      %sf = fa2gpu.dot_start %ql, %kt {transpose_b} : !ql, !kv -> !fa2gpu.in_flight<!s>
       %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
       fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<3 x !kv>
       %pb = arith.truncf %s : !s to tensor<64x32xbf16, #acc>

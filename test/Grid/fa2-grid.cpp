@@ -67,14 +67,23 @@ void addExecuted(const fa2rtProgram *program, std::set<unsigned> &all,
 
 std::string unlike(const Kernel &kernel, const Configuration &c,
                    const Tensors &a, const Tensors &b) {
-  auto same = [](const std::vector<float> &x, const std::vector<float> &y) {
-    return std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+  auto same = [](const Array &x, const Array &y) {
+    return std::memcmp(x.values.data(), y.values.data(),
+                       x.values.size() * sizeof(float)) == 0;
   };
-  if (!same(getElements(a.out, kernel.precision, c.layout).values,
-            getElements(b.out, kernel.precision, c.layout).values))
-    return "out has other bits under another schedule";
-  if (kernel.hasLse &&
-      !same(getVectors(a.lse).values, getVectors(b.lse).values))
+  std::vector<std::pair<const char *, Tensor Tensors::*>> outputs = {
+      {"out", &Tensors::out}};
+  if (kernel.pass == "backward")
+    outputs = {{"dk", &Tensors::dk}, {"dv", &Tensors::dv}};
+  // Elsewhere dq is a sum in any order.
+  if (kernel.pass == "backward" && kernel.deterministic)
+    outputs.emplace_back("dq", &Tensors::dq);
+  for (auto [name, member] : outputs)
+    if (!same(getElements(a.*member, kernel.precision, c.layout),
+              getElements(b.*member, kernel.precision, c.layout)))
+      return fmt::format("{} has other bits under another schedule", name);
+  if (kernel.pass != "backward" && kernel.hasLse &&
+      !same(getVectors(a.lse), getVectors(b.lse)))
     return "lse has other bits under another schedule";
   return "";
 }

@@ -9,6 +9,7 @@
 //   --allow-unexecuted  mutants of lines that no run executes do not count
 //   --allow-warnings    warnings of the unmutated kernel are no catch
 //   --kind TEXT         only mutants of this kind
+//   --synchronisation   only mutants of synchronisation
 //   --threads N         mutants at once
 //   --list FILE         all mutants, a line each, separated by tabs: kind,
 //                       synchronisation, fate, class, PTX line, detail
@@ -68,7 +69,7 @@ struct Settings {
   std::string kind, list;
   unsigned every = 1, first = 0, threads = 1;
   double expectSync = 0, expectAll = 0;
-  bool verbose = false, allowUnexecuted = false;
+  bool verbose = false, allowUnexecuted = false, synchronisation = false;
 };
 
 /// The verdicts of all mutants; each thread has a judge of its own.
@@ -110,7 +111,9 @@ int go(const Settings &s) {
   std::vector<Mutant> mutants;
   unsigned index = 0;
   for (const Mutant &m : mutantsOf(s.setup.text))
-    if ((s.kind.empty() || m.kind == s.kind) && index++ % s.every == s.first)
+    if ((s.kind.empty() || m.kind == s.kind) &&
+        (m.synchronisation || !s.synchronisation) &&
+        index++ % s.every == s.first)
       mutants.push_back(m);
   std::vector<Verdict> verdicts = judgeAll(s, mutants);
   std::map<std::string, Tally> table;
@@ -195,6 +198,8 @@ int main(int argc, char **argv) {
         s.allowUnexecuted = true;
       } else if (word == "--allow-warnings") {
         s.setup.allowWarnings = true;
+      } else if (word == "--synchronisation") {
+        s.synchronisation = true;
       } else if (word == "--verbose") {
         s.verbose = true;
       } else if (word.substr(0, 2) == "--") {

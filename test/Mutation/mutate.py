@@ -2,7 +2,7 @@
 """Mutates each kernel of a list and prints the tables of docs/simulator.md.
 
     mutate.py --compiler fa2-compile --tool fa2-sim-mutation LIST [--every N] [--first K] [--only TEXT] [--threads N]
-              [--expect-sync F] [--survivors FILE]
+              [--synchronisation] [--expect-sync F] [--survivors FILE]
 
 LIST has a kernel a line, as flags of fa2-compile. With --every N, every Nth mutant from --first on: a sample for CI.
 The exit status is 1 when a survivor is unexplained, or a smaller share of the synchronisation mutants is caught than
@@ -42,12 +42,15 @@ def mutants_of(flags, args, folder):
     ptx, listing = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "list.txt")
     subprocess.run([args.compiler, *flags.split(), "-o", ptx], check=True)
     cases = []
-    for queries, keys in lengths(read_manifest(ptx)):
+    manifest = read_manifest(ptx)
+    for queries, keys in lengths(manifest):
         cases.append(os.path.join(folder, f"{queries}x{keys}.case"))
         with open(cases[-1], "w") as file:
             subprocess.run([sys.executable, os.path.join(HERE, "case_from_manifest.py"), ptx, str(queries), str(keys)],
                            stdout=file, check=True)
-    done = subprocess.run([args.tool, "--every", str(args.every), "--first", str(args.first), "--threads", str(args.threads),
+    capability = manifest["target"]["min_compute_capability"]
+    only = ["--synchronisation"] if args.synchronisation else []
+    done = subprocess.run([args.tool, "--capability", str(capability), *only, "--every", str(args.every), "--first", str(args.first), "--threads", str(args.threads),
                            "--list", listing, ptx, *cases], capture_output=True, text=True)
     if done.returncode == 2 or not os.path.exists(listing):
         sys.exit(f"{flags}: {done.stderr}")
@@ -73,6 +76,7 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--synchronisation", action="store_true", help="only mutants of synchronisation")
     parser.add_argument("--only", default="", help="kernels whose flags contain this")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--expect-sync", type=float, default=0)

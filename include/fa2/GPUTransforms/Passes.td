@@ -120,10 +120,11 @@ def SplitMaskedTiles : Pass<"fa2gpu-split-masked-tiles", "::fa2::KernelOp"> {
 def PlaceWaits : Pass<"fa2gpu-place-waits", "::fa2::KernelOp"> {
   let summary = "acquire, wait and release become copy groups and barriers";
   let description = [{
-    Walks the program in order of execution and counts the copy groups in flight.
-    Each ring.wait whose group may be open, or has not been seen by a barrier, becomes a
-    wait for the groups newer than its own and a barrier; an acquire gets a barrier
-    when none stands since the release of the use it overwrites.
+    Executes the program abstractly and counts the copy groups in flight. A ring.wait
+    whose result is used while its group may be open, or has not been seen by a barrier,
+    becomes a wait for the groups newer than its own and a barrier; an acquire gets a
+    barrier when none stands since the release of the use it overwrites. What the others
+    imply is left out, and copies that no wait tells apart are one group.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

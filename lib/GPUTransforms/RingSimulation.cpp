@@ -1,0 +1,129 @@
+//===- RingSimulation.cpp - the rings' protocol, executed -----------------===//
+
+#include "RingSimulation.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+int64_t RingSimulation::use(Value index) {
+  llvm::APInt c;
+  if (matchPattern(index, m_ConstantInt(&c)))
+    return c.getSExtValue();
+  if (auto it = iterations.find(index); it != iterations.end())
+    return it->second;
+  if (auto add = index.getDefiningOp<arith::AddIOp>())
+    return use(add.getLhs()) + use(add.getRhs());
+  return 0;
+}
+
+bool RingSimulation::require(Operation *op, int64_t pending) {
+  auto [it, isNew] = syncs.insert({op, Sync{pending}});
+  if (!isNew && pending != Sync::kNoGroups &&
+      (it->second.pending == Sync::kNoGroups || pending < it->second.pending))
+    it->second.pending = pending;
+  return false;
+}
+
+int64_t RingSimulation::groupsAfter(int64_t copy) {
+  int64_t after =
+      llvm::count_if(groupEnds, [&](int64_t e) { return e > copy; });
+  impossible |= after == 0;
+  return after - 1;
+}
+
+/// Whether what `op` reads of slots that were waited for has come.
+bool RingSimulation::checkOperands(Operation &op) {
+  for (Value operand : op.getOperands()) {
+    auto it = needs.find(operand);
+    if (it == needs.end())
+      continue;
+    const Need &need = it->second;
+    if (need.stored && *need.stored >= lastBarrier)
+      return require(need.wait, Sync::kNoGroups);
+    if (need.copy && *need.copy >= seen)
+      return require(need.wait, need.pending);
+  }
+  return true;
+}
+
+bool RingSimulation::step(Operation &op) {
+  ++time;
+  if (auto it = syncs.find(&op); it != syncs.end()) {
+    int64_t pending = it->second.pending;
+    if (int64_t groups = int64_t(groupEnds.size()) - pending;
+        pending != Sync::kNoGroups && groups > 0)
+      seen = std::max(seen, groupEnds[size_t(groups) - 1]);
+    trace.emplace_back(&op, seen);
+    barrier();
+  }
+  auto key = [&](TypedValue<RingType> ring, Value index) {
+    return Key{ring.getDefiningOp(), use(index) % ring.getType().getSlots()};
+  };
+  if (auto commit = dyn_cast<RingCommitOp>(op)) {
+    Key k = key(commit.getRing(), commit.getUse());
+    if (generic.contains(k.first)) {
+      stored[k] = time;
+    } else {
+      copyInto[k] = copies++;
+      if (!joined.contains(&op))
+        groupEnds.push_back(copies);
+    }
+  } else if (auto wait = dyn_cast<RingWaitOp>(op)) {
+    Key k = key(wait.getRing(), wait.getUse());
+    Need need{wait, {}, {}, 0};
+    if (auto it = stored.find(k); it != stored.end())
+      need.stored = it->second;
+    else if (auto it = copyInto.find(k);
+             it != copyInto.end() && it->second >= seen) {
+      need.copy = it->second;
+      need.pending = groupsAfter(it->second);
+    }
+    needs[wait.getResult()] = need;
+  } else if (auto release = dyn_cast<RingReleaseOp>(op)) {
+    released[key(release.getRing(), release.getUse())] = time;
+  } else if (auto acquire = dyn_cast<RingAcquireOp>(op)) {
+    Key k = key(acquire.getRing(), acquire.getUse());
+    // A copy that was predicated off still writes zeros.
+    if (auto it = copyInto.find(k); it != copyInto.end() && it->second >= seen)
+      return require(&op, groupsAfter(it->second));
+    auto it = released.find(k);
+    if (it != released.end() && it->second > lastBarrier)
+      return require(&op, Sync::kNoGroups);
+  }
+  WalkResult uses = op.walk([&](Operation *inner) {
+    return checkOperands(*inner) ? WalkResult::advance()
+                                 : WalkResult::interrupt();
+  });
+  return !uses.wasInterrupted();
+}
+
+bool RingSimulation::run(Block &block,
+                         const llvm::DenseMap<Operation *, int64_t> &trips) {
+  int64_t iteration = 0; // consecutive loops go on counting
+  for (Operation &op : block) {
+    auto loop = dyn_cast<scf::ForOp>(op);
+    if (!loop) {
+      if (!step(op) || impossible)
+        return false;
+      continue;
+    }
+    if (!checkOperands(op))
+      return false;
+    for (int64_t t = 0; t < trips.at(loop); ++t) {
+      iterations[loop.getInductionVar()] = iteration++;
+      if (!run(*loop.getBody(), trips))
+        return false;
+    }
+  }
+  return true;
+}
+
+Trace RingSimulation::finish() {
+  trace.emplace_back(nullptr, groupEnds.empty() ? 0 : groupEnds.back());
+  return std::move(trace);
+}
