@@ -91,6 +91,8 @@ Case::Case(const std::string &spec) : name(spec) {
       Parameter p;
       p.kind = word;
       line >> p.tensor;
+      if (word == "pointer" && !(line >> p.integer))
+        p.integer = 0;
       if (word == "map") {
         unsigned rank, size, swizzle;
         line >> rank >> size >> swizzle;
@@ -197,6 +199,7 @@ void Case::reference(Data data) {
   const std::string mask = check.back();
   std::vector<double> o(heads * n * dv), lse(heads * n), dq(q.count),
       dk(k.count), dvs(v.count), s(m);
+  Tensor &out = tensor(check[4]);
   Tensor *gradient = backward ? &tensor(check[6]) : nullptr;
   for (size_t h = 0; h < heads; ++h)
     for (size_t i = 0; i < n; ++i) {
@@ -224,8 +227,11 @@ void Case::reference(Data data) {
         for (size_t j = 0; j < limit; ++j)
           x += s[j] * get(v, (h * m + j) * dv + e);
         o[rowV + e] = x / sum;
-        if (backward)
-          delta += o[rowV + e] * get(*gradient, rowV + e);
+        if (!backward)
+          continue;
+        // The kernel's input is rounded.
+        put(out, rowV + e, o[rowV + e]);
+        delta += get(out, rowV + e) * get(*gradient, rowV + e);
       }
       for (size_t j = 0; backward && j < limit; ++j) {
         const size_t key = (h * m + j) * d, keyV = (h * m + j) * dv;
@@ -334,7 +340,8 @@ Outcome Case::run(const Programs &programs, const Options &options, Data data) {
         uint64_t base =
             p.tensor == "null"
                 ? 0
-                : reinterpret_cast<uint64_t>(tensor(p.tensor).bytes);
+                : reinterpret_cast<uint64_t>(tensor(p.tensor).bytes) +
+                      uint64_t(p.integer);
         p.map.base = base;
         if (p.kind == "map")
           std::memcpy(bytes, &p.map, 128);

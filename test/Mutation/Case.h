@@ -5,7 +5,7 @@
 //   tensor NAME bf16|f16|f32|i32 FILL EXTENT...     FILL: normal poison zero
 //                                                   lse output workspace
 //   launch KERNEL GX GY GZ BX BY BZ SHARED [programmatic]
-//     pointer NAME | i32 N | i64 N | f32 X
+//     pointer NAME [BYTES] | i32 N | i64 N | f32 X
 //     map NAME RANK ELEMENT_BYTES SWIZZLE dims... strides... box...
 //   forward Q K V O LSE SCALE MASK
 //   backward Q K V O LSE DO DQ DK DV SCALE MASK

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the mutation case of a forward kernel from its manifest: one head, contiguous tensors.
+"""Writes the mutation case of a kernel from its manifest: tensors of [heads, length, dim], all contiguous.
 
-    case_from_manifest.py KERNEL.ptx SEQLEN_Q SEQLEN_K > KERNEL.case
+    case_from_manifest.py KERNEL.ptx SEQLEN_Q SEQLEN_K [HEADS] > KERNEL.case
 """
 import json
 import re
@@ -33,10 +33,11 @@ def evaluate(expression, names):
 
 def main():
     path, seqlen_q, seqlen_k = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    heads = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     manifest = manifest_of(path)
     capability = manifest["target"]["min_compute_capability"]
     # Few multiprocessors, so that persistent blocks take several tiles.
-    names = dict(batch=1, heads=1, heads_kv=1, seqlen_q=seqlen_q, seqlen_k=seqlen_k,
+    names = dict(batch=1, heads=heads, heads_kv=heads, seqlen_q=seqlen_q, seqlen_k=seqlen_k,
                  device_multiprocessors=108 if capability < 90 else 2,
                  device_l2_bytes=40 << 20, device_shared_bytes_per_block=166912 if capability < 90 else 232448,
                  device_compute_capability=capability)
@@ -46,17 +47,18 @@ def main():
             scalars[argument["name"]] = argument
             continue
         shape = [names.get(e, e) for e in argument["shape"]]
-        stride = [1]
-        for extent in shape[:0:-1]:
-            stride.insert(0, stride[0] * extent)
+        if len(shape) == 4:  # [batch, length, heads, dim], heads before lengths in memory
+            _, n, h, d = shape
+            stride, order = [h * n * d, d, n * d, 1], [h, n, d]
+        else:  # [batch, heads, length]
+            _, h, n = shape
+            stride, order = [h * n, n, 1], shape
         name = argument["name"]
         shapes[name], dtypes[name], strides[name] = shape, argument["dtype"], stride
         for k, s in enumerate(stride):
             names[f"stride_{name}_{k}"] = s
         fill = "normal" if argument["direction"] == "in" else "output"
-        if len(shape) == 4:  # [batch, seqlen, heads, d] with one head
-            shape = [shape[0] * shape[2], shape[1], shape[3]]
-        print("tensor", name, argument["dtype"], fill, *shape)
+        print("tensor", name, argument["dtype"], fill, *order)
     if manifest["workspace"]["bytes"]:
         bytes_ = evaluate(manifest["workspace"]["bytes"], names)
         print("tensor workspace i32", "zero" if manifest["workspace"].get("zeroed") else "workspace", -(-bytes_ // 4))
@@ -71,8 +73,8 @@ def main():
                 print("  i64", strides[p["of"]][p["dim"]])
             elif p["kind"] in ("i32", "i64"):
                 print(" ", p["kind"], evaluate(p["value"], names))
-            elif p["kind"] == "workspace" and evaluate(p["offset"], names) == 0:
-                print("  pointer workspace")
+            elif p["kind"] == "workspace":
+                print("  pointer workspace", evaluate(p["offset"], names))
             elif p["kind"] == "scalar":
                 print(" ", scalars[p["of"]]["dtype"], scalars[p["of"]]["default"])
             elif p["kind"] == "tensor_map":
@@ -82,7 +84,9 @@ def main():
                       *[strides[p["of"]][k] * size for k in (1, 2, 0)], p["box_cols"], p["box_rows"], 1, 1)
             else:
                 sys.exit(f"{path}: parameter kind '{p['kind']}' is not supported here")
-    print("forward q k v out lse", scale, ["none", "causal", "causal_top_left"].index(manifest["specification"]["mask"]))
+    backward = manifest["specification"]["pass"] == "backward"
+    print("backward q k v out lse dout dq dk dv" if backward else "forward q k v out lse", scale,
+          ["none", "causal", "causal_top_left"].index(manifest["specification"]["mask"]))
 
 
 if __name__ == "__main__":

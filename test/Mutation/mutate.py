@@ -20,16 +20,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def lengths(manifest):
-    """(queries, keys): several tiles of each, enough tiles for the rings to wrap, more queries than keys, and then every
-    residue of the keys that tells the mask compares apart."""
+    """(queries, keys, heads): several tiles of each, enough tiles for the rings to wrap, more queries than keys, and then
+    every residue that tells the mask compares apart. Blocks of persistent kernels take several tiles of the first and
+    fourth."""
     tile_q, tile_kv = manifest["schedule"]["block_q"], manifest["schedule"]["block_kv"]
+    if manifest["specification"]["pass"] == "backward":
+        few = min(33, tile_kv + 1)
+        cases = [(tile_q + 5, few, 1), (7 * tile_q - 1, few, 1), (tile_kv // 2 + 5, tile_kv // 2 - 4, 1),
+                 (2 * tile_q, tile_kv + 9, 1)]
+        for residue in range(0, max(tile_q, tile_kv), 8):
+            cases += [(tile_q + residue + n, tile_kv + residue + n, 1) for n in (1, 2)]
+        return cases
     few = min(33, tile_q + 1)
-    pairs = [(few, tile_kv + 5), (few, 7 * tile_kv - 1), (tile_q // 2 + 5, tile_q // 2 - 4), (tile_q + 9, 2 * tile_kv)]
+    heads = 3 if manifest["schedule"].get("persistent") else 1
+    cases = [(few, tile_kv + 5, heads), (few, 7 * tile_kv - 1, 1), (tile_q // 2 + 5, tile_q // 2 - 4, 1),
+             (tile_q + 9, 2 * tile_kv, heads)]
     if manifest["specification"]["mask"] == "causal_top_left":
         few = tile_kv + 17  # fewer never see the last keys
     for residue in range(0, tile_kv, 8):
-        pairs += [(few, tile_kv + residue + 1), (few, tile_kv + residue + 2)]
-    return pairs
+        cases += [(few, tile_kv + residue + 1, 1), (few, tile_kv + residue + 2, 1)]
+    return cases
 
 
 def read_manifest(path):
@@ -43,15 +53,17 @@ def mutants_of(flags, args, folder):
     subprocess.run([args.compiler, *flags.split(), "-o", ptx], check=True)
     cases = []
     manifest = read_manifest(ptx)
-    for queries, keys in lengths(manifest):
-        cases.append(os.path.join(folder, f"{queries}x{keys}.case"))
+    for numbers in lengths(manifest):
+        numbers = [str(n) for n in numbers]
+        cases.append(os.path.join(folder, "x".join(numbers) + ".case"))
         with open(cases[-1], "w") as file:
-            subprocess.run([sys.executable, os.path.join(HERE, "case_from_manifest.py"), ptx, str(queries), str(keys)],
-                           stdout=file, check=True)
-    capability = manifest["target"]["min_compute_capability"]
-    only = ["--synchronisation"] if args.synchronisation else []
-    done = subprocess.run([args.tool, "--capability", str(capability), *only, "--every", str(args.every), "--first", str(args.first), "--threads", str(args.threads),
-                           "--list", listing, ptx, *cases], capture_output=True, text=True)
+            subprocess.run([sys.executable, os.path.join(HERE, "case_from_manifest.py"), ptx, *numbers], stdout=file,
+                           check=True)
+    options = ["--capability", str(manifest["target"]["min_compute_capability"]), "--every", str(args.every), "--first",
+               str(args.first), "--threads", str(args.threads), "--list", listing]
+    if args.synchronisation:
+        options.append("--synchronisation")
+    done = subprocess.run([args.tool, *options, ptx, *cases], capture_output=True, text=True)
     if done.returncode == 2 or not os.path.exists(listing):
         sys.exit(f"{flags}: {done.stderr}")
     with open(listing) as file:
