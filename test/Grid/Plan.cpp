@@ -46,9 +46,11 @@ Configuration draw(const Kernel &kernel, uint64_t seed, int64_t index) {
   int64_t tiles = index % 8 == 7 ? random.between(3, 5) : random.between(0, 2);
   c.seqlenK = tiles * tileKV + index % tileKV;
   c.seqlenQ = queries(random, tileQ, tileKV, std::min(c.seqlenK, 2 * tileQ));
-  // Backward kernels loop over queries: their residues count as those of keys.
+  // Backward kernels loop over queries, whose residues count as those of keys;
+  // kernels for dq have tiles of their own.
   if (kernel.pass == "backward")
-    c.seqlenQ = random.between(0, 2) * tileQ + index * 5 % tileQ;
+    c.seqlenQ = random.between(0, 2) * tileQ + index * 5 % tileQ +
+                (index % 8 == 3 ? 256 : 0);
   if (tiles > 2)
     c.seqlenQ = random.between(1, 24);
   auto [heads, headsKv] = kHeads[random.next() % std::size(kHeads)];
@@ -82,7 +84,9 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
                                             uint64_t seed) {
   std::vector<Configuration> list;
   int64_t residues = kernel.blockKv ? kernel.blockKv : 64;
-  for (int64_t i = 0; i < std::max<int64_t>(residues, 16); ++i)
+  // Backward runs cost more: every third of many.
+  int64_t step = kernel.pass == "backward" && residues > 64 ? 3 : 1;
+  for (int64_t i = 0; i < std::max<int64_t>(residues, 16); i += step)
     list.push_back(draw(kernel, seed, i));
   // No keys, no queries, no batch; every query and key in one row of tiles.
   list[0].seqlenK = 0;
@@ -109,6 +113,8 @@ std::array<std::string, 3> devicesOf(const Kernel &kernel, uint64_t seed) {
 
 void Reached::add(const Kernel &kernel, const Configuration &c) {
   ++configurations;
+  backward += kernel.pass == "backward";
+  hopper += kernel.arch == "sm_90a";
   emptySequences += c.seqlenK == 0 || c.seqlenQ == 0 || c.batch == 0;
   emptyRows += kernel.mask == fa2run::Mask::Causal && c.seqlenQ > c.seqlenK;
   grouped += c.heads != c.headsKv;
@@ -121,20 +127,22 @@ void Reached::add(const Kernel &kernel, const Configuration &c) {
 
 Reached &Reached::operator+=(const Reached &other) {
   for (auto field :
-       {&Reached::configurations, &Reached::emptyRows, &Reached::emptySequences,
-        &Reached::grouped, &Reached::oneSided, &Reached::large,
-        &Reached::scaled, &Reached::padded, &Reached::bhsd})
+       {&Reached::configurations, &Reached::backward, &Reached::hopper,
+        &Reached::emptyRows, &Reached::emptySequences, &Reached::grouped,
+        &Reached::oneSided, &Reached::large, &Reached::scaled, &Reached::padded,
+        &Reached::bhsd})
     this->*field += other.*field;
   return *this;
 }
 
 std::string Reached::text() const {
   return fmt::format(
-      "{} with empty rows, {} with an empty sequence, {} with grouped heads, "
+      "{} backward, {} for sm_90a, {} with empty rows, {} with an empty "
+      "sequence, {} with grouped heads, "
       "{} with q >= 0 and k <= 0, {} with scores x60, {} with a scale of their "
       "own, {} with padded rows, {} in bhsd order",
-      emptyRows, emptySequences, grouped, oneSided, large, scaled, padded,
-      bhsd);
+      backward, hopper, emptyRows, emptySequences, grouped, oneSided, large,
+      scaled, padded, bhsd);
 }
 
 } // namespace fa2grid

@@ -13,6 +13,8 @@ namespace fa2grid {
 /// The configurations of a kernel: each residue of the keys modulo the tile at
 /// least once, over 0 to 2 whole tiles and now and then enough of them for the
 /// rings to wrap; few queries, most at tile edges; empty sequences and batches.
+/// Of backward kernels with large tiles every third residue, and queries in
+/// every residue of theirs.
 std::vector<fa2run::Configuration>
 configurationsOf(const fa2run::Kernel &kernel, uint64_t seed);
 
@@ -24,8 +26,9 @@ std::array<std::string, 3> devicesOf(const fa2run::Kernel &kernel,
 
 /// What of the contract a configuration reaches, for the summary.
 struct Reached {
-  int64_t configurations = 0, emptyRows = 0, emptySequences = 0, grouped = 0,
-          oneSided = 0, large = 0, scaled = 0, padded = 0, bhsd = 0;
+  int64_t configurations = 0, backward = 0, hopper = 0, emptyRows = 0,
+          emptySequences = 0, grouped = 0, oneSided = 0, large = 0, scaled = 0,
+          padded = 0, bhsd = 0;
   void add(const fa2run::Kernel &kernel, const fa2run::Configuration &c);
   Reached &operator+=(const Reached &other);
   std::string text() const;

@@ -34,7 +34,7 @@ const std::vector<Rule> &rules() {
       {"wait removed", true,
        re(R"((cp\.async(\.bulk)?\.wait_(group(\.read)?|all)|wgmma\.wait_group\.sync\.aligned)[^;]*;)"),
        ""},
-      {"wait removed", true,
+      {"mbarrier wait removed", true,
        re(R"((mbarrier\.try_wait\.parity[^\s]*\s+)([%\w]+)\s*,[^;]*;)"),
        "setp.eq.u32 $2, 0, 0;"},
       {"wait count", true,

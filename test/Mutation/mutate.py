@@ -34,7 +34,7 @@ def lengths(manifest):
     few = min(33, tile_q + 1)
     heads = 3 if manifest["schedule"].get("persistent") else 1
     cases = [(few, tile_kv + 5, heads), (few, 7 * tile_kv - 1, 1), (tile_q // 2 + 5, tile_q // 2 - 4, 1),
-             (tile_q + 9, 2 * tile_kv, heads)]
+             (tile_q + 9, 2 * tile_kv, 1) if heads == 1 else (2 * tile_q + 9, 2 * tile_q + 40, heads)]
     if manifest["specification"]["mask"] == "causal_top_left":
         few = tile_kv + 17  # fewer never see the last keys
     for residue in range(0, tile_kv, 8):

@@ -55,7 +55,8 @@ RowSample chooseGradientRows(const Kernel &kernel,
                              double budget);
 CheckResult checkGradients(const Kernel &kernel,
                            const Configuration &configuration,
-                           const Tensors &tensors, const RowSample &sample);
+                           const Tensors &tensors, const RowSample &sample,
+                           TensorCore core);
 
 /// Counts the elements of 16 bits that were never written or are no numbers,
 /// and says so.

@@ -54,8 +54,9 @@ std::vector<float> decodeHead(const Tensor &tensor, Precision precision,
 class GradientCheck {
 public:
   GradientCheck(const Kernel &kernel, const Configuration &c,
-                const Tensors &tensors, const RowSample &sample)
-      : kernel(kernel), c(c), tensors(tensors), sample(sample),
+                const Tensors &tensors, const RowSample &sample,
+                TensorCore core)
+      : kernel(kernel), c(c), tensors(tensors), sample(sample), core(core),
         perGroup(c.headsKv ? c.heads / c.headsKv : 0),
         scale(float(c.scale.value_or(kernel.defaultScale))) {}
 
@@ -133,7 +134,11 @@ private:
         return;
       rows[h][row] =
           compare(tensors.dq, g.batch, int64_t(row), index, keys == 0, dq);
-      rows[h][row].sumError = sumError(g, dq.weight, keys) * g.kMax;
+      rows[h][row].sumError =
+          sumError(g, dq.weight, keys) * g.kMax + dq.underflow;
+      if (exceeds(rows[h][row]))
+        for (int64_t j = 0; j < keys; ++j)
+          rows[h][row].sumError += scoreError(g, h, int64_t(row), j).dq;
     });
     for (size_t h = 0; h < rows.size(); ++h)
       merge(0, keep(rows[h], wanted), g.batch,
@@ -160,9 +165,19 @@ private:
       int64_t terms = int64_t(heads.size()) * (c.seqlenQ - first);
       bool unseen = first >= c.seqlenQ || heads.empty();
       dk[size_t(j)] = compare(tensors.dk, g.batch, j, g.headKv, unseen, k);
-      dk[size_t(j)].sumError = sumError(g, k.weight, terms) * g.qMax;
+      dk[size_t(j)].sumError =
+          sumError(g, k.weight, terms) * g.qMax + k.underflow;
       dv[size_t(j)] = compare(tensors.dv, g.batch, j, g.headKv, unseen, v);
-      dv[size_t(j)].sumError = kLeast * double(terms) * g.doutNorm;
+      dv[size_t(j)].sumError =
+          kLeast * double(terms) * g.doutNorm + v.underflow;
+      if (!exceeds(dk[size_t(j)]) && !exceeds(dv[size_t(j)]))
+        return;
+      for (size_t h = 0; h < g.q.size(); ++h)
+        for (int64_t i = first; i < c.seqlenQ; ++i) {
+          ScoreError error = scoreError(g, h, i, j);
+          dk[size_t(j)].sumError += error.dk;
+          dv[size_t(j)].sumError += error.dv;
+        }
     });
     merge(1, keep(dk, wanted), g.batch, g.headKv);
     merge(2, keep(dv, wanted), g.batch, g.headKv);
@@ -174,6 +189,43 @@ private:
   double sumError(const Group &g, double weight, int64_t terms) const {
     return (std::ldexp(1.0, -20) * weight + kLeast * double(terms)) * scale *
            g.doutNorm * (g.vNorm + g.outNorm);
+  }
+
+  /// The row needs more than its own share of the rule.
+  bool exceeds(const RowResult &row) const {
+    return !row.empty &&
+           row.error > 2 * row.standardError +
+                           2 * ulp(kernel.precision, row.largest) +
+                           row.sumError;
+  }
+
+  struct ScoreError {
+    double dq, dk, dv;
+  };
+  /// What the tensor core's score t_ij in place of the exact s_ij can do to
+  /// the gradients, to first order: P scale |t - s| in P.
+  ScoreError scoreError(const Group &g, size_t h, int64_t i, int64_t j) const {
+    const int64_t d = kernel.headDim, dV = kernel.headDimV;
+    const float *q = g.q[h].data() + i * d, *k = g.k.data() + j * d,
+                *dout = g.dout[h].data() + i * dV, *v = g.v.data() + j * dV;
+    auto dot = [](const float *a, const float *b, int64_t count) {
+      double sum = 0;
+      for (int64_t e = 0; e < count; ++e)
+        sum += double(a[e]) * b[e];
+      return sum;
+    };
+    auto largest = [](const float *a, int64_t count) {
+      double most = 0;
+      for (int64_t e = 0; e < count; ++e)
+        most = std::max(most, double(std::abs(a[e])));
+      return most;
+    };
+    const RowStatistics &of = g.statistics[h][size_t(i)];
+    double s = dot(q, k, d);
+    double t = tensorCoreDot(core, kernel.precision, q, k, d);
+    double p = std::exp(scale * s - of.givenLse) * scale * std::abs(t - s);
+    double ds = p * std::abs(dot(dout, v, dV) - of.givenDelta) * scale;
+    return {ds * largest(k, d), ds * largest(q, d), p * largest(dout, dV)};
   }
 
   RowResult compare(const Tensor &tensor, int64_t batch, int64_t row,
@@ -260,6 +312,7 @@ private:
   const Configuration &c;
   const Tensors &tensors;
   const RowSample &sample;
+  TensorCore core;
   int64_t perGroup;
   double scale;
   CheckResult result;
@@ -297,8 +350,9 @@ RowSample chooseGradientRows(const Kernel &kernel, const Configuration &c,
 
 CheckResult checkGradients(const Kernel &kernel,
                            const Configuration &configuration,
-                           const Tensors &tensors, const RowSample &sample) {
-  return GradientCheck(kernel, configuration, tensors, sample).run();
+                           const Tensors &tensors, const RowSample &sample,
+                           TensorCore core) {
+  return GradientCheck(kernel, configuration, tensors, sample, core).run();
 }
 
 } // namespace fa2run

@@ -155,10 +155,10 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   if (options.check != CheckMode::None) {
     fa2rtDeviceProperties properties;
     check(fa2rtDeviceGetProperties(device, &properties));
+    TensorCore core = tensorCoreOf(properties.compute_capability);
     result.check =
-        backward ? checkGradients(kernel, configuration, t, result.sample)
-                 : checkOutputs(kernel, configuration, t, result.sample,
-                                tensorCoreOf(properties.compute_capability));
+        backward ? checkGradients(kernel, configuration, t, result.sample, core)
+                 : checkOutputs(kernel, configuration, t, result.sample, core);
     if (backward)
       result.sample.rowsChecked = result.check.rowsCompared;
     for (Tensor *tensor : outputs)

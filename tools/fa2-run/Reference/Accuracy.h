@@ -3,7 +3,9 @@
 // A gradient is compared with its float64 value for the out and lse that the
 // kernel was given; standard attention, which is given none, with the exact
 // gradient. Where dP and delta cancel, as with a single key, what is left of
-// them in f32 is allowed too, and that P below 2^-126 is 0.
+// them in f32 is allowed too, and that P below 2^-126 is 0; where P or dS are
+// subnormal in the input dtype, half of its step for each; and, for rows that
+// need it, what the tensor core's own scores do to P.
 //
 // For each row: the largest error of `out` against float64 is at most twice
 // the larger of that row's and the head's median row's error of standard
@@ -31,7 +33,7 @@ struct RowResult {
   double error = 0;         // max |out - reference|; inf when not a number
   double standardError = 0; // the same of standard attention
   double largest = 0;       // max |reference|
-  double sumError = 0;      // of gradients: what f32 sums leave of dP - delta
+  double sumError = 0;      // of gradients: what formats and sums leave
   double lse = 0, lseReference = 0;
   double scoreError = 0; // of TensorCore.h; 0 where lse holds without it
   bool exact = true;     // of an empty row: out is 0 everywhere

@@ -4,6 +4,7 @@
 
 #include "Reference/Products.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,6 +15,20 @@ namespace {
 /// P (dP - delta); 0 where P is, whatever dP may be.
 double gradientOfScore(double p, double dp, double delta) {
   return p == 0 ? 0 : p * (dp - delta);
+}
+
+/// The most that rounding x to the dtype takes from a term x row[d], where x is
+/// subnormal: half a step, or all of x.
+double underflow(Precision precision, double x, const float *row,
+                 int64_t count) {
+  double normal = precision == Precision::F16 ? 0x1p-14 : 0x1p-126,
+         step = precision == Precision::F16 ? 0x1p-24 : 0x1p-133;
+  if (std::abs(x) >= normal)
+    return 0;
+  float largest = 0;
+  for (int64_t d = 0; d < count; ++d)
+    largest = std::max(largest, std::abs(row[d]));
+  return std::min(std::abs(x), step / 2) * largest;
 }
 
 /// The row's gradient in float64.
@@ -51,6 +66,10 @@ void exactRow(const Head &head, const float *q, const float *dout,
   sumUp(statistics.lse, statistics.delta, dq->exact);
   sumUp(statistics.givenLse, statistics.givenDelta, dq->given);
   dq->weight = 1;
+  for (size_t j = 0; j < ds.size(); ++j)
+    dq->underflow += head.scale * underflow(head.precision, ds[j] / head.scale,
+                                            head.k + int64_t(j) * head.headDim,
+                                            head.headDim);
 }
 
 /// The same with a framework's roundings.
@@ -95,6 +114,7 @@ RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
     dq->exact.assign(size_t(head.headDim), 0);
     dq->given = dq->exact;
     dq->standard.assign(size_t(head.headDim), 0);
+    dq->underflow = 0;
   }
   if (keys == 0) {
     statistics.lse = statistics.givenLse =
@@ -119,7 +139,7 @@ void clear(GradientRow &row, int64_t count) {
   row.exact.assign(size_t(count), 0);
   row.given = row.exact;
   row.standard.assign(size_t(count), 0);
-  row.weight = 0;
+  row.weight = row.underflow = 0;
 }
 
 } // namespace
@@ -166,6 +186,14 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
       dk.weight += x;
     sumUp(&RowStatistics::givenLse, &RowStatistics::givenDelta, dk.given,
           dv.given);
+    for (size_t i = 0; i < size_t(rows); ++i) {
+      dv.underflow +=
+          underflow(head.precision, p[i], dout + int64_t(i) * head.headDimV,
+                    head.headDimV);
+      dk.underflow +=
+          head.scale * underflow(head.precision, ds[i] / head.scale,
+                                 q + int64_t(i) * head.headDim, head.headDim);
+    }
     dots(k, q, rows, head.headDim, p32.data());
     dots(v, dout, rows, head.headDimV, ds32.data());
     for (size_t i = 0; i < size_t(rows); ++i) {

@@ -41,6 +41,9 @@ struct GradientRow {
   std::vector<double> exact, given;
   std::vector<float> standard;
   double weight = 0; // sum of the P that it is made of
+  /// What is lost of P or dS where they are subnormal in the input dtype, whose
+  /// steps there are as large as a sum of such terms.
+  double underflow = 0;
 };
 
 /// P = exp(scale q.k - lse), dP = dout.v, dS = P (dP - delta),
