@@ -129,7 +129,7 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       int64_t slotBytes =
           queue ? kQueueSlotBytes
                 : llvm::alignTo(sharedLayout(type.getTile()).bytes(),
-                                SharedLayout::kAlignment);
+                                sharedLayout(type.getTile()).alignment());
       if (ring.getOffset())
         places.push_back({int64_t(*ring.getOffset()), slotBytes * slots, ring});
       if (ring.getBarriers())
