@@ -92,8 +92,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     // A tile with rows of each warpgroup is theirs part by part.
     int64_t parts =
         target->hasRoles() && !loop ? tile.getDimSize(0) / kRowsPerGroup : 1;
-    Value ring = createRing(loc, nameOf(op.getView()), tile,
-                            loop ? schedule.getStages() : 1, parts);
+    Value ring = createRing(
+        loc, nameOf(op.getView()), tile,
+        loop ? schedule.getStages() : schedule.getQuerySlots(), parts);
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

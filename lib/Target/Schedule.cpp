@@ -33,6 +33,7 @@ Schedule Schedule::fromAttr(ScheduleAttr a) {
   s.separateOutput = a.getSeparateOutput();
   s.groupLimits = a.getGroupLimits();
   s.speculateMax = a.getSpeculateMax();
+  s.querySlots = a.getQuerySlots();
   s.keyWarps = a.getKeyWarps();
   s.dqWarps = a.getDqWarps();
   s.dq = a.getDq();
@@ -49,7 +50,8 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
       [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
       target, blockQ, blockKV, warps, stages, partition, qInRegisters,
       lazyRescale, minBlocks, order, overlap, pingPong, persistent,
-      separateOutput, groupLimits, speculateMax, keyWarps, dqWarps, dq);
+      separateOutput, groupLimits, speculateMax, querySlots, keyWarps, dqWarps,
+      dq);
   if (!attr)
     return failure();
   return attr;
@@ -71,6 +73,7 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.separateOutput = separateOutput.value_or(s.separateOutput);
   s.groupLimits = groupLimits.value_or(s.groupLimits);
   s.speculateMax = speculateMax.value_or(s.speculateMax);
+  s.querySlots = querySlots.value_or(s.querySlots);
   // Fields that exclude each other: what was not asked for gives way.
   if (s.pingPong && s.groupLimits) {
     if (!groupLimits)
@@ -105,15 +108,15 @@ std::string ScheduleOverrides::setTuning(llvm::StringRef text) {
     int64_t value;
     if (part.split('=').second.getAsInteger(10, value))
       return formatv("expected tuning to be name=value,..., got '{0}'", part);
-    if (name == "speculate_max") {
-      speculateMax = value;
+    if (name == "speculate_max" || name == "query_slots") {
+      (name == "query_slots" ? querySlots : speculateMax) = value;
       continue;
     }
     auto flag = llvm::find_if(flags, [&](auto &f) { return name == f.first; });
     if (flag == std::end(flags))
       return formatv("unknown tuning field '{0}' (known: overlap, ping_pong, "
                      "persistent, separate_output, group_limits, "
-                     "speculate_max)",
+                     "speculate_max, query_slots)",
                      name);
     if (value != 0 && value != 1)
       return formatv("expected {0} to be 0 or 1, got {1}", name, value);
@@ -184,7 +187,7 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   f.separateOutput = s.separateOutput;
   if (t.hasRoles())
     f.barrierBytes = gpu::SharedLayout::kAlignment;
-  f.queryBytes = tileBytes(s.blockQ, p.headDim, kElementBytes);
+  f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
   f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
                             tileBytes(s.blockKV, p.headDimV, kElementBytes));
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
@@ -279,6 +282,10 @@ static std::string fitError(const Target &t, const Problem &p,
     return formatv("expected separate_output because the output of {0} bytes "
                    "does not fit the {1} bytes of the queries",
                    f.outputBytes, f.queryBytes);
+  if (s.querySlots > 1 && !s.persistent)
+    return formatv("expected query_slots = 1 without persistent, whose blocks "
+                   "have one tile of queries; got {0}",
+                   s.querySlots);
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
@@ -457,6 +464,7 @@ static void explainAsked(const ScheduleOverrides &a,
   add("separate_output", a.separateOutput, flag);
   add("group_limits", a.groupLimits, flag);
   add("speculate_max", a.speculateMax, number);
+  add("query_slots", a.querySlots, number);
 }
 
 FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,

@@ -1,5 +1,8 @@
 // RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
 // RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
+// RUN: sed 's/, separate_output = true/, query_slots = 2/' %s | fa2-opt --fa2gpu-form-rings | FileCheck %s --check-prefix=AHEAD
+
+// AHEAD: fa2gpu.ring.create {name = "q"} : <2 x tensor<128x64xbf16, #shared>, parts = 2>
 
 // Where warps have roles, tiles come and go by tensor maps: coordinates instead of a view. Queries are cut by
 // warpgroups: 64 rows arrive and are released by themselves; so do the stores.

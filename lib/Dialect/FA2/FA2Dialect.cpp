@@ -155,15 +155,13 @@ static LogicalResult verifyKeys(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   StringRef target, int64_t blockQ,
-                                   int64_t blockKv, int64_t warps,
-                                   int64_t stages, Partition partition,
-                                   bool qInRegisters, int64_t lazyRescale,
-                                   int64_t minBlocks, TileOrder order, bool,
-                                   bool pingPong, bool persistent, bool,
-                                   bool groupLimits, int64_t speculateMax,
-                                   int64_t keyWarps, int64_t dqWarps, GradQ) {
+LogicalResult ScheduleAttr::verify(
+    function_ref<InFlightDiagnostic()> emitError, StringRef target,
+    int64_t blockQ, int64_t blockKv, int64_t warps, int64_t stages,
+    Partition partition, bool qInRegisters, int64_t lazyRescale,
+    int64_t minBlocks, TileOrder order, bool, bool pingPong, bool persistent,
+    bool, bool groupLimits, int64_t speculateMax, int64_t querySlots,
+    int64_t keyWarps, int64_t dqWarps, GradQ) {
   auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
     if (value >= 16 && value <= 256 && value % 16 == 0)
       return success();
@@ -186,6 +184,9 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (speculateMax < 0 || speculateMax > 16)
     return emitError() << "expected speculate_max to be 0 to 16, got "
                        << speculateMax;
+  if (querySlots < 1 || querySlots > 2)
+    return emitError() << "expected query_slots to be 1 or 2, got "
+                       << querySlots;
   if (pingPong && groupLimits)
     return emitError() << "expected ping_pong or group_limits, got both: "
                           "warpgroups that take turns must take equally many";

@@ -159,6 +159,7 @@ private:
         json.attribute("separate_output", s.getSeparateOutput());
         json.attribute("group_limits", s.getGroupLimits());
         json.attribute("speculate_max", s.getSpeculateMax());
+        json.attribute("query_slots", s.getQuerySlots());
       }
       if (s.getPartition() == Partition::Keys) {
         json.attribute("key_warps", s.warpsAlongKeys());

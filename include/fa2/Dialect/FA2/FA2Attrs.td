@@ -90,6 +90,8 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     - `persistent`: a block takes one tile after another until none is left.
     - `separate_output`: the output has shared memory of its own, so that the next
       queries can arrive while it is stored.
+    - `query_slots`: tiles of queries in shared memory; with 2, the next one arrives while
+      this one is read (persistent blocks).
     - `group_limits`: each warpgroup stops at the keys that its own rows see.
     - `speculate_max`: exponentials are taken with the old maximum; rows that outgrew it by
       more than this many powers of two are recomputed (0: not speculated).
@@ -111,6 +113,7 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"bool", "false">:$separate_output,
     DefaultValuedParameter<"bool", "false">:$group_limits,
     DefaultValuedParameter<"int64_t", "0">:$speculate_max,
+    DefaultValuedParameter<"int64_t", "1">:$query_slots,
     DefaultValuedParameter<"int64_t", "0">:$key_warps,
     DefaultValuedParameter<"int64_t", "0">:$dq_warps,
     DefaultValuedParameter<"::fa2::GradQ", "::fa2::GradQ::Atomic">:$dq);
