@@ -81,6 +81,12 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
     else if (!pingPong)
       s.pingPong = false;
   }
+  if (!s.persistent && s.querySlots > 1) {
+    if (!querySlots)
+      s.querySlots = 1;
+    else if (!persistent)
+      s.persistent = true;
+  }
   if (!s.overlap && s.speculateMax > 0) {
     if (!speculateMax)
       s.speculateMax = 0;

@@ -63,9 +63,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<int64_t> dqWarps{
       *this, "dq-warps", llvm::cl::desc("backward: warps along the rows of dQ"),
       llvm::cl::init(0)};
-  Option<std::string> dq{*this, "dq",
-                         llvm::cl::desc("backward: atomic, atomic_v4 or recompute"),
-                         llvm::cl::init("")};
+  Option<std::string> dq{
+      *this, "dq", llvm::cl::desc("backward: atomic, atomic_v4 or recompute"),
+      llvm::cl::init("")};
   Option<std::string> order{*this, "order",
                             llvm::cl::desc("ascending or longest_first"),
                             llvm::cl::init("")};

@@ -304,9 +304,10 @@ TEST_F(TargetTest, TuningText) {
   EXPECT_EQ(o.setTuning("overlap=yes"),
             "expected tuning to be name=value,..., got 'overlap=yes'");
   EXPECT_EQ(o.setTuning("overlap=2"), "expected overlap to be 0 or 1, got 2");
-  EXPECT_EQ(o.setTuning("ping-pong=1"),
-            "unknown tuning field 'ping-pong' (known: overlap, ping_pong, "
-            "persistent, separate_output, group_limits, speculate_max, query_slots)");
+  EXPECT_EQ(
+      o.setTuning("ping-pong=1"),
+      "unknown tuning field 'ping-pong' (known: overlap, ping_pong, "
+      "persistent, separate_output, group_limits, speculate_max, query_slots)");
 }
 
 } // namespace
