@@ -56,11 +56,13 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
 
   const Target *target = nullptr;
 
-  /// The map of a view's tensor, in boxes of `rows` rows.
+  /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
   Value tensorMap(ViewOp view, int64_t rows) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
-    return TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
-                               IntegerAttr{});
+    Value map = TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
+                                    IntegerAttr{});
+    TensorMapPrefetchOp::create(b, view.getLoc(), map);
+    return map;
   }
 
   /// The tensor that a view shows part of.

@@ -4,6 +4,8 @@
 // CHECK-LABEL: gpu.func @copies(
 // CHECK-SAME: %{{.*}}: index, %[[MAP:.*]]: !llvm.ptr) kernel attributes {known_block_size = array<i32: 384, 1, 1>
 // CHECK-DAG: %[[WARP:.*]] = nvvm.shfl.sync
+// One thread asks for the map.
+// CHECK-DAG: llvm.inline_asm has_side_effects "prefetch.tensormap [$0];"{{.*}} %[[MAP]] :
 // CHECK-DAG: %[[SMEM:.*]] = llvm.ptrtoint
 // CHECK-DAG: %[[SLOTS:.*]] = arith.addi %[[SMEM]], %c16384_i32
 // CHECK-DAG: %[[FULL0:.*]] = arith.addi %[[SMEM]], %c49184_i32
@@ -69,6 +71,7 @@ fa2.kernel @copies(%k: !global, %n: index)
                 arguments = [#fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"n", "in", [] x index>], shared_bytes = 49264 : i64} {
   %c0 = arith.constant 0 : index
   %map = fa2gpu.tensor_map %k rows 64 : !global
+  fa2gpu.tensor_map_prefetch %map
   %r = fa2gpu.ring.create {name = "k", offset = 16384, barriers = 49184} : !kring
   fa2gpu.ring.init %r consumers 8 : !kring
   fa2gpu.roles consumer(8 warps, 240 registers) {

@@ -9,6 +9,9 @@
 // CHECK-DAG: %[[OUTM:.*]] = fa2gpu.tensor_map %out rows 64
 // CHECK-DAG: %[[KM:.*]] = fa2gpu.tensor_map %k rows 64
 // CHECK-DAG: %[[QM:.*]] = fa2gpu.tensor_map %q rows 64
+// CHECK-DAG: fa2gpu.tensor_map_prefetch %[[OUTM]]
+// CHECK-DAG: fa2gpu.tensor_map_prefetch %[[KM]]
+// CHECK-DAG: fa2gpu.tensor_map_prefetch %[[QM]]
 // CHECK-DAG: %[[OUT:.*]] = fa2gpu.ring.create {name = "out"} : <1 x tensor<128x64xbf16, #shared>>
 // CHECK-DAG: %[[K:.*]] = fa2gpu.ring.create {name = "k"} : <2 x tensor<64x64xbf16, #shared>>
 // CHECK-DAG: %[[Q:.*]] = fa2gpu.ring.create {name = "q"} : <1 x tensor<128x64xbf16, #shared>, parts = 2>

@@ -175,6 +175,23 @@ struct TensorMapLowering : public OpConversionPattern<TensorMapOp> {
   }
 };
 
+struct TensorMapPrefetchLowering
+    : public OpConversionPattern<TensorMapPrefetchOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(TensorMapPrefetchOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto first =
+        scf::IfOp::create(rewriter, op.getLoc(), isZero(e, e.thread()));
+    rewriter.setInsertionPointToStart(first.thenBlock());
+    // nvvm.prefetch of a parameter comes out twice, once for each space.
+    e.ptx("prefetch.tensormap [$0];", "l", adaptor.getMap()[0]);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -287,7 +304,8 @@ struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
 void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
-               ReleaseLowering, TensorMapLowering, TensorCopyLowering,
-               TensorStoreLowering, StoreWaitLowering, WarpBarrierLowering,
-               ProxyFenceLowering>(converter, patterns.getContext());
+               ReleaseLowering, TensorMapLowering, TensorMapPrefetchLowering,
+               TensorCopyLowering, TensorStoreLowering, StoreWaitLowering,
+               WarpBarrierLowering, ProxyFenceLowering>(converter,
+                                                        patterns.getContext());
 }

@@ -6,6 +6,19 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
+/// A role may have nothing to do: `{ }` is a region with an empty block.
+static ParseResult parseRole(OpAsmParser &parser, Region &region) {
+  if (parser.parseRegion(region))
+    return failure();
+  if (region.empty())
+    region.emplaceBlock();
+  return success();
+}
+
+static void printRole(OpAsmPrinter &printer, Operation *, Region &region) {
+  printer.printRegion(region);
+}
+
 #define GET_OP_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUOps.cpp.inc"
 

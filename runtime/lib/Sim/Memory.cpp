@@ -261,10 +261,16 @@ bool decodeMemory(Decoder &d) {
     return decodeFence(d);
   Inst &inst = d.inst;
   if (d.root == "prefetch" || d.root == "prefetchu") {
-    d.eatAny({"global", "local", "const", "param"});
-    if (d.eatAny({"L1", "L2", "tensormap", "L2::evict_last",
-                  "L2::evict_normal"}) < 0)
+    // Hints (9.7.9.15). Tensor maps are in constant or parameter space, or
+    // named by a generic address; levels go with the other spaces.
+    int space = d.eatAny({"global", "local", "const", "param"});
+    bool map = d.root == "prefetch" && d.eat("tensormap");
+    if (map ? space == 0 || space == 1
+            : space > 1 || d.eatAny({"L1", "L2", "L2::evict_last",
+                                     "L2::evict_normal"}) < 0)
       return false;
+    if (map && d.builder.program.capability < 90)
+      d.fail("prefetch.tensormap needs sm_90");
     d.operands(1);
     d.address(0);
     d.emit(nothing, Category::OtherMemory);

@@ -67,6 +67,7 @@ func.func @tensor_maps(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: i
                        %r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>,
                        %slot: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>) {
   %m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  fa2gpu.tensor_map_prefetch %m
   fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>
   return
 }

@@ -96,10 +96,10 @@ func.func @yields_nothing(%n: index) {
 
 func.func @no_producer() {
   // expected-error @+1 {{'fa2gpu.roles' op region #1 ('producer') failed to verify constraint: region with 1 blocks}}
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  "fa2gpu.roles"() <{consumer_warps = 8, consumer_registers = 240, producer_warps = 4, producer_registers = 24}> ({
     fa2gpu.group_barrier
-  } producer(4 warps, 24 registers) {
-  }
+  }, {
+  }) : () -> ()
   return
 }
 

@@ -36,7 +36,8 @@ func.func @rings(%kv: !fa2.view<? x 64 x f16>, %row: index, %n: index, %more: i1
 }
 
 // CHECK-LABEL: func @tensor_maps
-// CHECK: fa2gpu.tensor_map %{{.*}} rows 64 {parameter = 3 : i64} : memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>
+// CHECK: %[[MAP:.*]] = fa2gpu.tensor_map %{{.*}} rows 64 {parameter = 3 : i64} : memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>
+// CHECK: fa2gpu.tensor_map_prefetch %[[MAP]]
 // CHECK: fa2gpu.ring.create {barriers = 32768 : i64, name = "q", offset = 0 : i64} : <1 x tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, parts = 2>
 // CHECK: fa2gpu.ring.init %{{.*}} consumers 4 : <1 x tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, parts = 2>
 // CHECK: fa2gpu.tensor_copy %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} signal %{{.*}}[%{{.*}}] : tensor<128x64xf16, #fa2gpu.shared<panel = 128>>, <1 x
@@ -45,6 +46,7 @@ func.func @rings(%kv: !fa2.view<? x 64 x f16>, %row: index, %n: index, %more: i1
 !parts = !fa2gpu.ring<1 x !panels, parts = 2>
 func.func @tensor_maps(%t: memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>, %row: index, %head: index, %batch: index) {
   %m = fa2gpu.tensor_map %t rows 64 {parameter = 3 : i64} : memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>
+  fa2gpu.tensor_map_prefetch %m
   %r = fa2gpu.ring.create {name = "q", offset = 0, barriers = 32768} : !parts
   fa2gpu.ring.init %r consumers 4 : !parts
   %w = fa2gpu.ring.acquire %r[%row] : !parts -> !panels
@@ -59,9 +61,13 @@ func.func @tensor_maps(%t: memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>, %row: in
 // CHECK: fa2gpu.turn_wait of 2{{$}}
 // CHECK: fa2gpu.group_barrier {id = 3 : i64}
 // CHECK: } producer(4 warps, 24 registers) {
-// CHECK: fa2gpu.tile_loop(%{{.*}} by 128, %{{.*}}, %{{.*}}) order {{ *}}longest_first queue %{{.*}} draws {
+// CHECK: fa2gpu.tile_loop(%{{.*}} by 128, %{{.*}}, %{{.*}}) order longest_first queue %{{.*}} draws {
 // CHECK: fa2gpu.tile_yield
 // CHECK: } : <2 x tensor<1xi32>>
+// An empty role, too.
+// CHECK: fa2gpu.roles consumer(4 warps, 248 registers) {
+// CHECK-NEXT: } producer(4 warps, 24 registers) {
+// CHECK-NEXT: }
 func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
   fa2gpu.roles consumer(8 warps, 240 registers) {
     fa2gpu.turn_pass of 2 first {id = 1 : i64}
@@ -73,6 +79,7 @@ func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
       fa2gpu.tile_yield %uses
     } : !fa2gpu.ring<2 x tensor<1xi32>>
   }
+  fa2gpu.roles consumer(4 warps, 248 registers) { } producer(4 warps, 24 registers) { }
   return
 }
 

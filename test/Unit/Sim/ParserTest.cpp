@@ -54,6 +54,25 @@ TEST(SimParser, CapabilityOfInstructions) {
               7, "sm_90");
 }
 
+TEST(SimParser, Prefetches) {
+  auto text = [](const char *spelling, int capability) {
+    return header(capability) +
+           ".visible .entry k(.param .align 64 .b8 map[128])\n{\n"
+           ".reg .b64 %rd<2>;\nmov.b64 %rd0, map;\n"
+           "cvta.param.u64 %rd1, %rd0;\n" +
+           spelling + "\nret;\n}\n";
+  };
+  for (const char *good :
+       {"prefetch.tensormap [%rd1];", "prefetch.param.tensormap [%rd0];",
+        "prefetch.global.L2 [%rd1];", "prefetchu.L1 [%rd1];"})
+    EXPECT_TRUE(bool(parse(text(good, 90)))) << good;
+  for (const char *bad :
+       {"prefetch.global.tensormap [%rd1];", "prefetch.param.L1 [%rd0];",
+        "prefetchu.tensormap [%rd1];", "prefetch [%rd1];"})
+    expectError(text(bad, 90), 9, "not known");
+  expectError(text("prefetch.tensormap [%rd1];", 80), 9, "needs sm_90");
+}
+
 TEST(SimParser, NestedScopesRedeclareRegistersAndLabels) {
   Bench b;
   b.clean("mov.u32 %r10, 1;\n"

@@ -325,6 +325,17 @@ def FA2GPU_TensorMapOp : FA2GPU_Op<"tensor_map", [Pure]> {
   let assemblyFormat = "$source `rows` $rows attr-dict `:` type($source)";
 }
 
+def FA2GPU_TensorMapPrefetchOp : FA2GPU_Op<"tensor_map_prefetch", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "asks for a tensor map, so that the first copy need not wait for it";
+  let description = [{
+    One thread of the block issues it (prefetch.tensormap).
+
+    Example: `fa2gpu.tensor_map_prefetch %m`
+  }];
+  let arguments = (ins FA2GPU_TensorMapType:$map);
+  let assemblyFormat = "$map attr-dict";
+}
+
 def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts copying a tile into a slot; its arrival completes the ring's use";
   let description = [{
@@ -410,8 +421,8 @@ def FA2GPU_RolesOp : FA2GPU_Op<"roles", [NoTerminator, RecursiveMemoryEffects]> 
   let arguments = (ins I64Attr:$consumer_warps, I64Attr:$consumer_registers, I64Attr:$producer_warps,
     I64Attr:$producer_registers);
   let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer);
-  let assemblyFormat = [{ `consumer` `(` $consumer_warps `warps` `,` $consumer_registers `registers` `)` $consumer
-    `producer` `(` $producer_warps `warps` `,` $producer_registers `registers` `)` $producer attr-dict }];
+  let assemblyFormat = [{ `consumer` `(` $consumer_warps `warps` `,` $consumer_registers `registers` `)` custom<Role>($consumer)
+    `producer` `(` $producer_warps `warps` `,` $producer_registers `registers` `)` custom<Role>($producer) attr-dict }];
 }
 
 def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffects]> {
@@ -430,7 +441,7 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
   let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block, FA2_TileOrderAttr:$order,
     FA2GPU_RingType:$queue, UnitAttr:$draws);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = [{ `(` $rows `by` $block `,` $heads `,` $batches `)` `order` $order `queue` $queue
+  let assemblyFormat = [{ `(` $rows `by` $block `,` $heads `,` $batches `)` `order` `` $order `queue` $queue
     (`draws` $draws^)? $body attr-dict `:` type($queue) }];
 }
 
