@@ -88,6 +88,8 @@ Kernel describeKernel(const std::string &text) {
   kernel.hasLse = backward || argumentNamed(manifest, "lse") != nullptr;
   if (kernel.hasLse)
     kernel.lse = tensorRule(manifest, "lse");
+  for (const Json &launch : manifest["launches"])
+    kernel.guarded |= launch.contains("when");
   const Json *scale = argumentNamed(manifest, "scale");
   kernel.hasScale = scale != nullptr;
   kernel.defaultScale = scale && scale->contains("default")
@@ -108,11 +110,15 @@ std::string manifestOf(const std::string &ptx) {
 
 nlohmann::ordered_json kernelReport(const fa2rtProgram *program) {
   auto kernels = nlohmann::ordered_json::array();
+  const Json manifest = Json::parse(fa2rtProgramManifest(program));
   for (int32_t i = 0; i < fa2rtProgramKernelCount(program); ++i) {
     fa2rtKernelInfo info;
     check(fa2rtProgramGetKernel(program, i, &info));
     nlohmann::ordered_json kernel;
     kernel["name"] = info.name;
+    if (const Json &launch = manifest["launches"][size_t(i)];
+        launch.contains("when"))
+      kernel["when"] = launch["when"];
     kernel["threads"] = info.threads;
     kernel["shared_bytes"] = info.dynamic_shared_bytes;
     if (info.registers >= 0) {

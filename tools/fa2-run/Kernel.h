@@ -28,6 +28,7 @@ struct Kernel {
   double defaultScale = 0;
   bool hasLse = true;
   bool hasScoreProgram = false; // of which the manifest says no more
+  bool guarded = false;         // not every launch runs every kernel
 
   struct TensorRule {
     int64_t alignment = 16, strideMultiple = 1;

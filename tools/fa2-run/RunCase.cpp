@@ -68,6 +68,23 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
   return arguments;
 }
 
+/// The kernels that a launch with these arguments runs.
+std::vector<std::string>
+kernelsOf(const fa2rtProgram *program,
+          const std::vector<fa2rtArgument> &arguments) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < fa2rtProgramKernelCount(program); ++i) {
+    int32_t runs = 0;
+    check(
+        fa2rtKernelRuns(program, i, arguments.data(), arguments.size(), &runs));
+    fa2rtKernelInfo info;
+    check(fa2rtProgramGetKernel(program, i, &info));
+    if (runs)
+      names.emplace_back(info.name);
+  }
+  return names;
+}
+
 /// Notes what was written outside a tensor's elements.
 void notePadding(CaseResult &result, const char *name, const Tensor &tensor) {
   std::string where = tensor.disturbedPadding();
@@ -135,6 +152,7 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   std::vector<fa2rtArgument> arguments =
       makeArguments(kernel, configuration, t);
   Workspace workspace(device, program, arguments);
+  result.kernels = kernelsOf(program, arguments);
   try {
     check(fa2rtLaunch(program, arguments.data(), arguments.size(),
                       workspace.data(), workspace.bytes, nullptr));
@@ -204,6 +222,7 @@ nlohmann::ordered_json number(double value) {
 nlohmann::ordered_json toJson(const CaseResult &result) {
   nlohmann::ordered_json json;
   json["passed"] = result.passed;
+  json["kernels"] = result.kernels;
   if (!result.launchFailure.empty()) {
     json["failures"] = {result.launchFailure};
     return json;
