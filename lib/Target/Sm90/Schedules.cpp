@@ -39,8 +39,8 @@ struct VariantEntry {
 };
 
 constexpr VariantEntry kVariants[] = {
-    // d          when                q    kv   others
-    { 64, 128, "seqlen_k <= 1024",   128, 128,   ""},
+    // d         when                q    kv   others
+    { 64, 128, "seqlen_k <= 1024", 128, 128, "ping_pong=0"},
 };
 // clang-format on
 } // namespace
