@@ -28,8 +28,7 @@ Kernel::TensorRule tensorRule(const Json &manifest, const char *name) {
   return {(*argument)["alignment"], (*argument)["stride_multiple"]};
 }
 
-int64_t scheduleField(const Json &manifest, const char *name) {
-  const Json &schedule = manifest["schedule"];
+int64_t scheduleField(const Json &schedule, const char *name) {
   auto field = schedule.find(name);
   return field != schedule.end() && field->is_number_integer()
              ? field->get<int64_t>()
@@ -73,8 +72,8 @@ Kernel describeKernel(const std::string &text) {
            "causal_top_left",
            kernel.maskName);
   kernel.hasScoreProgram = specification.value("score_program", false);
-  kernel.blockQ = scheduleField(manifest, "block_q");
-  kernel.blockKv = scheduleField(manifest, "block_kv");
+  kernel.blockQ = scheduleField(manifest["schedule"], "block_q");
+  kernel.blockKv = scheduleField(manifest["schedule"], "block_kv");
   kernel.q = tensorRule(manifest, "q");
   kernel.k = tensorRule(manifest, "k");
   kernel.v = tensorRule(manifest, "v");
@@ -88,8 +87,12 @@ Kernel describeKernel(const std::string &text) {
   kernel.hasLse = backward || argumentNamed(manifest, "lse") != nullptr;
   if (kernel.hasLse)
     kernel.lse = tensorRule(manifest, "lse");
-  for (const Json &launch : manifest["launches"])
+  for (const Json &launch : manifest["launches"]) {
     kernel.guarded |= launch.contains("when");
+    if (auto own = launch.find("schedule"); own != launch.end())
+      kernel.tiles[launch["kernel"]] = {scheduleField(*own, "block_q"),
+                                        scheduleField(*own, "block_kv")};
+  }
   const Json *scale = argumentNamed(manifest, "scale");
   kernel.hasScale = scale != nullptr;
   kernel.defaultScale = scale && scale->contains("default")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace fa2run {
 
@@ -166,10 +167,14 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   for (Tensor *tensor : outputs)
     tensor->download();
+  Kernel ran = kernel; // with the tiles of what was launched
+  for (const std::string &name : result.kernels)
+    if (auto own = kernel.tiles.find(name); own != kernel.tiles.end())
+      std::tie(ran.blockQ, ran.blockKv) =
+          std::tie(own->second[0], own->second[1]);
   result.sample =
-      backward
-          ? chooseGradientRows(kernel, configuration, options.check, budget)
-          : chooseRows(kernel, configuration, options.check, budget);
+      backward ? chooseGradientRows(ran, configuration, options.check, budget)
+               : chooseRows(ran, configuration, options.check, budget);
   if (options.check != CheckMode::None) {
     fa2rtDeviceProperties properties;
     check(fa2rtDeviceGetProperties(device, &properties));
