@@ -313,7 +313,8 @@ TEST_F(TargetTest, TuningText) {
   EXPECT_EQ(set("pingpong=1"),
             "unknown tuning field 'pingpong' (known: block_q, block_kv, warps, "
             "stages, lazy_rescale, min_blocks, speculate_max, query_slots, "
-            "q_in_registers, overlap, ping_pong, persistent, separate_output, group_limits, "
+            "q_in_registers, overlap, ping_pong, persistent, separate_output, "
+            "group_limits, "
             "order)");
 }
 
