@@ -195,6 +195,7 @@ int main(int argc, char **argv) {
     i64 slots[64];
     static _Alignas(64) char maps[64][128];
     void *parameters[64];
+    if (cJSON_HasObjectItem(a, "when") && !eval(field(a, "when"))) continue;
     for (int d = 0; d < 3; ++d) {
       grid[d] = (unsigned)eval(cJSON_GetArrayItem(field(a, "grid"), d));
       block[d] = (unsigned)eval(cJSON_GetArrayItem(field(a, "block"), d));

@@ -36,7 +36,14 @@ class KernelFile:
         return f"{self.label}: {self.path.name}"
 
     def schedule_text(self):
-        s = self.manifest.get("schedule", {})
+        """The program's schedule and those of its kernels that have their own."""
+        texts = [self._schedule_text(self.manifest.get("schedule", {}))]
+        texts += [f"{launch.get('when', '')}: {self._schedule_text(launch['schedule'])}"
+                  for launch in self.manifest["launches"] if "schedule" in launch]
+        return "; ".join(texts)
+
+    @staticmethod
+    def _schedule_text(s):
         text = f"{s.get('block_q', '?')}x{s.get('block_kv', '?')}"
         for short, name in (("w", "warps"), ("s", "stages")):
             if name in s:

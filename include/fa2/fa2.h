@@ -46,6 +46,8 @@ FA2_API const char *fa2_version(void);
  *   lazy_rescale, min_blocks, order, key_warps, dq_warps: the schedule, field
  * by field (docs) dq              backward: atomic, or recompute for the same
  * bits in every run
+ *   variants        none, or other schedules where a guard holds, in single
+ *                   quotes: 'seqlen_k <= 512: block_q=128,warps=8; ...'
  *
  * What is left out has a default or is chosen. Never returns null unless memory
  * is out; the result says whether it worked. */

@@ -60,6 +60,7 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.minBlocks = spec.minBlocks;
   o.order = spec.order;
   o.tuning = spec.tuning;
+  o.variants = spec.variants;
   o.keyWarps = spec.keyWarps;
   o.dqWarps = spec.dqWarps;
   o.dq = spec.dq;
@@ -127,6 +128,11 @@ private:
       fa2::gpu::LaunchOp launch = mainLaunch(launches);
       result.sharedBytes = launch.getSharedBytes();
       result.threads = launch.getBlock();
+      for (fa2::gpu::LaunchOp each : launches)
+        if (GuardAttr when = each.getWhenAttr(); when && each != launch)
+          result.variants.push_back({when.getExpression().str(),
+                                     int64_t(each.getSharedBytes()),
+                                     int64_t(each.getBlock())});
     }
     if (options.emit == Emit::PTX) {
       auto ptx = translateToPtx(module);

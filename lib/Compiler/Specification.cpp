@@ -44,7 +44,8 @@ const std::array kFields = {
     Field{{"dq_warps", "backward: warps along the rows of dQ (0: choose)"}, &Specification::dqWarps},
     Field{{"dq", "backward: how dQ is summed: atomic, atomic_v4, or recompute (deterministic)"}, &Specification::dq},
     Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
-    Field{{"tuning", "fields of targets with roles, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
+    Field{{"tuning", "fields of the schedule, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
+    Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)"}, &Specification::variants},
 };
 // clang-format on
 
@@ -98,8 +99,9 @@ std::string Specification::set(StringRef key, StringRef value) {
       continue;
     if (const Text *text = std::get_if<Text>(&field.member)) {
       this->*(*text) = value.str();
-      // Names may be written with dashes, as flags are.
-      llvm::replace(this->*(*text), '-', '_');
+      // Names may be written with dashes, as flags are; not so expressions.
+      if (*text != &Specification::variants)
+        llvm::replace(this->*(*text), '-', '_');
       return "";
     }
     int64_t number;
@@ -116,12 +118,20 @@ std::string Specification::set(StringRef key, StringRef value) {
 }
 
 std::string Specification::setAll(StringRef text) {
-  llvm::SmallVector<StringRef> parts;
-  llvm::SplitString(text, parts, " \t\r\n,");
-  for (StringRef part : parts) {
+  constexpr StringRef blanks = " \t\r\n,";
+  while (!(text = text.ltrim(blanks)).empty()) {
+    StringRef part = text.take_front(text.find_first_of(blanks));
     auto [key, value] = part.split('=');
     if (key.size() == part.size())
       return formatv("expected key=value, got '{0}'", part);
+    text = text.drop_front(part.size());
+    if (value.starts_with("'")) {
+      text = StringRef(value.data() + 1, text.end() - value.data() - 1);
+      if (!text.contains('\''))
+        return formatv("expected ' at the end of {0}'s value, got '{1}'", key,
+                       text);
+      std::tie(value, text) = text.split('\'');
+    }
     if (std::string wrong = set(key, value); !wrong.empty())
       return wrong;
   }

@@ -48,6 +48,7 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.minBlocks = o.minBlocks;
   options.order = o.order;
   options.tuning = o.tuning;
+  options.variants = o.variants;
   options.keyWarps = o.keyWarps;
   options.dqWarps = o.dqWarps;
   options.dq = o.dq;

@@ -99,38 +99,6 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   return s;
 }
 
-std::string ScheduleOverrides::setTuning(llvm::StringRef text) {
-  using Flag = std::optional<bool> ScheduleOverrides::*;
-  static constexpr std::pair<const char *, Flag> flags[] = {
-      {"overlap", &ScheduleOverrides::overlap},
-      {"ping_pong", &ScheduleOverrides::pingPong},
-      {"persistent", &ScheduleOverrides::persistent},
-      {"separate_output", &ScheduleOverrides::separateOutput},
-      {"group_limits", &ScheduleOverrides::groupLimits}};
-  llvm::SmallVector<llvm::StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef part : parts) {
-    llvm::StringRef name = part.split('=').first;
-    int64_t value;
-    if (part.split('=').second.getAsInteger(10, value))
-      return formatv("expected tuning to be name=value,..., got '{0}'", part);
-    if (name == "speculate_max" || name == "query_slots") {
-      (name == "query_slots" ? querySlots : speculateMax) = value;
-      continue;
-    }
-    auto flag = llvm::find_if(flags, [&](auto &f) { return name == f.first; });
-    if (flag == std::end(flags))
-      return formatv("unknown tuning field '{0}' (known: overlap, ping_pong, "
-                     "persistent, separate_output, group_limits, "
-                     "speculate_max, query_slots)",
-                     name);
-    if (value != 0 && value != 1)
-      return formatv("expected {0} to be 0 or 1, got {1}", name, value);
-    this->*flag->second = value == 1;
-  }
-  return "";
-}
-
 //===----------------------------------------------------------------------===//
 // Footprint
 //===----------------------------------------------------------------------===//
@@ -493,6 +461,7 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   ScheduleOverrides asked = askedFields;
   std::vector<std::string> reasons;
   explainAsked(asked, reasons);
+  bool free = reasons.empty();
   if (!asked.dq && problem.backward && target.hasVectorReductions()) {
     asked.dq = GradQ::AtomicV4;
     reasons.push_back("dq = atomic_v4: one reduction adds four elements");
@@ -535,6 +504,8 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
       tableError = error;
     else if (!chosen->warnings.empty())
       tableError = chosen->warnings.front();
+    else
+      chosen->tuned = free;
     source = formatv("schedule from {0}'s table for head dims {1} and {2}",
                      target.name(), problem.headDim, problem.headDimV);
   }

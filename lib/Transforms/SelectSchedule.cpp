@@ -45,15 +45,22 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     auto asked = overrides(error);
     if (failed(asked))
       return op.emitOpError(error);
+    if (problem.backward && !variants.empty() && variants != "none")
+      return op.emitOpError()
+             << "expected no variants for backward, got '" << variants << "'";
     auto selection =
         standing ? checkSchedule(*t, problem, standing, error)
                  : selectSchedule(&getContext(), *t, problem, *asked, error);
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
-    if constexpr (std::is_same_v<Op, AttentionGradOp>)
+    if constexpr (std::is_same_v<Op, AttentionGradOp>) {
       if (failed(selectForGradQ(op, *t, problem)))
         return failure();
+    } else if (failed(selectVariantsOf(op, bool(standing), *t, problem,
+                                       *selection))) {
+      return failure();
+    }
     if (remarks) {
       if (standing)
         emitRemark(op.getLoc(), "schedule written on the operation");
@@ -62,6 +69,29 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       for (const std::string &warning : selection->warnings)
         emitWarning(op.getLoc(), warning);
     }
+    return success();
+  }
+
+  /// Beside a schedule that stood already, the variants that stand.
+  LogicalResult selectVariantsOf(AttentionOp op, bool standing, const Target &t,
+                                 const Problem &problem, Selection &selection) {
+    std::string error;
+    if (standing) {
+      SmallVector<VariantAttr> variants;
+      if (ArrayAttr stand = op.getVariantsAttr())
+        llvm::append_range(variants, stand.getAsRange<VariantAttr>());
+      if (failed(checkVariants(t, problem, variants, selection, error)))
+        return op.emitOpError(error);
+      return success();
+    }
+    auto chosen =
+        selectVariants(&getContext(), t, problem, variants, selection, error);
+    if (failed(chosen))
+      return op.emitOpError(error);
+    if (!chosen->empty())
+      op.setVariantsAttr(
+          ArrayAttr::get(&getContext(), SmallVector<Attribute>(chosen->begin(),
+                                                               chosen->end())));
     return success();
   }
 
@@ -119,7 +149,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       error = "expected order ascending or longest_first, got " + order;
       return failure();
     }
-    if (error = asked.setTuning(tuning); !error.empty())
+    if (error = asked.setFields("tuning", tuning); !error.empty())
       return failure();
     return asked;
   }

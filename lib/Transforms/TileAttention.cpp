@@ -28,15 +28,16 @@ namespace {
 
 class Tiler : TileBuilder {
 public:
-  Tiler(func::FuncOp func, AttentionOp op)
-      : TileBuilder(func), func(func), op(op), schedule(*op.getSchedule()) {
+  Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule)
+      : TileBuilder(func), func(func), op(op), schedule(schedule) {
     loc = op.getLoc();
   }
 
-  LogicalResult run();
+  /// Writes the kernel before the function.
+  void run(const Twine &name, GuardAttr when);
 
 private:
-  KernelOp createKernel();
+  void createKernel(const Twine &name, GuardAttr when);
   void buildTile(Value qBlock, Value head, Value batch);
 
   /// One pass over the key tiles: the final (m, l, o).
@@ -55,7 +56,7 @@ private:
   Type dtype;
 };
 
-KernelOp Tiler::createKernel() {
+void Tiler::createKernel(const Twine &name, GuardAttr when) {
   auto qType = cast<RankedTensorType>(op.getQ().getType());
   auto kType = cast<RankedTensorType>(op.getK().getType());
   auto vType = cast<RankedTensorType>(op.getV().getType());
@@ -81,8 +82,8 @@ KernelOp Tiler::createKernel() {
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), !op.getScore().empty());
   auto kernel = KernelOp::create(
-      b, loc, func.getName(), b.getFunctionType(types, {}), spec, schedule,
-      b.getArrayAttr(args), IntegerAttr{}, ArrayAttr{}, ArrayAttr{});
+      b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
+      b.getArrayAttr(args), IntegerAttr{}, when, ArrayAttr{}, ArrayAttr{});
   Block *entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);
@@ -96,7 +97,6 @@ KernelOp Tiler::createKernel() {
               : arith::ConstantOp::create(
                     b, loc,
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
-  return kernel;
 }
 
 Value Tiler::applyProgram(Value s, ScorePlace place) {
@@ -188,10 +188,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq), row);
 }
 
-LogicalResult Tiler::run() {
-  if (!op.getScore().empty() && failed(checkScoreProgram(op)))
-    return failure();
-  createKernel();
+void Tiler::run(const Twine &name, GuardAttr when) {
+  createKernel(name, when);
   Value rows = memref::DimOp::create(b, loc, q, 1);
   Value heads = memref::DimOp::create(b, loc, q, 2);
   Value batches = memref::DimOp::create(b, loc, q, 0);
@@ -201,8 +199,31 @@ LogicalResult Tiler::run() {
   Block &body = tiles.getBody().front();
   b.setInsertionPointToStart(&body);
   buildTile(body.getArgument(0), body.getArgument(1), body.getArgument(2));
+}
+
+/// A kernel for the schedule and one for each variant. Variant n is for
+/// launches where the guards before it do not hold and its own does, the
+/// schedule's kernel for those where none does.
+void tileAttention(func::FuncOp func, AttentionOp op) {
+  SmallVector<VariantAttr> variants;
+  if (ArrayAttr attrs = op.getVariantsAttr())
+    llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
+  auto guard = [&](StringRef text) {
+    return text.empty() ? GuardAttr() : GuardAttr::get(op.getContext(), text);
+  };
+  SmallVector<std::string> when;
+  std::string none;
+  for (VariantAttr variant : variants) {
+    std::string own = variant.getWhen().getExpression().str();
+    when.push_back(none.empty() ? own : none + " && (" + own + ")");
+    none += (none.empty() ? "!(" : " && !(") + own + ")";
+  }
+  StringRef name = func.getName();
+  Tiler(func, op, op.getScheduleAttr()).run(name, guard(none));
+  for (auto [i, variant] : llvm::enumerate(variants))
+    Tiler(func, op, variant.getSchedule())
+        .run(name + "_variant" + Twine(i + 1), guard(when[i]));
   func.erase();
-  return success();
 }
 
 struct TileAttentionPass
@@ -221,8 +242,9 @@ struct TileAttentionPass
         op.emitOpError() << "expected a schedule; run fa2-select-schedule";
         return signalPassFailure();
       }
-      if (failed(Tiler(*func, op).run()))
+      if (!op.getScore().empty() && failed(checkScoreProgram(op)))
         return signalPassFailure();
+      tileAttention(*func, op);
     }
   }
 };

@@ -86,6 +86,7 @@ def _declare(library):
         "fa2rtProgramManifest": (c_char_p, [handle]),
         "fa2rtProgramKernelCount": (c_int32, [handle]),
         "fa2rtProgramGetKernel": (status, [handle, c_int32, POINTER(_KernelInfo)]),
+        "fa2rtKernelRuns": (status, [handle, c_int32, POINTER(Argument), c_size_t, POINTER(c_int32)]),
         "fa2rtWorkspaceSize": (status, arguments + [POINTER(c_size_t), POINTER(c_size_t)]),
         "fa2rtWorkspaceZeroed": (c_int32, [handle]),
         "fa2rtLaunch": (status, arguments + [c_void_p, c_size_t, c_void_p]),
@@ -229,6 +230,17 @@ class Program:
             entry["name"] = entry["name"].decode()
             result.append(entry)
         return result
+
+    def runs(self, **arguments):
+        """The names of the kernels that a launch with these arguments runs."""
+        array, count = _marshal(arguments)
+        names = []
+        for i, kernel in enumerate(self.kernels()):
+            runs = c_int32()
+            _check(library().fa2rtKernelRuns(self._handle, i, array, count, byref(runs)))
+            if runs.value:
+                names.append(kernel["name"])
+        return names
 
     def workspace_size(self, **arguments):
         """Bytes of workspace that a launch with these arguments needs."""

@@ -222,6 +222,20 @@ fa2rtStatus fa2rtProgramGetKernel(const fa2rtProgram *program, int32_t index,
   });
 }
 
+fa2rtStatus fa2rtKernelRuns(const fa2rtProgram *program, int32_t index,
+                            const fa2rtArgument *arguments, size_t count,
+                            int32_t *runs) {
+  return guarded([&] {
+    const Program &target = need(program, "program")->program;
+    size_t kernels = target.manifest().launches.size();
+    if (index < 0 || size_t(index) >= kernels)
+      fail(FA2RT_ERROR_ARGUMENT, "kernel {} does not exist; there are {}",
+           index, kernels);
+    *need(runs, "runs") =
+        int32_t(target.runs(size_t(index), list(arguments, count)));
+  });
+}
+
 fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
                                const fa2rtArgument *arguments, size_t count,
                                size_t *bytes, size_t *alignment) {

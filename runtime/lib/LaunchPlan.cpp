@@ -26,27 +26,6 @@ int64_t evaluate(const Expression &expression, const Bindings &bindings) {
   }
 }
 
-/// False: a count is 0 and the launch is to be skipped.
-bool evaluateGrid(const LaunchInfo &launch, const Bindings &bindings,
-                  std::array<uint32_t, 3> &grid) {
-  bool any = true;
-  for (size_t d = 0; d < 3; ++d) {
-    int64_t count = evaluate(launch.grid[d], bindings);
-    if (count < 0 || count > kMaxGrid[d])
-      refuse("kernel {}: grid {} = '{}' is {} blocks; a device takes 0 to {}",
-             launch.kernel, "xyz"[d], launch.grid[d].text(), count,
-             kMaxGrid[d]);
-    if (count % launch.cluster[d])
-      refuse("kernel {}: grid {} = '{}' is {} blocks, not a multiple of the "
-             "cluster's {}",
-             launch.kernel, "xyz"[d], launch.grid[d].text(), count,
-             launch.cluster[d]);
-    grid[d] = uint32_t(count);
-    any &= count > 0;
-  }
-  return any;
-}
-
 TensorMapRequest mapRequest(const Parameter &parameter,
                             const BoundTensor &tensor) {
   // [batch, seq, heads, d] from the innermost: d, seq, heads, batch.
@@ -147,13 +126,35 @@ void fillParameter(const Parameter &parameter, const Bindings &bindings,
 
 } // namespace
 
+bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
+                    std::array<uint32_t, 3> &grid) {
+  if (launch.when && !evaluate(*launch.when, bindings))
+    return false;
+  bool any = true;
+  for (size_t d = 0; d < 3; ++d) {
+    int64_t count = evaluate(launch.grid[d], bindings);
+    if (count < 0 || count > kMaxGrid[d])
+      refuse("kernel {}: grid {} = '{}' is {} blocks; a device takes 0 to {}",
+             launch.kernel, "xyz"[d], launch.grid[d].text(), count,
+             kMaxGrid[d]);
+    if (count % launch.cluster[d])
+      refuse("kernel {}: grid {} = '{}' is {} blocks, not a multiple of the "
+             "cluster's {}",
+             launch.kernel, "xyz"[d], launch.grid[d].text(), count,
+             launch.cluster[d]);
+    grid[d] = uint32_t(count);
+    any &= count > 0;
+  }
+  return any;
+}
+
 LaunchPlan::LaunchPlan(const Manifest &manifest, const Bindings &bindings,
                        WorkspaceRegion workspace,
                        const TensorMapEncoder &encode) {
   for (size_t index = 0; index < manifest.launches.size(); ++index) {
     const LaunchInfo &info = manifest.launches[index];
     KernelLaunch launch;
-    if (!evaluateGrid(info, bindings, launch.grid))
+    if (!evaluateLaunch(info, bindings, launch.grid))
       continue;
     launch.kernel = index;
     launch.block = info.block;

@@ -14,10 +14,16 @@ namespace fa2rt {
 using TensorMapEncoder =
     std::function<TensorMapImage(const TensorMapRequest &)>;
 
+/// Whether the kernel runs: its guard holds and its grid, which is put into
+/// `grid`, has blocks. Throws Error(FA2RT_ERROR_ARGUMENT).
+bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
+                    std::array<uint32_t, 3> &grid);
+
 /// The kernels of one launch that have work, with their parameters' bytes.
 class LaunchPlan {
 public:
-  /// Evaluates grids and parameters; launches with an empty grid are left out.
+  /// Evaluates guards, grids and parameters; launches whose guard does not hold
+  /// or whose grid is empty are left out.
   /// Throws Error(FA2RT_ERROR_ARGUMENT); nothing has been launched then.
   LaunchPlan(const Manifest &manifest, const Bindings &bindings,
              WorkspaceRegion workspace, const TensorMapEncoder &encode);

@@ -272,6 +272,10 @@ private:
     LaunchInfo launch;
     Field kernel = object.required("kernel");
     launch.kernel = kernel.string();
+    if (object.has("when"))
+      launch.when = expression(object.required("when"));
+    if (object.has("schedule"))
+      (void)Object(object.required("schedule")); // any object; for people
     auto grid = object.required("grid").elements(3, 3);
     auto block = object.required("block").elements(3, 3);
     auto cluster = object.required("cluster").elements(3, 3);

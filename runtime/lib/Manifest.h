@@ -83,6 +83,7 @@ struct Parameter {
 
 struct LaunchInfo {
   std::string kernel;
+  std::optional<Expression> when; // 0: the kernel is skipped
   std::array<Expression, 3> grid;
   std::array<uint32_t, 3> block{};
   std::array<uint32_t, 3> cluster{};

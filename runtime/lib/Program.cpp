@@ -112,6 +112,15 @@ TensorMapImage Program::encode(const TensorMapRequest &request) const {
   return encoded;
 }
 
+bool Program::runs(size_t kernel,
+                   std::span<const fa2rtArgument> arguments) const {
+  std::array<uint32_t, 3> grid;
+  return evaluateLaunch(info.launches[kernel],
+                        bindArguments(info, target.properties(), arguments,
+                                      /*pointers=*/false),
+                        grid);
+}
+
 int64_t
 Program::workspaceBytes(std::span<const fa2rtArgument> arguments) const {
   return bindArguments(info, target.properties(), arguments,

@@ -33,6 +33,8 @@ public:
   Device &device() const { return target; }
   KernelAttributes attributes(size_t kernel) const;
 
+  /// Whether a launch with these arguments runs that kernel.
+  bool runs(size_t kernel, std::span<const fa2rtArgument> arguments) const;
   int64_t workspaceBytes(std::span<const fa2rtArgument> arguments) const;
   void launch(std::span<const fa2rtArgument> arguments,
               WorkspaceRegion workspace, void *stream) const;

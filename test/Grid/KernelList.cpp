@@ -48,7 +48,7 @@ std::vector<KernelEntry> readKernelList(const std::string &path) {
            number});
     else if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                    "0123456789-_=,. ") == text.npos)
+                                    "0123456789-_= .'<>():,;!&|%") == text.npos)
       entries.push_back({text, number});
     else
       refuse("{}, line {}: expected flags of fa2-compile or a .ptx file, got "

@@ -106,6 +106,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
   RunOptions options;
   options.check = CheckMode::Full;
   std::set<unsigned> all, executed;
+  std::set<std::string> ran;
   for (const Configuration &c : configurationsOf(kernel, seed)) {
     verdict.reached.add(kernel, c);
     Tensors first;
@@ -116,6 +117,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
         CaseResult result = runCase(handles[d].get(), programs[d].get(), kernel,
                                     c, options, &tensors);
         ++verdict.runs;
+        ran.insert(result.kernels.begin(), result.kernels.end());
         verdict.worst = std::max(verdict.worst, result.check.worst.worstRatio);
         if (!result.launchFailure.empty())
           failure = result.launchFailure;
@@ -138,6 +140,11 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
                         devices[d], toJson(c).dump()));
     }
   }
+  // Lines of a kernel that no configuration chose are not in the profiles.
+  for (const auto &info : kernelReport(programs[0].get()))
+    if (!ran.count(info["name"]))
+      verdict.failures.push_back(fmt::format("no configuration runs {}",
+                                             info["name"].get<std::string>()));
   verdict.lines = all.size();
   std::istringstream lines(ptx);
   std::string line;

@@ -64,6 +64,8 @@ def main():
         print("tensor workspace i32", "zero" if manifest["workspace"].get("zeroed") else "workspace", -(-bytes_ // 4))
     scale = scalars["scale"]["default"]
     for launch in manifest["launches"]:
+        if not evaluate(launch.get("when", 1), names):
+            continue
         print("launch", launch["kernel"], *[evaluate(g, names) for g in launch["grid"]], *launch["block"],
               launch["shared_bytes"])
         for p in launch["parameters"]:

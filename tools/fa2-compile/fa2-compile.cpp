@@ -150,8 +150,13 @@ void printExplanation(const fa2::Compilation &c,
   if (c.threads)
     os << "  launched with " << c.threads << " threads and " << c.sharedBytes
        << " bytes of shared memory a block\n";
+  for (const fa2::Compilation::VariantLaunch &v : c.variants)
+    os << "  where " << v.when << ": launched with " << v.threads
+       << " threads and " << v.sharedBytes
+       << " bytes of shared memory a block\n";
   if (assembly)
-    os << "  ptxas: " << assembly->registers << " registers, "
+    os << "  ptxas" << (c.variants.empty() ? "" : ", the most of any kernel")
+       << ": " << assembly->registers << " registers, "
        << assembly->spillStoreBytes << " bytes of spill stores, "
        << assembly->spillLoadBytes << " of spill loads, "
        << assembly->stackBytes << " of stack\n";

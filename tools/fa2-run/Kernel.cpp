@@ -28,8 +28,7 @@ Kernel::TensorRule tensorRule(const Json &manifest, const char *name) {
   return {(*argument)["alignment"], (*argument)["stride_multiple"]};
 }
 
-int64_t scheduleField(const Json &manifest, const char *name) {
-  const Json &schedule = manifest["schedule"];
+int64_t scheduleField(const Json &schedule, const char *name) {
   auto field = schedule.find(name);
   return field != schedule.end() && field->is_number_integer()
              ? field->get<int64_t>()
@@ -73,8 +72,8 @@ Kernel describeKernel(const std::string &text) {
            "causal_top_left",
            kernel.maskName);
   kernel.hasScoreProgram = specification.value("score_program", false);
-  kernel.blockQ = scheduleField(manifest, "block_q");
-  kernel.blockKv = scheduleField(manifest, "block_kv");
+  kernel.blockQ = scheduleField(manifest["schedule"], "block_q");
+  kernel.blockKv = scheduleField(manifest["schedule"], "block_kv");
   kernel.q = tensorRule(manifest, "q");
   kernel.k = tensorRule(manifest, "k");
   kernel.v = tensorRule(manifest, "v");
@@ -88,6 +87,12 @@ Kernel describeKernel(const std::string &text) {
   kernel.hasLse = backward || argumentNamed(manifest, "lse") != nullptr;
   if (kernel.hasLse)
     kernel.lse = tensorRule(manifest, "lse");
+  for (const Json &launch : manifest["launches"]) {
+    kernel.guarded |= launch.contains("when");
+    if (auto own = launch.find("schedule"); own != launch.end())
+      kernel.tiles[launch["kernel"]] = {scheduleField(*own, "block_q"),
+                                        scheduleField(*own, "block_kv")};
+  }
   const Json *scale = argumentNamed(manifest, "scale");
   kernel.hasScale = scale != nullptr;
   kernel.defaultScale = scale && scale->contains("default")
@@ -108,11 +113,15 @@ std::string manifestOf(const std::string &ptx) {
 
 nlohmann::ordered_json kernelReport(const fa2rtProgram *program) {
   auto kernels = nlohmann::ordered_json::array();
+  const Json manifest = Json::parse(fa2rtProgramManifest(program));
   for (int32_t i = 0; i < fa2rtProgramKernelCount(program); ++i) {
     fa2rtKernelInfo info;
     check(fa2rtProgramGetKernel(program, i, &info));
     nlohmann::ordered_json kernel;
     kernel["name"] = info.name;
+    if (const Json &launch = manifest["launches"][size_t(i)];
+        launch.contains("when"))
+      kernel["when"] = launch["when"];
     kernel["threads"] = info.threads;
     kernel["shared_bytes"] = info.dynamic_shared_bytes;
     if (info.registers >= 0) {

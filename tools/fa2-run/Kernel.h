@@ -7,7 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,9 @@ struct Kernel {
   double defaultScale = 0;
   bool hasLse = true;
   bool hasScoreProgram = false; // of which the manifest says no more
+  bool guarded = false;         // not every launch runs every kernel
+  /// blockQ and blockKv of kernels that have a schedule of their own.
+  std::map<std::string, std::array<int64_t, 2>> tiles;
 
   struct TensorRule {
     int64_t alignment = 16, strideMultiple = 1;

@@ -2,7 +2,7 @@
 
 #include "Report.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -36,6 +36,8 @@ std::string headText(const Kernel &kernel, const std::string &deviceName,
                           info["registers"].get<int64_t>(),
                           info["local_bytes"].get<int64_t>(),
                           info["local_bytes"] > 0 ? " (spills)" : "");
+    if (info.contains("when"))
+      text += fmt::format("; where {}", info["when"].get<std::string>());
     text += "\n";
   }
   return text;
@@ -47,6 +49,8 @@ std::string caseText(const Kernel &kernel, const Configuration &configuration,
                                  describe(configuration), configuration.seed);
   if (!result.launchFailure.empty())
     return text + fmt::format("FAILED     {}\n", result.launchFailure);
+  if (kernel.guarded)
+    text += fmt::format("ran        {}\n", fmt::join(result.kernels, ", "));
   const CheckResult &check = result.check;
   if (options.check == CheckMode::None) {
     text += "check      none\n";

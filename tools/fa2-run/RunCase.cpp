@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace fa2run {
 
@@ -66,6 +67,23 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
     arguments.push_back(fa2rtReal("scale", *configuration.scale));
   }
   return arguments;
+}
+
+/// The kernels that a launch with these arguments runs.
+std::vector<std::string>
+kernelsOf(const fa2rtProgram *program,
+          const std::vector<fa2rtArgument> &arguments) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < fa2rtProgramKernelCount(program); ++i) {
+    int32_t runs = 0;
+    check(
+        fa2rtKernelRuns(program, i, arguments.data(), arguments.size(), &runs));
+    fa2rtKernelInfo info;
+    check(fa2rtProgramGetKernel(program, i, &info));
+    if (runs)
+      names.emplace_back(info.name);
+  }
+  return names;
 }
 
 /// Notes what was written outside a tensor's elements.
@@ -135,6 +153,7 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   std::vector<fa2rtArgument> arguments =
       makeArguments(kernel, configuration, t);
   Workspace workspace(device, program, arguments);
+  result.kernels = kernelsOf(program, arguments);
   try {
     check(fa2rtLaunch(program, arguments.data(), arguments.size(),
                       workspace.data(), workspace.bytes, nullptr));
@@ -148,10 +167,14 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   for (Tensor *tensor : outputs)
     tensor->download();
+  Kernel ran = kernel; // with the tiles of what was launched
+  for (const std::string &name : result.kernels)
+    if (auto own = kernel.tiles.find(name); own != kernel.tiles.end())
+      std::tie(ran.blockQ, ran.blockKv) =
+          std::tie(own->second[0], own->second[1]);
   result.sample =
-      backward
-          ? chooseGradientRows(kernel, configuration, options.check, budget)
-          : chooseRows(kernel, configuration, options.check, budget);
+      backward ? chooseGradientRows(ran, configuration, options.check, budget)
+               : chooseRows(ran, configuration, options.check, budget);
   if (options.check != CheckMode::None) {
     fa2rtDeviceProperties properties;
     check(fa2rtDeviceGetProperties(device, &properties));
@@ -204,6 +227,7 @@ nlohmann::ordered_json number(double value) {
 nlohmann::ordered_json toJson(const CaseResult &result) {
   nlohmann::ordered_json json;
   json["passed"] = result.passed;
+  json["kernels"] = result.kernels;
   if (!result.launchFailure.empty()) {
     json["failures"] = {result.launchFailure};
     return json;

@@ -23,6 +23,7 @@ struct RunOptions {
 };
 
 struct CaseResult {
+  std::vector<std::string> kernels; // that the launch ran
   RowSample sample;
   CheckResult check;
   std::string disturbed;     // what was written outside the outputs' elements

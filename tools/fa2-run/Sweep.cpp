@@ -43,6 +43,8 @@ SweepResult runSweep(fa2rtDevice *device, const fa2rtProgram *program,
       CaseResult result =
           runCase(device, program, kernel, configuration, options);
       ratio = result.check.worst.worstRatio;
+      for (const std::string &name : result.kernels)
+        ++sweep.kernels[name];
       if (result.passed) {
         sweep.worstRatio = std::max(sweep.worstRatio, ratio);
         sweep.lseWorstRatio =

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ std::vector<Configuration> readSweep(const std::string &path);
 struct SweepResult {
   int64_t passed = 0, failed = 0;
   double worstRatio = 0, lseWorstRatio = 0; // over the passed cases
+  std::map<std::string, int64_t> kernels;   // how often each ran
   nlohmann::ordered_json failures = nlohmann::ordered_json::array();
 };
 

@@ -237,6 +237,7 @@ int runMany(const Options &options, fa2rtDevice *device,
   json["sweep"] = {{"passed", sweep.passed},
                    {"failed", sweep.failed},
                    {"seconds", seconds},
+                   {"kernels", sweep.kernels},
                    {"worst_ratio", sweep.worstRatio},
                    {"lse_worst_ratio", sweep.lseWorstRatio},
                    {"failures", sweep.failures}};
@@ -245,6 +246,9 @@ int runMany(const Options &options, fa2rtDevice *device,
                "{:.2f} of the allowed (lse {:.2f})\n",
                sweep.passed, sweep.passed + sweep.failed, seconds,
                sweep.worstRatio, sweep.lseWorstRatio);
+  if (!options.json && kernel.guarded)
+    for (const auto &[name, count] : sweep.kernels)
+      fmt::print("ran        {}: {} times\n", name, count);
   return sweep.failed ? kCheckFailed : kPassed;
 }
 

@@ -32,8 +32,13 @@ struct Compilation {
   /// #fa2.schedule as chosen, and why.
   std::string schedule;
   std::vector<std::string> reasons, warnings;
-  /// Of the launch; 0 where the compilation stopped before it was known.
+  /// Of the main launch; 0 where the compilation stopped before it was known.
   int64_t sharedBytes = 0, threads = 0;
+  struct VariantLaunch {
+    std::string when;
+    int64_t sharedBytes, threads;
+  };
+  std::vector<VariantLaunch> variants;
   std::vector<StageTime> times;
 };
 

@@ -25,15 +25,17 @@ struct Specification {
   int64_t blockQ = 0, blockKV = 0, warps = 0, stages = 0;
   std::string partition; // split_q or split_k
   int64_t qInRegisters = -1, lazyRescale = -1, minBlocks = 0;
-  std::string order;  // ascending or longest_first
-  std::string tuning; // fields of targets with roles: name=value,...
+  std::string order;    // ascending or longest_first
+  std::string tuning;   // fields of the schedule: name=value,...
+  std::string variants; // guard: name=value,...; ... or none
   int64_t keyWarps = 0, dqWarps = 0;
   std::string dq; // atomic, atomic_v4 or recompute
 
   /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
   /// with the name or the value's form, or an empty string.
   std::string set(llvm::StringRef key, llvm::StringRef value);
-  /// Sets several: "arch=sm_80 head_dim=64", separated by blanks or commas.
+  /// Sets several: "arch=sm_80 head_dim=64", separated by blanks or commas. A
+  /// value that has either stands in single quotes.
   std::string setAll(llvm::StringRef text);
   /// What is wrong with the fields taken together, or an empty string.
   std::string check() const;

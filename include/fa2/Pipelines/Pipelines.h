@@ -70,8 +70,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                             llvm::cl::desc("ascending or longest_first"),
                             llvm::cl::init("")};
   Option<std::string> tuning{
-      *this, "tuning",
-      llvm::cl::desc("fields of targets with roles: name=value,..."),
+      *this, "tuning", llvm::cl::desc("fields of the schedule: name=value,..."),
+      llvm::cl::init("")};
+  Option<std::string> variants{
+      *this, "variants",
+      llvm::cl::desc("guard: name=value,...; ... or none (empty: choose)"),
       llvm::cl::init("")};
 };
 

@@ -49,13 +49,20 @@ struct ScheduleOverrides {
       groupLimits;
   std::optional<int64_t> speculateMax, querySlots;
 
-  /// Sets fields of targets with roles from "name=value,name=value". Returns
-  /// what is wrong, or an empty string.
-  std::string setTuning(llvm::StringRef text);
+  /// Sets fields from "name=value,name=value", of what `what` calls so in
+  /// messages. Returns what is wrong, or an empty string.
+  std::string setFields(llvm::StringRef what, llvm::StringRef text);
   std::optional<int64_t> keyWarps, dqWarps;
   std::optional<GradQ> dq;
 
   Schedule applyTo(Schedule schedule) const;
+};
+
+/// A second schedule, for launches where a guard (#fa2.guard) holds: that of
+/// all others with these fields in place.
+struct Variant {
+  std::string when;
+  ScheduleOverrides fields;
 };
 
 /// What of a kernel its schedule depends on. Elements have 16 bits.
@@ -99,6 +106,9 @@ struct Selection {
   /// Blocks a multiprocessor holds, by shared memory, threads and the estimate
   /// of registers.
   int64_t blocksPerMultiprocessor = 1;
+  /// From the target's table as it stands, nothing asked: its variants go with
+  /// it.
+  bool tuned = false;
   /// One sentence a decision.
   std::vector<std::string> reasons;
   /// What may make the kernel slow (not wrong).
@@ -112,6 +122,19 @@ mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,
                                           const Problem &problem,
                                           const ScheduleOverrides &asked,
                                           std::string &error);
+
+/// The variants beside the schedule of `selection`, which gets their reasons
+/// and warnings. `asked` is "guard: name=value,...; ..." or "none"; empty takes
+/// the table's where the schedule is the table's.
+mlir::FailureOr<llvm::SmallVector<VariantAttr>>
+selectVariants(mlir::MLIRContext *context, const Target &target,
+               const Problem &problem, llvm::StringRef asked,
+               Selection &selection, std::string &error);
+
+/// Checks variants that stand already; their reasons and warnings as above.
+mlir::LogicalResult checkVariants(const Target &target, const Problem &problem,
+                                  llvm::ArrayRef<VariantAttr> variants,
+                                  Selection &selection, std::string &error);
 
 /// The schedule of dQ's own kernel in a backward program.
 mlir::FailureOr<ScheduleAttr> gradQSchedule(mlir::MLIRContext *context,

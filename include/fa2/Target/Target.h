@@ -59,6 +59,11 @@ public:
   /// The tuned schedule, if the table has one for this problem.
   virtual std::optional<Schedule>
   tunedSchedule(const Problem &problem) const = 0;
+  /// The variants that were tuned beside that schedule, the first that holds
+  /// first.
+  virtual std::vector<Variant> tunedVariants(const Problem &) const {
+    return {};
+  }
   /// The schedule of a kernel of dQ alone, one block a tile of queries. None
   /// where the target has no backward kernels.
   virtual std::optional<Schedule> gradQSchedule(const Problem &) const {

@@ -24,7 +24,9 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     A schedule that stands on the op already is kept but checked against the
     target. Otherwise options win; what they leave open comes from a table by head
     dim and target, and outside of the table from a rule: the largest tiles whose
-    shared memory and registers fit. Each choice is explained by a remark.
+    shared memory and registers fit. Each choice is explained by a remark. Where nothing
+    was asked, the table's variants go with its schedule: other schedules, for launches
+    where a guard holds.
   }];
   let options = [
     Option<"target", "target", "std::string", "\"sm_80\"", "architecture to compile for">,
@@ -40,7 +42,8 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"dqWarps", "dq-warps", "int64_t", "0", "backward: warps along the rows of dQ (0: choose)">,
     Option<"dq", "dq", "std::string", "\"\"", "backward: atomic, atomic_v4 or recompute (empty: choose)">,
     Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
-    Option<"tuning", "tuning", "std::string", "\"\"", "fields of targets with roles: name=value,... (empty: choose)">,
+    Option<"tuning", "tuning", "std::string", "\"\"", "fields of the schedule: name=value,... (empty: choose)">,
+    Option<"variants", "variants", "std::string", "\"\"", "guard: name=value,...; ... or none (empty: the table's, where nothing else is asked)">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];
 }
@@ -50,7 +53,9 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
   let description = [{
     Algorithm 1 of FlashAttention-2 (arXiv:2307.08691): a loop over the key tiles that
     the query tile sees, from the last to the first, with the online softmax. The
-    mask bounds the loop; it is applied where a tile is not seen whole.
+    mask bounds the loop; it is applied where a tile is not seen whole. Each variant
+    becomes a kernel of its own; `when` says which launches it is for, so that exactly
+    one of them is.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
 }

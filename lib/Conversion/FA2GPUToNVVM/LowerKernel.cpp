@@ -195,7 +195,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         rewriter.getStrArrayAttr({grid, "1", "1"}),
         rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
         op.getSpec(), schedule, op.getArguments(),
-        rewriter.getArrayAttr(params));
+        rewriter.getArrayAttr(params), op.getWhenAttr());
     rewriter.eraseOp(op);
     return success();
   }

@@ -97,11 +97,35 @@ LogicalResult AttentionGradOp::verify() {
                  succeeded(gradient("dv", getDv(), "v", getV())));
 }
 
+/// Constraint 6 of attention.
+static LogicalResult verifyVariants(AttentionOp op) {
+  ArrayAttr variants = op.getVariantsAttr();
+  if (!variants)
+    return success();
+  ScheduleAttr schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError() << "expected a schedule because there are variants";
+  constexpr size_t most = 8;
+  if (variants.size() > most)
+    return op.emitOpError() << "expected at most " << most << " variants, got "
+                            << variants.size();
+  for (auto variant : variants.getAsRange<VariantAttr>())
+    if (StringRef target = variant.getSchedule().getTarget();
+        target != schedule.getTarget())
+      return op.emitOpError()
+             << "expected variants for the schedule's target "
+             << schedule.getTarget() << ", got one for " << target;
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   if (failed(verifyTensors(
           *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
           {{"v", tensorType(getV())}, {"out", tensorType(getOut())}},
           tensorType(getLse()))))
+    return failure();
+  // 6. variants
+  if (failed(verifyVariants(*this)))
     return failure();
   // 5. the score region
   if (getScore().empty()) {

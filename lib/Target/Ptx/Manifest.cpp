@@ -61,7 +61,7 @@ public:
       json.attribute("compiler", "fa2 " FA2_VERSION);
       specification();
       targetObject();
-      schedule();
+      schedule(launch.getSchedule());
       json.attributeArray("arguments", [&] {
         for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>())
           if (arg.getDirection() != "workspace")
@@ -70,10 +70,12 @@ public:
       json.attributeArray("requires", [&] { requirements(); });
       json.attributeObject("workspace", [&] {
         // A counter of tiles drawn and one of blocks that finished.
-        bool counts = llvm::any_of(
-            launch.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
-              return p.getKind() == "workspace" && p.getOf().empty();
-            });
+        bool counts = llvm::any_of(launches, [](LaunchOp each) {
+          return llvm::any_of(
+              each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
+                return p.getKind() == "workspace" && p.getOf().empty();
+              });
+        });
         if (workspaceBytes.empty())
           json.attribute("bytes", counts ? 16 : 0);
         else
@@ -140,8 +142,7 @@ private:
     });
   }
 
-  void schedule() {
-    ScheduleAttr s = launch.getSchedule();
+  void schedule(ScheduleAttr s) {
     json.attributeObject("schedule", [&] {
       json.attribute("block_q", s.getBlockQ());
       json.attribute("block_kv", s.getBlockKv());
@@ -216,14 +217,17 @@ private:
       requirement("heads == 0 || (heads_kv > 0 && heads % heads_kv == 0)",
                   "heads must be a multiple of heads_kv: every key and value "
                   "head serves the same number of query heads");
-    llvm::SetVector<std::pair<size_t, StringRef>> grids;
+    llvm::SetVector<std::tuple<size_t, StringRef, GuardAttr>> grids;
     for (LaunchOp each : launches)
       for (auto [i, attr] : llvm::enumerate(each.getGrid()))
-        grids.insert({i, cast<StringAttr>(attr).getValue()});
-    for (auto [i, expression] : grids) {
+        grids.insert(
+            {i, cast<StringAttr>(attr).getValue(), each.getWhenAttr()});
+    for (auto [i, expression, when] : grids) {
       int64_t blocks;
+      std::string unless =
+          when ? formatv("!({0}) || ", when.getExpression()).str() : "";
       if (i < 3 && expression.getAsInteger(10, blocks))
-        requirement(formatv("({0}) <= {1}", expression, kMaxGrid[i]),
+        requirement(formatv("{0}({1}) <= {2}", unless, expression, kMaxGrid[i]),
                     formatv("the grid would have more than {0} blocks in {1}; "
                             "split the batch over several calls",
                             kMaxGrid[i], "xyz"[i]));
@@ -234,6 +238,11 @@ private:
     json.object([&] {
       json.attribute("kernel",
                      launch.getKernel().getLeafReference().getValue());
+      if (GuardAttr when = launch.getWhenAttr()) {
+        json.attribute("when", when.getExpression());
+        if (launch.getSchedule() != this->launch.getSchedule())
+          schedule(launch.getSchedule());
+      }
       compactArray("grid", [&](OStream &o) {
         for (Attribute e : launch.getGrid())
           o.value(cast<StringAttr>(e).getValue());

@@ -32,6 +32,9 @@ public:
   std::optional<Schedule> tunedSchedule(const Problem &problem) const override {
     return sm90::tunedSchedule(problem);
   }
+  std::vector<Variant> tunedVariants(const Problem &problem) const override {
+    return sm90::tunedVariants(problem);
+  }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {8, 12, 4};
     return choices;

@@ -13,6 +13,9 @@ const Target *target();
 /// The tuned schedule, if the table has one for this problem.
 std::optional<Schedule> tunedSchedule(const Problem &problem);
 
+/// The variants tuned beside it.
+std::vector<Variant> tunedVariants(const Problem &problem);
+
 } // namespace fa2::sm90
 
 #endif

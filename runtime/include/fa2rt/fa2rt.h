@@ -230,6 +230,14 @@ static inline fa2rtArgument fa2rtInteger(const char *name, int64_t value) {
   return a;
 }
 
+/* Whether a launch with these arguments runs the kernel of that index: 1 or 0.
+   A program may hold several kernels for one purpose, each with a guard over
+   lengths, heads and the device. Tensors' data pointers are not looked at. */
+FA2RT_API fa2rtStatus fa2rtKernelRuns(const fa2rtProgram *program,
+                                      int32_t index,
+                                      const fa2rtArgument *arguments,
+                                      size_t count, int32_t *runs);
+
 /* The bytes of workspace that a launch with these arguments needs (often 0),
    and the alignment of its address. Tensors' data pointers are not looked at
    and may be NULL. `alignment` may be NULL. */
@@ -243,13 +251,13 @@ FA2RT_API fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
    launches of one stream share it. Streams that run at once need one each. */
 FA2RT_API int32_t fa2rtWorkspaceZeroed(const fa2rtProgram *program);
 
-/* Launches the program's kernels in order on `stream` (a CUstream or
-   cudaStream_t; NULL: the default stream; ignored by the simulator).
-   Asynchronous; allocates no device memory; makes no synchronising call, so
-   that a CUDA graph can capture it; may be called from several threads and on
-   several streams at once. Checks everything before the first kernel starts.
-   `workspace` is device memory of at least fa2rtWorkspaceSize() bytes, used
-   until the launch has finished on the stream; NULL when it needs none. */
+/* Launches the program's kernels whose guards hold in order on `stream` (a
+   CUstream or cudaStream_t; NULL: the default stream; ignored by the
+   simulator). Asynchronous; allocates no device memory; makes no synchronising
+   call, so that a CUDA graph can capture it; may be called from several threads
+   and on several streams at once. Checks everything before the first kernel
+   starts. `workspace` is device memory of at least fa2rtWorkspaceSize() bytes,
+   used until the launch has finished on the stream; NULL when it needs none. */
 FA2RT_API fa2rtStatus fa2rtLaunch(const fa2rtProgram *program,
                                   const fa2rtArgument *arguments, size_t count,
                                   void *workspace, size_t workspace_bytes,

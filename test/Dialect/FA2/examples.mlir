@@ -86,6 +86,9 @@ func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) att
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>,
+  guard = #fa2.guard<"seqlen_k <= 1024">,
+  variant = #fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
+    block_kv = 64, warps = 4, stages = 2>>,
   spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>,
   arg = #fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>}

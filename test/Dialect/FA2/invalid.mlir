@@ -295,3 +295,44 @@ func.func @reduction_width(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>,
   fa2.accumulate %t, %sum[%row] {width = 2 : i64} : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{guard 'batch > 1': 'batch' cannot choose a kernel because a sequence gets the same bits in every batch at column 1}}
+"test.x"() {g = #fa2.guard<"batch > 1">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{guard 'seqlen_k <= ': expected a value, got the end at column 13}}
+"test.x"() {g = #fa2.guard<"seqlen_k <= ">} : () -> ()
+
+// -----
+
+// Constraint 6 of fa2.attention: variants stand beside a schedule, have its target, and are few.
+func.func @c6_alone(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected a schedule because there are variants}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {variants = [#fa2.variant<when = <"heads > 1">, schedule = <target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>>]}
+      : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+#s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>
+func.func @c6_target(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected variants for the schedule's target sm_80, got one for sm_90}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {schedule = #s, variants = [#fa2.variant<when = <"heads > 1">, schedule = <target = "sm_90", block_q = 64, block_kv = 64, warps = 4, stages = 1>>]}
+      : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+#s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>
+#v = #fa2.variant<when = <"heads > 1">, schedule = #s>
+func.func @c6_many(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected at most 8 variants, got 9}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {schedule = #s, variants = [#v, #v, #v, #v, #v, #v, #v, #v, #v]}
+      : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}

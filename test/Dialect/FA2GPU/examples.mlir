@@ -116,4 +116,4 @@ func.func @split_k(%o: tensor<16x64xf32, #acc>, %m: tensor<16xf32, #row>, %l: te
 }
 
 fa2gpu.launch @attention::@attention_fwd grid ["ceildiv(seqlen_q, 128)", "1", "1"] block 128 shared 49152
-    spec #spec schedule #schedule arguments [] parameters []
+    spec #spec schedule #schedule arguments [] parameters [] {when = #fa2.guard<"seqlen_k <= 1024">}

@@ -43,6 +43,21 @@ TEST(CApi, CompilesBackward) {
   EXPECT_NE(c.text().find("\"deterministic\": true"), std::string::npos);
 }
 
+TEST(CApi, CompilesVariants) {
+  Compiled c("head_dim=64,variants='seqlen_k <= 32: block_q=32, warps=2; "
+             "heads - 3 > 0: stages=1' mask=causal");
+  ASSERT_TRUE(fa2_compilation_ok(c.c)) << c.error();
+  for (const char *entry :
+       {"fa2_forward_bf16_d64_causal(", "fa2_forward_bf16_d64_causal_variant1(",
+        "fa2_forward_bf16_d64_causal_variant2("})
+    EXPECT_NE(c.text().find(std::string(".entry ") + entry), std::string::npos);
+  EXPECT_NE(c.text().find("\"when\": \"!(seqlen_k <= 32) && (heads - 3 > 0)\""),
+            std::string::npos);
+  EXPECT_NE(std::string(fa2_compilation_explanation(c.c))
+                .find("where seqlen_k <= 32: #fa2.schedule<"),
+            std::string::npos);
+}
+
 TEST(CApi, SaysWhatIsWrong) {
   for (auto [spec, message] : {
            std::pair{"head_dim=100", "the nearest supported are 96 and 104"},
@@ -54,6 +69,9 @@ TEST(CApi, SaysWhatIsWrong) {
            {"pass=backward arch=sm_90a", "backward kernels are not generated"},
            {"pass=backward dq=ordered",
             "expected dq atomic, atomic_v4 or recompute"},
+           {"variants='heads > 1: stages=1",
+            "expected ' at the end of variants's value, got 'heads > 1: "},
+           {"variants='batch > 1: stages=1'", "'batch' cannot choose a kernel"},
            {"stages=9", "expected stages to be 1 to 4, got 9"},
        }) {
     Compiled c(spec);

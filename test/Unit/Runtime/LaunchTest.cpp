@@ -99,6 +99,55 @@ TEST_F(Launch, RunsEveryKernelWithWork) {
   EXPECT_EQ(launches[1].parameter<uint64_t>(0), 0x30000u);
 }
 
+TEST_F(Launch, RunsTheKernelsWhoseGuardHolds) {
+  // "first" for short sequences, "second" for the others.
+  std::string text =
+      replaced(samplePtx(), "\"kernel\": \"first\",",
+               "\"kernel\": \"first\", \"when\": \"seqlen_k <= 500\",");
+  text = replaced(text, "\"kernel\": \"second\",",
+                  "\"kernel\": \"second\", \"when\": \"!(seqlen_k <= 500)\", "
+                  "\"schedule\": {\"block_q\": 64},");
+  Program guarded(device, text, {});
+  call.arguments.push_back(fa2rtInteger("splits", 3));
+  for (auto [seqlenK, kernel] : {std::pair{500, 0u}, {501, 1u}}) {
+    call.kShape[1] = seqlenK;
+    guarded.launch(call.arguments, {workspace, 4096}, nullptr);
+    auto launches = device.takeLaunches();
+    ASSERT_EQ(launches.size(), 1u) << seqlenK;
+    EXPECT_EQ(launches[0].kernel, kernel) << seqlenK;
+    for (uint32_t k : {0u, 1u})
+      EXPECT_EQ(guarded.runs(k, call.arguments), k == kernel) << seqlenK;
+  }
+  // What a launch that is left out would be refused for does not matter.
+  call.arguments.back() = fa2rtInteger("splits", 2); // half a cluster
+  call.kShape[1] = 500;
+  guarded.launch(call.arguments, {workspace, 4096}, nullptr);
+  EXPECT_EQ(device.takeLaunches().size(), 1u);
+  call.kShape[1] = 501;
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_ARGUMENT,
+              [&] {
+                guarded.launch(call.arguments, {workspace, 4096}, nullptr);
+              }),
+      "not a multiple of the cluster's 2");
+}
+
+TEST_F(Launch, AGuardThatCannotBeEvaluatedIsRefused) {
+  Program guarded(
+      device,
+      replaced(
+          samplePtx(), "\"kernel\": \"first\",",
+          "\"kernel\": \"first\", \"when\": \"heads / (seqlen_k - 500)\","),
+      {});
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_ARGUMENT,
+              [&] {
+                guarded.launch(call.arguments, {workspace, 4096}, nullptr);
+              }),
+      "heads / (seqlen_k - 500)");
+  EXPECT_TRUE(device.takeLaunches().empty());
+}
+
 TEST_F(Launch, ClusterMustDivideTheGrid) {
   call.arguments.push_back(fa2rtInteger("splits", 2));
   EXPECT_CONTAINS(refusal(), "not a multiple of the cluster's 2");

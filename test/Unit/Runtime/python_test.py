@@ -42,6 +42,7 @@ class Binding(unittest.TestCase):
     def test_launch(self):
         arguments = self.arguments()
         self.assertEqual(self.program.workspace_size(**arguments), 0)
+        self.assertEqual(self.program.runs(**arguments), [self.program.kernels()[0]["name"]])
         self.program.launch(arguments)
         self.device.synchronize()
         self.assertEqual(list(self.out), [0] * 16 + [BF16_ONE] * 64)

@@ -287,27 +287,35 @@ TEST_F(TargetTest, WhatExcludesAnAskedFieldGivesWay) {
 
 TEST_F(TargetTest, TuningText) {
   ScheduleOverrides o;
-  EXPECT_EQ(o.setTuning(""), "");
+  auto set = [&](llvm::StringRef text) { return o.setFields("tuning", text); };
+  EXPECT_EQ(set(""), "");
   EXPECT_FALSE(o.overlap || o.speculateMax);
-  EXPECT_EQ(o.setTuning("overlap=0,ping_pong=1,speculate_max=8"), "");
+  EXPECT_EQ(set("overlap=0,ping_pong=1,speculate_max=8"), "");
   EXPECT_EQ(o.overlap, false);
   EXPECT_EQ(o.pingPong, true);
   EXPECT_EQ(o.speculateMax, 8);
   EXPECT_FALSE(o.persistent || o.separateOutput || o.groupLimits);
-  EXPECT_EQ(o.setTuning("persistent=1,separate_output=0,group_limits=1"), "");
+  EXPECT_EQ(set("persistent=1,separate_output=0,group_limits=1"), "");
   EXPECT_EQ(o.persistent, true);
   EXPECT_EQ(o.separateOutput, false);
   EXPECT_EQ(o.groupLimits, true);
 
-  EXPECT_EQ(o.setTuning("overlap"),
+  EXPECT_EQ(set("overlap"),
             "expected tuning to be name=value,..., got 'overlap'");
-  EXPECT_EQ(o.setTuning("overlap=yes"),
+  EXPECT_EQ(set("overlap=yes"),
             "expected tuning to be name=value,..., got 'overlap=yes'");
-  EXPECT_EQ(o.setTuning("overlap=2"), "expected overlap to be 0 or 1, got 2");
-  EXPECT_EQ(
-      o.setTuning("ping-pong=1"),
-      "unknown tuning field 'ping-pong' (known: overlap, ping_pong, "
-      "persistent, separate_output, group_limits, speculate_max, query_slots)");
+  EXPECT_EQ(set("overlap=2"), "expected overlap to be 0 or 1, got 2");
+  EXPECT_EQ(set("block-q=64, warps=4,order=longest-first"), "");
+  EXPECT_EQ(o.blockQ, 64);
+  EXPECT_EQ(o.warps, 4);
+  EXPECT_EQ(o.order, TileOrder::LongestFirst);
+  EXPECT_EQ(set("order=1"), "expected order ascending or longest_first, got 1");
+  EXPECT_EQ(set("pingpong=1"),
+            "unknown tuning field 'pingpong' (known: block_q, block_kv, warps, "
+            "stages, lazy_rescale, min_blocks, speculate_max, query_slots, "
+            "q_in_registers, overlap, ping_pong, persistent, separate_output, "
+            "group_limits, "
+            "order)");
 }
 
 } // namespace

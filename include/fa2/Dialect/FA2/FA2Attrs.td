@@ -126,6 +126,30 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
   }];
 }
 
+def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
+  let summary = "when a kernel is launched: an expression over lengths, heads and the device";
+  let description = [{
+    An expression in the grammar of docs/manifest.md; the kernel is launched where it is
+    not 0. Its names are `seqlen_q`, `seqlen_k`, `heads`, `heads_kv` and `device`'s fields:
+    which kernel computes a row may not depend on what else is in the batch.
+
+    Example: `#fa2.guard<"seqlen_k <= 1024">`.
+  }];
+  let parameters = (ins StringRefParameter<>:$expression);
+  let assemblyFormat = "`<` $expression `>`";
+  let genVerifyDecl = 1;
+}
+
+def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
+  let summary = "a second schedule, for launches where a guard holds";
+  let description = [{
+    Example: `#fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
+    block_kv = 64, warps = 4, stages = 2>>`.
+  }];
+  let parameters = (ins "::fa2::GuardAttr":$when, "::fa2::ScheduleAttr":$schedule);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
   let summary = "what a kernel computes, for the manifest";
   let description = [{

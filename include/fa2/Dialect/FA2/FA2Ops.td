@@ -38,11 +38,15 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `fa2.yield` of the new score. `fa2-tile` takes programs without extras, of
     elementwise operations on f32, index and integers.
 
+    `variants` are schedules for launches where a guard holds, the first that holds;
+    `schedule` is for all others. Each becomes a kernel of its own.
+
     1. q, k, v and out have one element type, bf16 or f16.
     2. They have rank 4; d and d_v are static, d is that of k.
     3. lse is f32 of rank 3.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. The score region, where present, has the block arguments above.
+    6. Variants stand beside a schedule and have its target; there are at most 8.
 
     Example:
 
@@ -59,7 +63,8 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
     Optional<F32>:$scale, Variadic<AnyType>:$extras,
-    OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule);
+    OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
+    OptionalAttr<TypedArrayAttrBase<FA2_VariantAttr, "variants">>:$variants);
   let results = (outs AnyRankedTensor:$out, AnyRankedTensor:$lse);
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{

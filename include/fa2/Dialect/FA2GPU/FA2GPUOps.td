@@ -518,19 +518,20 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
   let description = [{
     Stands beside the gpu.module that holds `kernel`. `parameters` describes the
     entry's parameters in order, `grid` is one expression a dimension
-    (docs/manifest.md has their grammar).
+    (docs/manifest.md has their grammar). Where `when` does not hold, the kernel is left out.
 
     Example:
 
     ```mlir
     fa2gpu.launch @attention::@attention_fwd grid ["ceildiv(seqlen_q, 128)", "1", "1"] block 128 shared 49152
-        spec #spec schedule #schedule arguments [] parameters []
+        spec #spec schedule #schedule arguments [] parameters [] {when = #fa2.guard<"seqlen_k <= 1024">}
     ```
   }];
   let arguments = (ins SymbolRefAttr:$kernel, StrArrayAttr:$grid, I64Attr:$block, I64Attr:$shared_bytes,
     FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
-    TypedArrayAttrBase<FA2GPU_ParamAttr, "kernel parameters">:$parameters);
+    TypedArrayAttrBase<FA2GPU_ParamAttr, "kernel parameters">:$parameters,
+    OptionalAttr<FA2_GuardAttr>:$when);
   let assemblyFormat = [{ $kernel `grid` $grid `block` $block `shared` $shared_bytes `spec` $spec `schedule` $schedule
     `arguments` $arguments `parameters` $parameters attr-dict }];
 }

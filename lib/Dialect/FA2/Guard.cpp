@@ -1,0 +1,152 @@
+//===- Guard.cpp - whether a text is a guard ------------------------------===//
+//
+// The grammar of docs/manifest.md, "Expressions", read but not evaluated.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace fa2;
+using llvm::formatv;
+
+namespace {
+
+constexpr StringRef kNames[] = {"seqlen_q",
+                                "seqlen_k",
+                                "heads",
+                                "heads_kv",
+                                "device.multiprocessors",
+                                "device.l2_bytes",
+                                "device.shared_bytes_per_block",
+                                "device.compute_capability"};
+
+/// Recursive descent; the first fault ends it.
+class GuardReader {
+public:
+  explicit GuardReader(StringRef text) : text(text), rest(text) {}
+
+  /// What is wrong, or an empty string.
+  std::string read() {
+    if (binary(0) && !peek().empty())
+      fail(formatv("unexpected '{0}'", peek().front()));
+    return fault;
+  }
+
+private:
+  /// Deeper nesting would be refused by launchers.
+  static constexpr int kMaxDepth = 100;
+
+  bool fail(const std::string &what) {
+    if (fault.empty())
+      fault = formatv("{0} at column {1}", what, text.size() - rest.size() + 1);
+    return false;
+  }
+  StringRef peek() { return rest = rest.ltrim(" \t"); }
+  bool take(StringRef token) {
+    peek();
+    return rest.consume_front(token);
+  }
+  bool expect(StringRef token) {
+    return take(token) || fail(formatv("expected '{0}'", token));
+  }
+
+  /// Levels: ||, &&, comparisons (at most one), sums, products.
+  bool binary(size_t level) {
+    static constexpr StringRef operators[5][6] = {
+        {"||"},
+        {"&&"},
+        {"==", "!=", "<=", ">=", "<", ">"},
+        {"+", "-"},
+        {"*", "/", "%"}};
+    if (level == std::size(operators))
+      return unary();
+    if (!binary(level + 1))
+      return false;
+    auto next = [&] {
+      return llvm::any_of(operators[level], [&](StringRef token) {
+        return !token.empty() && take(token);
+      });
+    };
+    constexpr size_t comparisons = 2;
+    while (next()) {
+      if (!binary(level + 1))
+        return false;
+      if (level == comparisons)
+        break;
+    }
+    return true;
+  }
+
+  bool unary() {
+    if (++depth > kMaxDepth)
+      return fail(formatv("nested deeper than {0} levels", kMaxDepth));
+    bool good = take("-") || (!peek().starts_with("!=") && take("!")) ? unary()
+                                                                      : atom();
+    --depth;
+    return good;
+  }
+
+  bool atom() {
+    if (take("("))
+      return binary(0) && expect(")");
+    StringRef digits = peek().take_while(llvm::isDigit);
+    if (!digits.empty()) {
+      int64_t value;
+      if (digits.getAsInteger(10, value))
+        return fail("an integer beyond 2^63 - 1");
+      rest = rest.drop_front(digits.size());
+      return true;
+    }
+    StringRef name = rest.take_while(
+        [](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+    if (name.empty())
+      return fail(
+          rest.empty()
+              ? "expected a value, got the end"
+              : formatv("expected a value, got '{0}'", rest.front()).str());
+    if (rest.drop_front(name.size()).ltrim(" \t").starts_with("("))
+      return call(name);
+    if (name == "batch")
+      return fail("'batch' cannot choose a kernel because a sequence gets the "
+                  "same bits in every batch");
+    if (!llvm::is_contained(kNames, name))
+      return fail(formatv("unknown name '{0}' (known: {1})", name,
+                          llvm::join(ArrayRef(kNames), ", ")));
+    rest = rest.drop_front(name.size());
+    return true;
+  }
+
+  bool call(StringRef name) {
+    static constexpr std::pair<StringRef, int> functions[] = {
+        {"min", 2}, {"max", 2}, {"ceildiv", 2}, {"pow2floor", 1}, {"if", 3}};
+    for (auto [known, operands] : functions)
+      if (name == known) {
+        rest = rest.drop_front(name.size());
+        for (int i = 0; i < operands; ++i)
+          if (!expect(i == 0 ? "(" : ",") || !binary(0))
+            return false;
+        return expect(")");
+      }
+    return fail(formatv("unknown function '{0}' (known: min, max, ceildiv, "
+                        "pow2floor, if)",
+                        name));
+  }
+
+  StringRef text, rest;
+  std::string fault;
+  int depth = 0;
+};
+
+} // namespace
+
+LogicalResult GuardAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringRef expression) {
+  std::string fault = GuardReader(expression).read();
+  if (fault.empty())
+    return success();
+  return emitError() << "guard '" << expression << "': " << fault;
+}

@@ -1,0 +1,169 @@
+//===- Variants.cpp - schedules for launches where a guard holds ----------===//
+
+#include "fa2/Target/Target.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace fa2;
+using llvm::formatv;
+
+//===----------------------------------------------------------------------===//
+// Fields by name
+//===----------------------------------------------------------------------===//
+
+using Number = std::optional<int64_t> ScheduleOverrides::*;
+using Flag = std::optional<bool> ScheduleOverrides::*;
+
+static constexpr std::pair<const char *, Number> kNumbers[] = {
+    {"block_q", &ScheduleOverrides::blockQ},
+    {"block_kv", &ScheduleOverrides::blockKV},
+    {"warps", &ScheduleOverrides::warps},
+    {"stages", &ScheduleOverrides::stages},
+    {"lazy_rescale", &ScheduleOverrides::lazyRescale},
+    {"min_blocks", &ScheduleOverrides::minBlocks},
+    {"speculate_max", &ScheduleOverrides::speculateMax},
+    {"query_slots", &ScheduleOverrides::querySlots}};
+static constexpr std::pair<const char *, Flag> kFlags[] = {
+    {"q_in_registers", &ScheduleOverrides::qInRegisters},
+    {"overlap", &ScheduleOverrides::overlap},
+    {"ping_pong", &ScheduleOverrides::pingPong},
+    {"persistent", &ScheduleOverrides::persistent},
+    {"separate_output", &ScheduleOverrides::separateOutput},
+    {"group_limits", &ScheduleOverrides::groupLimits}};
+
+std::string ScheduleOverrides::setFields(StringRef what, StringRef text) {
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    auto [left, right] = part.split('=');
+    // Names may be written with dashes, as flags are.
+    std::string name = left.trim().str(), value = right.trim().str();
+    llvm::replace(name, '-', '_');
+    auto named = [&](auto &field) { return name == field.first; };
+    if (name == "order") {
+      llvm::replace(value, '-', '_');
+      order = symbolizeTileOrder(StringRef(value));
+      if (!order)
+        return formatv("expected order ascending or longest_first, got {0}",
+                       value);
+      continue;
+    }
+    int64_t n;
+    if (StringRef(value).getAsInteger(10, n))
+      return formatv("expected {0} to be name=value,..., got '{1}'", what,
+                     part);
+    if (auto number = llvm::find_if(kNumbers, named);
+        number != std::end(kNumbers)) {
+      this->*number->second = n;
+      continue;
+    }
+    auto flag = llvm::find_if(kFlags, named);
+    if (flag == std::end(kFlags)) {
+      std::string known;
+      for (auto &field : kNumbers)
+        known += formatv("{0}, ", field.first);
+      for (auto &field : kFlags)
+        known += formatv("{0}, ", field.first);
+      return formatv("unknown {0} field '{1}' (known: {2}order)", what, name,
+                     known);
+    }
+    if (n != 0 && n != 1)
+      return formatv("expected {0} to be 0 or 1, got {1}", name, n);
+    this->*flag->second = n == 1;
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// "guard: name=value,...; ..."
+static FailureOr<std::vector<Variant>> parseVariants(StringRef text,
+                                                     std::string &error) {
+  std::vector<Variant> variants;
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ';');
+  for (StringRef part : parts) {
+    auto [when, fields] = part.split(':');
+    if (when.size() == part.size() || fields.trim().empty()) {
+      error = formatv("expected variants to be 'guard: name=value,...', "
+                      "separated by ';', or none, got '{0}'",
+                      part.trim());
+      return failure();
+    }
+    Variant &v = variants.emplace_back();
+    v.when = when.trim().str();
+    if (error = v.fields.setFields("variants", fields); !error.empty())
+      return failure();
+  }
+  return variants;
+}
+
+/// The guard, or the verifier's message in `error`.
+static FailureOr<GuardAttr> guardOf(MLIRContext *context, StringRef when,
+                                    std::string &error) {
+  ScopedDiagnosticHandler capture(context, [&](Diagnostic &d) {
+    error = d.str();
+    return success();
+  });
+  GuardAttr guard = GuardAttr::getChecked(
+      [&] { return mlir::emitError(UnknownLoc::get(context)); }, context, when);
+  if (!guard)
+    return failure();
+  return guard;
+}
+
+FailureOr<SmallVector<VariantAttr>>
+fa2::selectVariants(MLIRContext *context, const Target &target,
+                    const Problem &problem, StringRef asked,
+                    Selection &selection, std::string &error) {
+  std::vector<Variant> variants;
+  if (asked.empty() && selection.tuned) {
+    variants = target.tunedVariants(problem);
+  } else if (!asked.empty() && asked != "none") {
+    auto parsed = parseVariants(asked, error);
+    if (failed(parsed))
+      return failure();
+    variants = std::move(*parsed);
+  }
+  SmallVector<VariantAttr> attrs;
+  for (const Variant &v : variants) {
+    auto guard = guardOf(context, v.when, error);
+    if (failed(guard))
+      return failure();
+    auto schedule = v.fields.applyTo(Schedule::fromAttr(selection.schedule))
+                        .toAttr(context, target.name(), error);
+    if (failed(schedule)) {
+      error = formatv("where {0}: {1}", v.when, error);
+      return failure();
+    }
+    attrs.push_back(VariantAttr::get(context, *guard, *schedule));
+  }
+  if (failed(checkVariants(target, problem, attrs, selection, error)))
+    return failure();
+  return attrs;
+}
+
+LogicalResult fa2::checkVariants(const Target &target, const Problem &problem,
+                                 ArrayRef<VariantAttr> variants,
+                                 Selection &selection, std::string &error) {
+  for (VariantAttr variant : variants) {
+    std::string where =
+        formatv("where {0}: ", variant.getWhen().getExpression());
+    auto checked = checkSchedule(target, problem, variant.getSchedule(), error);
+    if (failed(checked)) {
+      error = where + error;
+      return failure();
+    }
+    std::string text;
+    llvm::raw_string_ostream(text) << variant.getSchedule();
+    selection.reasons.push_back(where + text);
+    for (const std::string &reason : checked->reasons)
+      selection.reasons.push_back(where + reason);
+    for (const std::string &warning : checked->warnings)
+      selection.warnings.push_back(where + warning);
+  }
+  return success();
+}

@@ -1,0 +1,68 @@
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a" --mlir-print-local-scope | FileCheck %s --check-prefix=TABLE
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a remarks=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants=none" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a stages=1" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
+// RUN: fa2-opt %s --fa2-select-schedule="variants='seqlen_k <= 32: block-q=32,warps=2; heads > 3: stages=1'" --mlir-print-local-scope > %t.mlir
+// RUN: FileCheck %s --check-prefix=ASKED --input-file=%t.mlir
+// RUN: fa2-opt %t.mlir --fa2-tile --mlir-print-local-scope | FileCheck %s --check-prefix=TILED
+// RUN: fa2-opt %t.mlir --fa2-pipeline --mlir-print-local-scope | FileCheck %s --check-prefix=LAUNCH
+// RUN: fa2-opt %t.mlir --fa2-pipeline | fa2-translate --fa2-manifest | FileCheck %s --check-prefix=MANIFEST
+// RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: stages=1'" 2>&1 | FileCheck %s --check-prefix=BATCH
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="variants='heads > 1: stages=1'" 2>&1 | FileCheck %s --check-prefix=BACKWARD
+
+// The table's, where nothing is asked.
+// TABLE: fa2.attention
+// TABLE-SAME: schedule = #fa2.schedule<target = "sm_90a", block_q = [[Q:[0-9]+]]
+// TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_k <= {{[0-9]+}}">, schedule = <target = "sm_90a", block_q =
+// WHY: remark: schedule from sm_90a's table
+// WHY: remark: where seqlen_k <= {{[0-9]+}}: #fa2.schedule<target = "sm_90a", block_q =
+// WHY: remark: where seqlen_k <= {{[0-9]+}}: shared memory: {{[0-9]+}} of 232448 bytes a block
+// NONE: schedule = #fa2.schedule
+// NONE-NOT: variant
+
+// The main schedule with fields in place.
+// ASKED: schedule = #fa2.schedule<target = "sm_80", block_q = [[Q:[0-9]+]], block_kv = [[KV:[0-9]+]], warps = [[W:[0-9]+]], stages = [[S:[0-9]+]]
+// ASKED-SAME: variants = [#fa2.variant<when = <"seqlen_k <= 32">, schedule = <target = "sm_80", block_q = 32, block_kv = [[KV]], warps = 2, stages = [[S]]
+// ASKED-SAME: #fa2.variant<when = <"heads > 3">, schedule = <target = "sm_80", block_q = [[Q]], block_kv = [[KV]], warps = [[W]], stages = 1
+
+// A kernel each; of their guards exactly one holds.
+// TILED: fa2.kernel @attention(
+// TILED-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && !(heads > 3)">
+// TILED: fa2.kernel @attention_variant1(
+// TILED-SAME: schedule = #fa2.schedule<target = "sm_80", block_q = 32,
+// TILED-SAME: when = #fa2.guard<"seqlen_k <= 32">
+// TILED: fa2.for_each_tile {{.*}} by 32,
+// TILED: fa2.kernel @attention_variant2(
+// TILED-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
+// TILED-NOT: func.func
+
+// LAUNCH: gpu.module @attention_module
+// LAUNCH: fa2gpu.launch @attention_module::@attention grid
+// LAUNCH-SAME: {when = #fa2.guard<"!(seqlen_k <= 32) && !(heads > 3)">}
+// LAUNCH: fa2gpu.launch @attention_module::@attention_variant1 grid ["ceildiv(seqlen_q, 32) * heads * batch", "1", "1"] block 64
+// LAUNCH-SAME: {when = #fa2.guard<"seqlen_k <= 32">}
+// LAUNCH: fa2gpu.launch @attention_module::@attention_variant2 grid
+// LAUNCH-SAME: {when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">}
+
+// A grid that is not launched need not be possible. Schedules stand at the launches that have another than the program's.
+// MANIFEST: "that":"!(seqlen_k <= 32) || (ceildiv(seqlen_q, 32) * heads * batch) <= 2147483647"
+// MANIFEST: "launches": [
+// MANIFEST: "kernel": "attention",
+// MANIFEST-NEXT: "when": "!(seqlen_k <= 32) && !(heads > 3)",
+// MANIFEST-NEXT: "grid":
+// MANIFEST: "kernel": "attention_variant1",
+// MANIFEST-NEXT: "when": "seqlen_k <= 32",
+// MANIFEST-NEXT: "schedule": {
+// MANIFEST-NEXT: "block_q": 32,
+// MANIFEST: "grid":
+// MANIFEST: "kernel": "attention_variant2",
+// MANIFEST-NEXT: "when": "!(seqlen_k <= 32) && (heads > 3)",
+
+// BATCH: error: 'fa2.attention' op guard 'batch > 1': 'batch' cannot choose a kernel
+// BACKWARD: error: 'fa2.attention_grad' op expected no variants for backward, got 'heads > 1: stages=1'
+func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
+    -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+      -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+}
