@@ -9,7 +9,8 @@
 //   wait(ring, n):    where its result is used, the copy of use n is complete
 //                     and a barrier followed
 //   acquire(ring, n): a barrier stands since the slot's last release, and no
-//                     copy into it is open
+//                     copy into it is open; of an earlier iteration of a loop
+//                     around loops, at that iteration's end
 //
 // At first each copy is a group. One is then joined to the next where no wait
 // tells them apart: every wait of every run completes the same copies.

@@ -29,6 +29,23 @@ bool RingSimulation::require(Operation *op, int64_t pending) {
   return false;
 }
 
+/// What an earlier iteration of an outer loop leaves is best waited for at that
+/// iteration's end: the first iteration then waits for nothing.
+bool RingSimulation::requireForAcquire(Operation *op, int64_t pending) {
+  auto before = groupsBefore.find(op->getBlock());
+  if (before == groupsBefore.end())
+    return require(op, pending);
+  Operation *end = op->getBlock()->getTerminator();
+  auto it = syncs.find(end);
+  bool isNew = it == syncs.end();
+  if (pending == Sync::kNoGroups)
+    return require(isNew ? end : op, pending);
+  int64_t then = pending - (int64_t(groupEnds.size()) - before->second);
+  bool stronger = isNew || it->second.pending == Sync::kNoGroups ||
+                  then < it->second.pending;
+  return then >= 0 && stronger ? require(end, then) : require(op, pending);
+}
+
 int64_t RingSimulation::groupsAfter(int64_t copy) {
   int64_t after =
       llvm::count_if(groupEnds, [&](int64_t e) { return e > copy; });
@@ -90,10 +107,10 @@ bool RingSimulation::step(Operation &op) {
     Key k = key(acquire.getRing(), acquire.getUse());
     // A copy that was predicated off still writes zeros.
     if (auto it = copyInto.find(k); it != copyInto.end() && it->second >= seen)
-      return require(&op, groupsAfter(it->second));
+      return requireForAcquire(&op, groupsAfter(it->second));
     auto it = released.find(k);
     if (it != released.end() && it->second > lastBarrier)
-      return require(&op, Sync::kNoGroups);
+      return requireForAcquire(&op, Sync::kNoGroups);
   }
   WalkResult uses = op.walk([&](Operation *inner) {
     return checkOperands(*inner) ? WalkResult::advance()
@@ -114,11 +131,16 @@ bool RingSimulation::run(Block &block,
     }
     if (!checkOperands(op))
       return false;
+    Block *body = loop.getBody();
+    bool outer = !body->getOps<scf::ForOp>().empty();
     for (int64_t t = 0; t < trips.at(loop); ++t) {
+      if (outer && t > 0)
+        groupsBefore[body] = int64_t(groupEnds.size());
       iterations[loop.getInductionVar()] = iteration++;
-      if (!run(*loop.getBody(), trips))
+      if (!run(*body, trips))
         return false;
     }
+    groupsBefore.erase(body);
   }
   return true;
 }

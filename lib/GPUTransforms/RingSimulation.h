@@ -58,6 +58,7 @@ private:
   int64_t use(Value index);
   void barrier() { lastBarrier = ++time; }
   bool require(Operation *op, int64_t pending);
+  bool requireForAcquire(Operation *op, int64_t pending);
   int64_t groupsAfter(int64_t copy);
 
   using Key = std::pair<Operation *, int64_t>; // ring, slot
@@ -68,6 +69,8 @@ private:
   llvm::DenseMap<Key, int64_t> copyInto; // index in order of copies
   llvm::DenseMap<Key, int64_t> stored;   // time of a commit without a group
   llvm::DenseMap<Key, int64_t> released;
+  /// Groups when the current iteration of an outer loop, not its first, began.
+  llvm::DenseMap<Block *, int64_t> groupsBefore;
   std::vector<int64_t> groupEnds; // copies up to the end of each group
   int64_t copies = 0, seen = 0;   // seen: copies that every warp sees
   int64_t time = 0, lastBarrier = 0;

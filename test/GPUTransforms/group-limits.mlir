@@ -1,6 +1,7 @@
 // RUN: fa2-opt %s --fa2gpu-group-limits --canonicalize --cse | FileCheck %s
 // RUN: sed 's/, group_limits = true//' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/ {mask = #fa2.mask<causal>} : !acc/ : !acc/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
+// RUN: sed 's/<128x/<64x/g; s/block_q = 128/block_q = 64/; s/warps = .8, 1./warps = [4, 1]/; s/warps = 8/warps = 4/; s/(8 warps/(4 warps/; s/by 128/by 64/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/arith.subi %%end, %%i/arith.addi %%end, %%i/' %s | not fa2-opt --fa2gpu-group-limits 2>&1 | FileCheck %s --check-prefix=RISES
 
 // OFF-COUNT-1: scf.for

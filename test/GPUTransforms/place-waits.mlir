@@ -276,6 +276,55 @@ fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
   fa2.return
 }
 
+// A loop around the loop: what an iteration leaves in the slots, copies that were predicated off among it, is waited for at
+// its end, so that the first one issues its copies at once.
+// CHECK-LABEL: fa2.kernel @outer_loop
+// CHECK: scf.for
+// CHECK-NEXT: fa2gpu.ring.slot
+// CHECK-NEXT: fa2gpu.copy %
+// CHECK-NEXT: fa2gpu.copy_commit
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: fa2gpu.copy_wait 0
+// CHECK-NEXT: fa2gpu.barrier
+// CHECK-NOT: fa2gpu.copy_wait
+// CHECK: scf.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: fa2gpu.copy_wait 0
+// CHECK-NEXT: fa2gpu.barrier
+// CHECK-NEXT: scf.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: fa2gpu.copy_wait 0
+fa2.kernel @outer_loop(%k: !view, %n: index, %m: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
+                arguments = [#fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>, #fa2.arg<"m", "in", [] x index>]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %q = arith.constant dense<0.0> : !ql
+  %o0 = arith.constant dense<0.0> : !s
+  %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x !kv>
+  fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
+    %r = scf.for %j = %c0 to %m step %c1 iter_args(%x = %o0) -> (!s) {
+      %kw0 = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
+      fa2gpu.copy %k[%c0], %kw0 : !view, !kv
+      fa2gpu.ring.commit %kr[%c0] : !fa2gpu.ring<2 x !kv>
+      %y = scf.for %i = %c0 to %n step %c1 iter_args(%o = %x) -> (!s) {
+        %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+        %next = arith.addi %i, %c1 : index
+        %kw = fa2gpu.ring.acquire %kr[%next] : !fa2gpu.ring<2 x !kv> -> !kv
+        fa2gpu.copy %k[%next], %kw : !view, !kv
+        fa2gpu.ring.commit %kr[%next] : !fa2gpu.ring<2 x !kv>
+        %sf = fa2gpu.dot_start %q, %kt acc(%o : !s) {transpose_b} : !ql, !kv -> !fa2gpu.in_flight<!s>
+        %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
+        fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<2 x !kv>
+        scf.yield %s : !s
+      }
+      scf.yield %y : !s
+    }
+  }
+  fa2.return
+}
+
 // What is stored into shared memory by threads needs a barrier, no group.
 // CHECK-LABEL: fa2.kernel @store
 // CHECK: %[[SLOT:.*]] = fa2gpu.ring.slot

@@ -108,16 +108,22 @@ Verdict Judge::run(const Mutant &mutant, const Programs &programs) {
     for (size_t run = 0; run < runsOf(mutant, c); ++run) {
       Outcome out =
           cases[c].run(programs, optionsOf(run), kSchedules[run].data);
-      for (const Report &r : out.result.reports)
-        if (r.severity != Severity::Deviation &&
-            !known.count({r.rule, r.line, int(r.severity)}))
-          return {"report", toString(r), ""};
-      if (!out.result.error.empty())
-        return {"error", out.result.error, ""};
-      if (!out.numbersGood)
-        return {"numbers",
-                "error " + std::to_string(out.worst) + " times its bound", ""};
+      if (Verdict verdict = verdictOf(out); verdict.fate != "survived")
+        return verdict;
     }
+  return {"survived", "", ""};
+}
+
+Verdict Judge::verdictOf(const Outcome &out) const {
+  for (const Report &r : out.result.reports)
+    if (r.severity != Severity::Deviation &&
+        !known.count({r.rule, r.line, int(r.severity)}))
+      return {"report", toString(r), ""};
+  if (!out.result.error.empty())
+    return {"error", out.result.error, ""};
+  if (!out.numbersGood)
+    return {"numbers",
+            "error " + std::to_string(out.worst) + " times its bound", ""};
   return {"survived", "", ""};
 }
 
@@ -156,6 +162,9 @@ Verdict Judge::explain(const Mutant &mutant, const Programs &programs) {
       Options o = optionsOf(run);
       o.traceWaits = true;
       Outcome out = cases[c].run(programs, o, kSchedules[run].data);
+      // More cases and schedules than before.
+      if (Verdict verdict = verdictOf(out); verdict.fate != "survived")
+        return verdict;
       const Plain &before = plain[c * kRuns + run];
       sameBits &= out.digest == before.digest;
       sameWaits &= out.result.waits.size() == before.waits.size();

@@ -59,6 +59,7 @@ private:
   Options optionsOf(size_t run) const;
   Programs programsOf(const std::string &text, std::string &error) const;
   Verdict run(const Mutant &mutant, const Programs &programs);
+  Verdict verdictOf(const Outcome &outcome) const; ///< of one run
   Verdict explain(const Mutant &mutant, const Programs &programs);
 
   const Setup &setup;

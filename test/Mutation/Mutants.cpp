@@ -24,7 +24,7 @@ const std::vector<Rule> &rules() {
   static const std::vector<Rule> list = {
       // Barriers of the block and of the warp.
       {"barrier removed", true,
-       re(R"((@!?%?\w+\s+)?(bar|barrier)\.(cta\.)?(sync|arrive)[^;]*;)"), ""},
+       re(R"((@!?%?\w+\s+)?\b(bar|barrier)\.(cta\.)?(sync|arrive)[^;]*;)"), ""},
       {"bar.warp.sync removed", true, re(R"(bar\.warp\.sync[^;]*;)"), ""},
       {"barrier count", true, re(R"((bar\.(sync|arrive)\s+[^,;]+,\s*)(\d+);)"),
        "$1 32;"},

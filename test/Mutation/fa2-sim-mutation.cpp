@@ -10,6 +10,7 @@
 //   --allow-warnings    warnings of the unmutated kernel are no catch
 //   --kind TEXT         only mutants of this kind
 //   --synchronisation   only mutants of synchronisation
+//   --values            only the others
 //   --threads N         mutants at once
 //   --list FILE         all mutants, a line each, separated by tabs: kind,
 //                       synchronisation, fate, class, PTX line, detail
@@ -69,7 +70,8 @@ struct Settings {
   std::string kind, list;
   unsigned every = 1, first = 0, threads = 1;
   double expectSync = 0, expectAll = 0;
-  bool verbose = false, allowUnexecuted = false, synchronisation = false;
+  bool verbose = false, allowUnexecuted = false, synchronisation = false,
+       values = false;
 };
 
 /// The verdicts of all mutants; each thread has a judge of its own.
@@ -112,7 +114,7 @@ int go(const Settings &s) {
   unsigned index = 0;
   for (const Mutant &m : mutantsOf(s.setup.text))
     if ((s.kind.empty() || m.kind == s.kind) &&
-        (m.synchronisation || !s.synchronisation) &&
+        (m.synchronisation ? !s.values : !s.synchronisation) &&
         index++ % s.every == s.first)
       mutants.push_back(m);
   std::vector<Verdict> verdicts = judgeAll(s, mutants);
@@ -200,6 +202,8 @@ int main(int argc, char **argv) {
         s.setup.allowWarnings = true;
       } else if (word == "--synchronisation") {
         s.synchronisation = true;
+      } else if (word == "--values") {
+        s.values = true;
       } else if (word == "--verbose") {
         s.verbose = true;
       } else if (word.substr(0, 2) == "--") {

@@ -2,7 +2,7 @@
 """Mutates each kernel of a list and prints the tables of docs/simulator.md.
 
     mutate.py --compiler fa2-compile --tool fa2-sim-mutation LIST [--every N] [--first K] [--only TEXT] [--threads N]
-              [--synchronisation] [--expect-sync F] [--survivors FILE]
+              [--synchronisation | --values] [--expect-sync F] [--survivors FILE]
 
 LIST has a kernel a line, as flags of fa2-compile. With --every N, every Nth mutant from --first on: a sample for CI.
 The exit status is 1 when a survivor is unexplained, or a smaller share of the synchronisation mutants is caught than
@@ -27,16 +27,18 @@ def lengths(manifest):
     if manifest["specification"]["pass"] == "backward":
         few = min(33, tile_kv + 1)
         cases = [(tile_q + 5, few, 1), (7 * tile_q - 1, few, 1), (tile_kv // 2 + 5, tile_kv // 2 - 4, 1),
-                 (2 * tile_q, tile_kv + 9, 1)]
+                 (tile_q + 135, tile_q + 235, 2)]  # dq's own kernel has tiles of its own
         for residue in range(0, max(tile_q, tile_kv), 8):
             cases += [(tile_q + residue + n, tile_kv + residue + n, 1) for n in (1, 2)]
         return cases
     few = min(33, tile_q + 1)
     heads = 3 if manifest["schedule"].get("persistent") else 1
-    cases = [(few, tile_kv + 5, heads), (few, 7 * tile_kv - 1, 1), (tile_q // 2 + 5, tile_q // 2 - 4, 1),
+    top_left = manifest["specification"]["mask"] == "causal_top_left"  # few queries never see the last keys
+    cases = [(few, tile_kv + 5, heads), (7 * tile_kv if top_left else few, 7 * tile_kv - 1, 1),
+             (tile_q // 2 + 5, tile_q // 2 - 4, 1),
              (tile_q + 9, 2 * tile_kv, 1) if heads == 1 else (2 * tile_q + 9, 2 * tile_q + 40, heads)]
-    if manifest["specification"]["mask"] == "causal_top_left":
-        few = tile_kv + 17  # fewer never see the last keys
+    if top_left:
+        few = tile_kv + 17
     for residue in range(0, tile_kv, 8):
         cases += [(few, tile_kv + residue + 1, 1), (few, tile_kv + residue + 2, 1)]
     return cases
@@ -61,8 +63,8 @@ def mutants_of(flags, args, folder):
                            check=True)
     options = ["--capability", str(manifest["target"]["min_compute_capability"]), "--every", str(args.every), "--first",
                str(args.first), "--threads", str(args.threads), "--list", listing]
-    if args.synchronisation:
-        options.append("--synchronisation")
+    if args.kinds:
+        options.append(args.kinds)
     done = subprocess.run([args.tool, *options, ptx, *cases], capture_output=True, text=True)
     if done.returncode == 2 or not os.path.exists(listing):
         sys.exit(f"{flags}: {done.stderr}")
@@ -88,7 +90,9 @@ def main():
     parser.add_argument("--tool", required=True)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--synchronisation", action="store_true", help="only mutants of synchronisation")
+    parser.add_argument("--synchronisation", dest="kinds", action="store_const", const="--synchronisation",
+                        help="only mutants of synchronisation")
+    parser.add_argument("--values", dest="kinds", action="store_const", const="--values", help="only the others")
     parser.add_argument("--only", default="", help="kernels whose flags contain this")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--expect-sync", type=float, default=0)
