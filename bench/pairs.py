@@ -23,7 +23,7 @@ EPILOG = """\
 example: pairs.py kernels/*.ptx --runtime build/runtime/lib/libfa2rt.so
 
 Every file is one forward kernel. A head dim and mask with kernels of both dtypes gives a ratio of f16 to
-bf16; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on 32; a kernel whose head dims
+bf16, and cuDNN's own beside it; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on 32; a kernel whose head dims
 differ, a ratio to cuDNN. Ratios are of speed. exit status: 0; 1 when a kernel was wrong; 2 for bad input.
 """
 
@@ -140,17 +140,18 @@ def measure(options):
                     contestants[name] = Contestant(name, run.launch_of(by_dtype[dtype]), len(run.sets))
                 except (WrongResult, RuntimeFailure) as error:
                     failures.append(str(error))
-                if problem.head_dim != problem.head_dim_v:
+                if heads_kv == HEADS and (len(by_dtype) > 1 or problem.head_dim != problem.head_dim_v):
                     peer = PyTorchPeer("cudnn").make(problem.head_dim, problem.mask != "none", None)
                     try:
                         peer(*run.sets[0])
-                        contestants["cuDNN"] = Contestant(
-                            "cuDNN", lambda i, r=run, p=peer: p(*r.sets[i]), len(run.sets))
+                        contestants[f"cuDNN {dtype}"] = Contestant(
+                            f"cuDNN {dtype}", lambda i, r=run, p=peer: p(*r.sets[i]), len(run.sets))
                     except RuntimeError as error:
                         print(f"cuDNN: {str(error).splitlines()[0]}", file=sys.stderr)
             interleave(list(contestants.values()), options.seconds, options.pause)
             text = f"d {problem.head_dim:3} d_v {problem.head_dim_v:3} {problem.mask:6} {seqlen:6}"
-            for over, under in (("f16", "bf16"), ("grouped", "bf16"), ("bf16", "cuDNN")):
+            for over, under in (("f16", "bf16"), ("cuDNN f16", "cuDNN bf16"), ("grouped", "bf16"),
+                                ("bf16", "cuDNN bf16"), ("f16", "cuDNN f16")):
                 if over in contestants and under in contestants:
                     ratio = contestants[under].median / contestants[over].median
                     ratios.setdefault(f"{over} / {under}", []).append(ratio)

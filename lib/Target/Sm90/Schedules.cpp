@@ -29,10 +29,12 @@ struct Entry {
 // clang-format off
 constexpr Entry kTable[] = {
     // d    mask          q    kv stages q slots lazy speculate ping-pong own output
-    {  56, For::Any,    192, 128,   4,    1,      0,    8,       true,     true},
+    {  56, For::Full,   192, 128,   4,    1,      0,    8,       true,     true},
+    {  56, For::Masked, 192, 128,   4,    2,      0,    8,       false,    true},
     {  64, For::Full,   192, 128,   2,    1,      0,    8,       true,     true},
     {  64, For::Masked, 192, 128,   3,    2,      0,    8,       false,    true},
-    {  72, For::Any,    192, 112,   3,    1,      8,    8,       true,     false},
+    {  72, For::Full,   192, 112,   3,    1,      8,    8,       true,     false},
+    {  72, For::Masked, 192,  96,   3,    1,      8,    8,       false,    false},
     {  80, For::Any,    192, 112,   2,    1,      8,    8,       true,     true},
     { 112, For::Any,    192,  96,   2,    1,      8,    8,       true,     true},
     { 128, For::Full,   192,  80,   2,    1,      8,    8,       true,     true},
