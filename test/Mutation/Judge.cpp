@@ -194,6 +194,8 @@ Verdict Judge::explain(const Mutant &mutant, const Programs &programs) {
       o.seed = seed;
       o.residentBlocks = unsigned(seed % 3);
       Outcome out = cases[c].run(programs, o, kSchedules[0].data);
+      if (Verdict verdict = verdictOf(out); verdict.fate != "survived")
+        return verdict;
       sameBits = out.digest == plain[c * kRuns].digest && out.result.ok();
       ++late;
     }
