@@ -252,10 +252,12 @@ static std::string fitError(const Target &t, const Problem &p,
     return formatv("expected partition = split_q and q_in_registers = false on "
                    "{0}",
                    t.name());
-  if (t.hasRoles() && !s.separateOutput && f.outputBytes > f.queryBytes)
+  // The output takes the place of one tile of queries.
+  if (int64_t place = f.queryBytes / s.querySlots;
+      t.hasRoles() && !s.separateOutput && f.outputBytes > place)
     return formatv("expected separate_output because the output of {0} bytes "
                    "does not fit the {1} bytes of the queries",
-                   f.outputBytes, f.queryBytes);
+                   f.outputBytes, place);
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",
