@@ -100,6 +100,11 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem) {
       std::string wrong = v.fields.setFields("kVariants", e.fields);
       assert(wrong.empty() && "fields that the table spells wrong");
       (void)wrong;
+      if (problem.headDim != problem.headDimV) {
+        // As in the main schedule; a second tile of queries does not fit then.
+        v.fields.separateOutput = true;
+        v.fields.querySlots = 1;
+      }
     }
   return variants;
 }
