@@ -435,7 +435,7 @@ std::optional<uint32_t> Manifest::findArgument(std::string_view name) const {
   return std::nullopt;
 }
 
-const char *dtypeName(fa2rtDType dtype) {
+const char *dtypeName(int dtype) {
   switch (dtype) {
   case FA2RT_BF16:
     return "bf16";

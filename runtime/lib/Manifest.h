@@ -120,7 +120,7 @@ public:
 };
 
 /// "bf16", "f32", …
-const char *dtypeName(fa2rtDType dtype);
+const char *dtypeName(int dtype);
 /// Bytes of one element.
 int64_t dtypeBytes(fa2rtDType dtype);
 

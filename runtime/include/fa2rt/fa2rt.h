@@ -196,7 +196,7 @@ FA2RT_API fa2rtStatus fa2rtProgramGetKernel(const fa2rtProgram *program,
 typedef struct fa2rtArgument {
   const char *name;
   int32_t is_tensor;
-  fa2rtDType dtype;       /* tensors */
+  int32_t dtype;          /* tensors: a fa2rtDType; others are refused */
   int32_t rank;           /* tensors */
   int32_t is_integer;     /* scalars: `integer` holds the value, else `real` */
   void *data;             /* tensors: the address of element [0, ..., 0] */
@@ -209,7 +209,7 @@ typedef struct fa2rtArgument {
 
 /* A tensor. `shape` and `strides` are read during the call it is passed to. */
 static inline fa2rtArgument fa2rtTensor(const char *name, void *data,
-                                        fa2rtDType dtype, int32_t rank,
+                                        int32_t dtype, int32_t rank,
                                         const int64_t *shape,
                                         const int64_t *strides) {
   fa2rtArgument a = {name, 1, dtype, rank, 0, data, shape, strides, 0.0, 0};
