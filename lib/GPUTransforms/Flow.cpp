@@ -259,13 +259,15 @@ void Flow::loop(scf::ForOp op) {
   Linear lower = symbols.of(op.getLowerBound());
   Linear upper = symbols.of(op.getUpperBound());
   Linear counter = symbols.of(op.getInductionVar());
-  if (!op.getBody()->getOps<TurnWaitOp>().empty()) {
-    auto ofGroup = [](Value v) {
-      return isa_and_nonnull<WarpgroupOp>(v.getDefiningOp());
-    };
-    if (symbols.involves(lower, ofGroup) || symbols.involves(upper, ofGroup))
-      return fail(op, "expected as many iterations in every warpgroup because "
-                      "they take turns");
+  Linear exit = symbols.max(lower, upper);
+  if (symbols.equal(exit, upper))
+    exit = upper;
+  if (!op.getBody()->getOps<TurnWaitOp>().empty() && quiet == 0) {
+    turns = turns + (exit - lower);
+    turnLoop = op;
+    // Only loops in a row add up.
+    if (op->getParentOp() != tiles)
+      expectEqualTurns();
   }
   auto rename = [](State &state, ValueRange from, ValueRange to) {
     for (Flying &f : state.flying)
@@ -323,8 +325,17 @@ void Flow::loop(scf::ForOp op) {
              "from one iteration of this loop to the next");
   now = begin;
   rename(now, op.getRegionIterArgs(), op.getResults());
-  Linear exit = symbols.max(lower, upper);
-  replaceCounter(now, op, symbols.equal(exit, upper) ? upper : exit);
+  replaceCounter(now, op, exit);
+}
+
+void Flow::expectEqualTurns() {
+  auto ofGroup = [](Value v) {
+    return isa_and_nonnull<WarpgroupOp>(v.getDefiningOp());
+  };
+  if (symbols.involves(turns, ofGroup))
+    fail(turnLoop, "expected as many iterations in every warpgroup because "
+                   "they take turns");
+  turns = Linear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -378,6 +389,7 @@ void Flow::endTile(Operation *op) {
          "the tile ends here");
   if (now.turn)
     fail(op, "expected fa2gpu.turn_pass before the tile ends");
+  expectEqualTurns();
   for (auto &next : now.next)
     for (auto &[ring, n] : next) {
       taken[ring] = n;

@@ -84,6 +84,8 @@ private:
   void branch(mlir::scf::IfOp op);
   void program(mlir::Operation *op);
   void endTile(mlir::Operation *op);
+  /// Whether the turns counted so far are as many in every warpgroup.
+  void expectEqualTurns();
   /// `state` one iteration on, or behind the loop.
   void replaceCounter(State &state, mlir::scf::ForOp op, const Linear &to);
   /// Whether what must be the same is; complains at `op`.
@@ -117,6 +119,8 @@ private:
   Symbols &symbols;
   const llvm::SmallPtrSetImpl<mlir::Value> &shared; // rings between roles
   State now;
+  Linear turns; // of this tile, in loops
+  mlir::Operation *turnLoop = nullptr;
   int quiet = 0; // > 0 while a loop's state is being found
   bool failed = false;
 };

@@ -2,7 +2,8 @@
 //
 // A block of several warpgroups takes the key tiles that any of its rows sees.
 // A warpgroup whose rows see fewer begins later: key tiles fall, and under a
-// causal mask the last ones are seen by the last rows alone.
+// causal mask the last ones are seen by the last rows alone. One whose rows all
+// lie past the sequence's end sees none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,9 +35,8 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     SmallVector<scf::ForOp> loops;
     for (auto roles : getOperation().getOps<RolesOp>())
       roles.getConsumer().walk([&](scf::ForOp loop) {
-        for (auto mask : loop.getBody()->getOps<ApplyMaskOp>())
-          if (mask.getMaskAttr())
-            loops.push_back(loop);
+        if (!loop.getBody()->getOps<ApplyMaskOp>().empty())
+          loops.push_back(loop);
       });
     for (scf::ForOp loop : loops)
       if (failed(limit(loop)))
@@ -74,16 +74,26 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
         mask.getMaskAttr(), UnitAttr());
     SmallVector<Value, 4> own4 = expandKVRange(b, range);
     range.erase();
+    Value firstRow =
+        b.createOrFold<arith::MulIOp>(loc, own, constant(kRowsPerGroup));
+    Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                      firstRow, mask.getSeqlenQ());
+    Value ownEnd = arith::SelectOp::create(b, loc, any, own4[1], constant(0));
     // Tiles end - 1, end - 2, ... of the block, of which the first `skipped`
     // are not the group's. One is always left: it may be hidden whole.
     Value count = sub(loop.getUpperBound(), loop.getLowerBound());
     Value end = add(falls.getLhs(), constant(1));
-    Value skipped = sub(end, own4[1]);
+    Value skipped = sub(end, ownEnd);
     skipped =
         b.createOrFold<arith::MinSIOp>(loc, skipped, sub(count, constant(1)));
     skipped = b.createOrFold<arith::MaxSIOp>(loc, skipped, constant(0));
 
     skipLoop(b, loop, skipped);
+    // The queries may come meanwhile.
+    for (auto wait :
+         llvm::make_early_inc_range(loop->getBlock()->getOps<RingWaitOp>()))
+      if (wait->isBeforeInBlock(loop))
+        wait->moveBefore(loop);
     // The loop goes on from there: last - (i + skipped) as (last - skipped) -
     // i, so that it still falls.
     b.setInsertionPoint(loop);

@@ -26,8 +26,15 @@ struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
       bool any = false;
       program.walk([&](scf::ForOp loop) {
         SmallVector<DotStartOp> dots(loop.getBody()->getOps<DotStartOp>());
-        if (dots.empty())
+        if (dots.empty()) {
+          // Tiles that a group does not see are turns all the same.
+          if (!loop.getBody()->getOps<RingWaitOp>().empty()) {
+            OpBuilder b = OpBuilder::atBlockBegin(loop.getBody());
+            TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+            TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+          }
           return;
+        }
         any = true;
         OpBuilder b(dots.front());
         TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});

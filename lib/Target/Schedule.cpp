@@ -75,12 +75,6 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.speculateMax = speculateMax.value_or(s.speculateMax);
   s.querySlots = querySlots.value_or(s.querySlots);
   // Fields that exclude each other: what was not asked for gives way.
-  if (s.pingPong && s.groupLimits) {
-    if (!groupLimits)
-      s.groupLimits = false;
-    else if (!pingPong)
-      s.pingPong = false;
-  }
   if (!s.persistent && s.querySlots > 1) {
     if (!querySlots)
       s.querySlots = 1;

@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2gpu-group-limits --canonicalize --cse | FileCheck %s
 // RUN: sed 's/, group_limits = true//' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
-// RUN: sed 's/ {mask = #fa2.mask<causal>} : !acc/ : !acc/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
+// RUN: sed 's/ {mask = #fa2.mask<causal>} : !acc/ : !acc/' %s | fa2-opt --fa2gpu-group-limits --canonicalize --cse | FileCheck %s --check-prefix=FULL
 // RUN: sed 's/<128x/<64x/g; s/block_q = 128/block_q = 64/; s/warps = .8, 1./warps = [4, 1]/; s/warps = 8/warps = 4/; s/(8 warps/(4 warps/; s/by 128/by 64/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/arith.subi %%end, %%i/arith.addi %%end, %%i/' %s | not fa2-opt --fa2gpu-group-limits 2>&1 | FileCheck %s --check-prefix=RISES
 
@@ -18,12 +18,17 @@
 // CHECK: %[[OWN:.*]] = arith.addi %[[B]], %[[G]]
 // CHECK: %[[ROW:.*]] = arith.muli %[[OWN]], %c64
 // CHECK: %[[TILES:.*]] = arith.divui %{{.*}}, %c64
+// Rows past the sequence's end see none.
+// CHECK: %[[ANY:.*]] = arith.cmpi slt, %[[ROW]], %seqlen_q
+// CHECK: arith.select %[[ANY]], %{{.*}}, %c0
 // The tiles above them are waited for and released: the ring is the whole block's.
 // CHECK: scf.for %[[I:.*]] = %c0 to %[[SKIP:[0-9]+]] step
 // CHECK-NEXT: %[[USE:.*]] = arith.addi %first, %[[I]]
 // CHECK-NEXT: fa2gpu.ring.wait %{{.*}}[%[[USE]]]
 // CHECK-NEXT: fa2gpu.ring.release %{{.*}}[%[[USE]]]
 // CHECK-NEXT: }
+// What came before the loop, the queries, is waited for after them.
+// CHECK: fa2gpu.ring.wait %{{.*}}[%first]
 // The loop goes on from there, with uses, tiles and the limit of full tiles counted on.
 // CHECK-DAG: %[[LAST:.*]] = arith.subi %end, %[[SKIP]]
 // CHECK-DAG: %[[LEFT:.*]] = arith.subi %n, %[[SKIP]]
@@ -35,6 +40,17 @@
 // CHECK: fa2gpu.ring.release %{{.*}}[%[[USE]]]
 // CHECK: fa2.apply_mask %{{.*}} at(%block, %[[TILE]]) lengths(%seqlen_q, %seqlen_k) full(%c0, %{{.*}})
 // CHECK: producer(
+
+// Without a mask, a group with rows skips nothing but what the block does not see.
+// FULL: %[[ROW:.*]] = arith.muli %{{.*}}, %c64
+// FULL: %[[ANY:.*]] = arith.cmpi slt, %[[ROW]], %seqlen_q
+// FULL: arith.select %[[ANY]], %{{.*}}, %c0
+// FULL: scf.for
+// FULL-NEXT: arith.addi
+// FULL-NEXT: fa2gpu.ring.wait
+// FULL-NEXT: fa2gpu.ring.release
+// FULL: fa2gpu.ring.wait %{{.*}}[%first]
+// FULL: scf.for
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
@@ -50,7 +66,9 @@ fa2.kernel @k(%n: index, %first: index, %end: index, %block: index, %full: index
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %r = fa2gpu.ring.create {name = "k"} : !kring
+  %r1 = fa2gpu.ring.create {name = "q"} : !kring
   fa2gpu.roles consumer(8 warps, 240 registers) {
+    %once = fa2gpu.ring.wait %r1[%first] : !kring -> !kt
     scf.for %i = %c0 to %n step %c1 {
       %use = arith.addi %first, %i : index
       %tile = arith.subi %end, %i : index

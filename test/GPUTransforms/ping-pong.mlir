@@ -16,7 +16,14 @@
 // CHECK-NEXT: fa2gpu.dot_wait
 // CHECK-NEXT: fa2gpu.dot_wait
 // CHECK-NEXT: }
-// Loops that start no matmul are left alone.
+// Key tiles that a warpgroup skips are turns too: each takes as many.
+// CHECK-NEXT: scf.for
+// CHECK-NEXT: fa2gpu.turn_wait of 2{{$}}
+// CHECK-NEXT: fa2gpu.turn_pass of 2{{$}}
+// CHECK-NEXT: fa2gpu.ring.wait
+// CHECK-NEXT: fa2gpu.ring.release
+// CHECK-NEXT: }
+// Other loops are left alone.
 // CHECK-NEXT: scf.for
 // CHECK-NEXT: fa2gpu.ring.release
 // CHECK-NEXT: }
@@ -42,6 +49,10 @@ fa2.kernel @k(%n: index, %q: !qt, %k: !kt)
       %g = fa2gpu.dot_start %q, %k {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
       %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!acc> -> !acc
       %t = fa2gpu.dot_wait %g : !fa2gpu.in_flight<!acc> -> !acc
+    }
+    scf.for %i = %c0 to %n step %c1 {
+      %t = fa2gpu.ring.wait %r[%i] : !kring -> !kt
+      fa2gpu.ring.release %r[%i] : !kring
     }
     scf.for %i = %c0 to %n step %c1 {
       fa2gpu.ring.release %r[%i] : !kring

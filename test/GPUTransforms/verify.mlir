@@ -25,6 +25,7 @@
 // RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=separate_output=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=speculate_max=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=group_limits=0,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=group_limits=1,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // PIPELINE: shared_bytes
 
 // A matmul in flight from one iteration to the next, with its keys' slot held until it is complete; and what is said

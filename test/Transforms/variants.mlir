@@ -62,7 +62,7 @@
 // BACKWARD: error: 'fa2.attention_grad' op expected no variants for backward, got 'heads > 1: stages=1'
 func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
-  %o, %lse = fa2.attention ins(%q, %k, %v) : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+  %o, %lse = fa2.attention ins(%q, %k, %v) {mask = #fa2.mask<causal>} : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
       -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
 }

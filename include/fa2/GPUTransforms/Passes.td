@@ -47,9 +47,9 @@ def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
 def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let summary = "each warpgroup stops at the keys that its own rows see";
   let description = [{
-    A consumer warpgroup's range of key tiles is that of its 64 rows. Tiles that the block takes
-    and the warpgroup does not see are only waited for and released. Only where the schedule says
-    `group_limits`.
+    A consumer warpgroup's range of key tiles is that of its 64 rows: under a causal mask up to its own diagonal, and
+    none where all of them lie past the sequence's end. Tiles that the block takes and the warpgroup does not see are only
+    waited for and released. Only where the schedule says `group_limits`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
@@ -58,8 +58,8 @@ def SpeculateMax : Pass<"fa2gpu-speculate-max", "::fa2::KernelOp"> {
   let summary = "exponentials with the old maximum; the scores again where it grew";
   let description = [{
     In loops without a mask, `fa2.softmax_step` becomes `fa2gpu.softmax_speculate`, which needs no maximum before its
-    exponentials. Where a score of the warp outgrew the old maximum by more than the schedule's `speculate_max` powers of
-    two, a cold arm computes the scores again from shared memory, by the family of matmuls that one warp
+    exponentials and none after them: where a lane's sum of a row passes 2^`speculate_max`, the warp's scores may have
+    outgrown the old maximum by that much, and a cold arm computes the scores again from shared memory, by the family of matmuls that one warp
     issues and whose fragments are the same, and takes the ordinary step. The keys' slot is released after both.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
@@ -69,7 +69,8 @@ def PingPong : Pass<"fa2gpu-ping-pong", "::fa2::KernelOp"> {
   let summary = "warpgroups take turns at starting the loop's matmuls";
   let description = [{
     In loops, `fa2gpu.turn_wait` stands before the first matmul started and `fa2gpu.turn_pass` after
-    the last. Only where the schedule says `ping_pong`.
+    the last. Tiles that a warpgroup skips (`fa2gpu-group-limits`) are turns too, so that each takes as many. Only
+    where the schedule says `ping_pong`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

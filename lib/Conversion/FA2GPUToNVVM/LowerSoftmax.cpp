@@ -313,29 +313,25 @@ struct SoftmaxSpeculateLowering
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getS());
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
-    auto max = [&](Value x, Value y) { return e.fmax(x, y); };
+    Value limit = e.f32(std::ldexp(1.0f, op.getSlack()));
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
     SmallVector<Value> p(adaptor.getS()), newL;
     Value grew;
     for (auto [slot, regs] : llvm::enumerate(registersByRow(layout))) {
       Value shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
       SmallVector<Value> row;
-      for (int64_t r : regs)
-        row.push_back(p[r]);
-      // The vote takes the maximum over lanes.
-      Value most = e.fma(reduceInTwoChains(row, max), k, shift);
-      Value grows = arith::CmpFOp::create(rewriter, op.getLoc(),
-                                          arith::CmpFPredicate::OGT, most,
-                                          e.f32(float(op.getSlack())));
-      grew = grew ? arith::OrIOp::create(rewriter, op.getLoc(), grew, grows)
-                        .getResult()
-                  : grows;
-      row.clear();
       for (int64_t r : regs) {
         p[r] = e.ex2(e.fma(p[r], k, shift));
         row.push_back(p[r]);
       }
-      newL.push_back(e.fadd(adaptor.getL()[slot], reduceInTwoChains(row, sum)));
+      Value total = reduceInTwoChains(row, sum);
+      // Or has no value: of -inf - -inf, or of NaN among the scores.
+      Value grows = arith::CmpFOp::create(
+          rewriter, op.getLoc(), arith::CmpFPredicate::UGT, total, limit);
+      grew = grew ? arith::OrIOp::create(rewriter, op.getLoc(), grew, grows)
+                        .getResult()
+                  : grows;
+      newL.push_back(e.fadd(adaptor.getL()[slot], total));
     }
     SmallVector<Value> any{e.voteAny(grew)};
     rewriter.replaceOpWithMultiple(op, {p, newL, any});

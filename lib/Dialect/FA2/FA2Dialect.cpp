@@ -176,20 +176,17 @@ LogicalResult ScheduleAttr::verify(
     return emitError() << "expected warps to be 1 to 16, got " << warps;
   if (stages < 1 || stages > 4)
     return emitError() << "expected stages to be 1 to 4, got " << stages;
-  if (lazyRescale < 0 || lazyRescale > 16)
-    return emitError() << "expected lazy_rescale to be 0 to 16, got "
+  if (lazyRescale < 0 || lazyRescale > 15)
+    return emitError() << "expected lazy_rescale to be 0 to 15, got "
                        << lazyRescale;
   if (minBlocks < 1 || minBlocks > 8)
     return emitError() << "expected min_blocks to be 1 to 8, got " << minBlocks;
-  if (speculateMax < 0 || speculateMax > 16)
-    return emitError() << "expected speculate_max to be 0 to 16, got "
+  if (speculateMax < 0 || speculateMax > 15)
+    return emitError() << "expected speculate_max to be 0 to 15, got "
                        << speculateMax;
   if (querySlots < 1 || querySlots > 2)
     return emitError() << "expected query_slots to be 1 or 2, got "
                        << querySlots;
-  if (pingPong && groupLimits)
-    return emitError() << "expected ping_pong or group_limits, got both: "
-                          "warpgroups that take turns must take equally many";
   if (partition == Partition::Keys)
     return verifyKeys(emitError, blockQ, blockKv, warps, keyWarps, dqWarps);
   if (keyWarps != 0 || dqWarps != 0)

@@ -20,27 +20,20 @@ struct Entry {
   For mask;
   int64_t blockQ, blockKV, stages, querySlots;
   int64_t lazyRescale, speculateMax;
-  bool pingPong; // under a mask, group_limits instead
+  bool pingPong; // not under a mask, where warpgroups differ in their tiles
   bool separateOutput;
 };
 
-// Tuned on an H200 (docs/performance.md). Rows of 16, 48, 80, ... bytes more
-// than a multiple of 32 arrive later: their dims have more stages.
+// Tuned on an H200 (docs/performance.md). Small tiles of keys with more stages
+// win wherever they fit: the next tile's keys come during this one's end.
 // clang-format off
 constexpr Entry kTable[] = {
     // d    mask          q    kv stages q slots lazy speculate ping-pong own output
-    {  56, For::Full,   192, 128,   4,    1,      0,    8,       true,     true},
-    {  56, For::Masked, 192, 128,   4,    2,      0,    8,       false,    true},
-    {  64, For::Full,   192, 128,   2,    1,      0,    8,       true,     true},
-    {  64, For::Masked, 192, 128,   3,    2,      0,    8,       false,    true},
-    {  72, For::Full,   192, 112,   3,    1,      8,    8,       true,     false},
-    {  72, For::Masked, 192,  96,   3,    1,      8,    8,       false,    false},
-    {  80, For::Any,    192, 112,   2,    1,      8,    8,       true,     true},
-    { 112, For::Any,    192,  96,   2,    1,      8,    8,       true,     true},
-    { 128, For::Full,   192,  80,   2,    1,      8,    8,       true,     true},
-    { 128, For::Masked, 192,  80,   2,    2,      8,    8,       false,    true},
-    { 160, For::Any,    128, 112,   2,    1,      8,    8,       false,    false},
-    { 192, For::Any,    128,  96,   2,    1,      8,    8,       false,    false},
+    {  64, For::Any,    192, 128,   4,    2,      0,    8,       true,     true},
+    { 128, For::Any,    192,  64,   4,    1,      8,    8,       true,     true},
+    { 160, For::Full,   128, 112,   2,    1,      8,    8,       false,    false},
+    { 160, For::Masked, 128,  64,   3,    1,      8,    8,       false,    false},
+    { 192, For::Any,    128,  80,   2,    1,      8,    8,       false,    true},
     { 256, For::Any,    128,  64,   2,    1,      8,    8,       false,    false},
 };
 
@@ -55,8 +48,8 @@ struct VariantEntry {
 
 constexpr VariantEntry kVariants[] = {
     // d        mask         when                q    kv   others
-    {112, 128, For::Full,   "seqlen_k <= 1024", 128, 128, ""},
-    {112, 128, For::Masked, "seqlen_k <= 1024", 128, 128, "separate_output=0"},
+    { 64, 128, For::Masked, "seqlen_k <= 1024", 128,  64, "query_slots=2"},
+    {192, 256, For::Masked, "seqlen_k <= 512",  128,  32, "stages=3,separate_output=1"},
 };
 // clang-format on
 
@@ -78,7 +71,7 @@ std::optional<Schedule> sm90::tunedSchedule(const Problem &problem) {
       s.lazyRescale = e.lazyRescale;
       s.speculateMax = e.speculateMax;
       s.pingPong = e.pingPong && !problem.masked;
-      s.groupLimits = problem.masked;
+      s.groupLimits = true;
       s.separateOutput =
           e.separateOutput || problem.headDim != problem.headDimV;
       s.overlap = s.persistent = true;
@@ -100,11 +93,6 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem) {
       std::string wrong = v.fields.setFields("kVariants", e.fields);
       assert(wrong.empty() && "fields that the table spells wrong");
       (void)wrong;
-      if (problem.headDim != problem.headDimV) {
-        // As in the main schedule; a second tile of queries does not fit then.
-        v.fields.separateOutput = true;
-        v.fields.querySlots = 1;
-      }
     }
   return variants;
 }

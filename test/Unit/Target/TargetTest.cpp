@@ -247,42 +247,32 @@ TEST_F(TargetTest, SchedulesOfAnotherFamilyAreRefusedByName) {
   s = wide;
   s.overlap = true;
   s.speculateMax = 17;
-  starts(refused("sm_90a", s), "expected speculate_max to be 0 to 16, got 17");
+  starts(refused("sm_90a", s), "expected speculate_max to be 0 to 15, got 17");
   s.overlap = false;
   s.speculateMax = 8;
   starts(refused("sm_90a", s),
          "expected speculate_max = 0 without overlap, got 8");
-  s = wide;
-  s.pingPong = s.groupLimits = true;
-  starts(refused("sm_90a", s),
-         "expected ping_pong or group_limits, got both: ");
 }
 
 // Of fields that exclude each other, the one that nobody asked for gives way.
 TEST_F(TargetTest, WhatExcludesAnAskedFieldGivesWay) {
   Schedule table;
-  table.pingPong = table.overlap = true;
+  table.overlap = true;
   table.speculateMax = 8;
   ScheduleOverrides asked;
-  asked.groupLimits = true;
-  Schedule s = asked.applyTo(table);
-  EXPECT_TRUE(s.groupLimits && !s.pingPong && s.speculateMax == 8);
   asked.overlap = false;
-  s = asked.applyTo(table);
+  Schedule s = asked.applyTo(table);
   EXPECT_TRUE(!s.overlap && s.speculateMax == 0);
 
   asked = {};
-  asked.pingPong = true;
   asked.speculateMax = 4;
-  table.pingPong = table.overlap = false;
-  table.groupLimits = true;
+  table.overlap = false;
   s = asked.applyTo(table);
-  EXPECT_TRUE(s.pingPong && !s.groupLimits && s.overlap);
+  EXPECT_TRUE(s.overlap && s.speculateMax == 4);
 
-  asked.groupLimits = true; // both are asked for: refused later, by name
-  asked.overlap = false;
+  asked.overlap = false; // both are asked for: refused later, by name
   s = asked.applyTo(table);
-  EXPECT_TRUE(s.pingPong && s.groupLimits && s.speculateMax == 4);
+  EXPECT_TRUE(!s.overlap && s.speculateMax == 4);
 }
 
 TEST_F(TargetTest, TuningText) {

@@ -92,9 +92,10 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
       queries can arrive while it is stored.
     - `query_slots`: tiles of queries in shared memory; with 2, the next one arrives while
       this one is read (persistent blocks).
-    - `group_limits`: each warpgroup stops at the keys that its own rows see.
-    - `speculate_max`: exponentials are taken with the old maximum; rows that outgrew it by
-      more than this many powers of two are recomputed (0: not speculated).
+    - `group_limits`: each warpgroup stops at the keys that its own rows see; one whose rows
+      all lie past the sequence's end does nothing.
+    - `speculate_max`: exponentials are taken with the old maximum; rows of which a lane's sum
+      passes this power of two are recomputed (1 to 15; 0: not speculated).
 
     Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>`.

@@ -169,10 +169,12 @@ def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMa
     ```
     p     = exp(c (s - m))
     new_l = l + rowsum p
-    grew  = in this warp, log2(e) c (s - m) > slack for any score
+    grew  = in this warp, for any row and lane, the sum of the lane's p > 2^slack, or no number
     ```
 
-    Where `grew` is true, p and new_l are not to be used: `fa2.softmax_step` is taken instead.
+    No maximum is taken: a score above m + slack makes its lane's sum, which is needed anyway, pass the limit, and while no
+    sum does every p is at most 2^slack. Where `grew` is true, p and new_l are not to be used: `fa2.softmax_step` is taken
+    instead.
 
     Example:
     `%p, %l1, %grew = fa2gpu.softmax_speculate %s, %m, %l scale %c slack 8 : tensor<128x64xf32, #acc>, tensor<128xf32, #row>, tensor<128xf32, #lrow>`
