@@ -23,7 +23,8 @@ EPILOG = """\
 example: pairs.py kernels/*.ptx --runtime build/runtime/lib/libfa2rt.so
 
 Every file is one forward kernel. A head dim and mask with kernels of both dtypes gives a ratio of f16 to
-bf16, and cuDNN's own beside it; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on 32; a kernel whose head dims
+bf16, and cuDNN's own beside it, and one of f16 on values rounded to bf16's 8 bits ("f16 rounded"), which shows
+what the multipliers' power makes of it; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on 32; a kernel whose head dims
 differ, a ratio to cuDNN. Ratios are of speed. exit status: 0; 1 when a kernel was wrong; 2 for bad input.
 """
 
@@ -73,14 +74,14 @@ def read(paths, library):
 class Run:
     """A kernel, or a peer, on sets of random tensors that together exceed the L2 cache."""
 
-    def __init__(self, problem, dtype, heads_kv, seqlen, tokens, generator):
+    def __init__(self, problem, dtype, heads_kv, seqlen, tokens, generator, rounded=False):
         import torch
         from fa2bench.measure import set_count
         from fa2bench.run import TORCH_DTYPES
 
         def draw(heads, dim):
-            return torch.randn(tokens // seqlen, heads, seqlen, dim, device="cuda",
-                               generator=generator).to(TORCH_DTYPES[dtype])
+            values = torch.randn(tokens // seqlen, heads, seqlen, dim, device="cuda", generator=generator)
+            return (values.bfloat16() if rounded else values).to(TORCH_DTYPES[dtype])
         size = 2 * tokens * (HEADS * problem.head_dim + heads_kv * (problem.head_dim + problem.head_dim_v))
         self.problem, self.heads_kv = problem, heads_kv
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
@@ -130,17 +131,18 @@ def measure(options):
         for seqlen in options.seqlens:
             torch.cuda.empty_cache()
             contestants = {}
-            cases = [(dtype, HEADS) for dtype in sorted(by_dtype)]
+            cases = [(dtype, dtype, HEADS) for dtype in sorted(by_dtype)]
+            if len(by_dtype) > 1:
+                cases.append(("f16 rounded", "f16", HEADS))
             if "bf16" in by_dtype and problem.head_dim == problem.head_dim_v:
-                cases.append(("bf16", GROUPED_HEADS))
-            for dtype, heads_kv in cases:
-                run = Run(problem, dtype, heads_kv, seqlen, options.tokens, generator)
-                name = "grouped" if heads_kv != HEADS else dtype
+                cases.append(("grouped", "bf16", GROUPED_HEADS))
+            for name, dtype, heads_kv in cases:
+                run = Run(problem, dtype, heads_kv, seqlen, options.tokens, generator, name == "f16 rounded")
                 try:
                     contestants[name] = Contestant(name, run.launch_of(by_dtype[dtype]), len(run.sets))
                 except (WrongResult, RuntimeFailure) as error:
                     failures.append(str(error))
-                if heads_kv == HEADS and (len(by_dtype) > 1 or problem.head_dim != problem.head_dim_v):
+                if name == dtype and (len(by_dtype) > 1 or problem.head_dim != problem.head_dim_v):
                     peer = PyTorchPeer("cudnn").make(problem.head_dim, problem.mask != "none", None)
                     try:
                         peer(*run.sets[0])
@@ -150,8 +152,8 @@ def measure(options):
                         print(f"cuDNN: {str(error).splitlines()[0]}", file=sys.stderr)
             interleave(list(contestants.values()), options.seconds, options.pause)
             text = f"d {problem.head_dim:3} d_v {problem.head_dim_v:3} {problem.mask:6} {seqlen:6}"
-            for over, under in (("f16", "bf16"), ("cuDNN f16", "cuDNN bf16"), ("grouped", "bf16"),
-                                ("bf16", "cuDNN bf16"), ("f16", "cuDNN f16")):
+            for over, under in (("f16", "bf16"), ("f16 rounded", "bf16"), ("cuDNN f16", "cuDNN bf16"),
+                                ("grouped", "bf16"), ("bf16", "cuDNN bf16"), ("f16", "cuDNN f16")):
                 if over in contestants and under in contestants:
                     ratio = contestants[under].median / contestants[over].median
                     ratios.setdefault(f"{over} / {under}", []).append(ratio)

@@ -60,7 +60,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   Value tensorMap(ViewOp view, int64_t rows) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
     Value map = TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
-                                    IntegerAttr{});
+                                    IntegerAttr{}, view.getType().getHeads());
     TensorMapPrefetchOp::create(b, view.getLoc(), map);
     return map;
   }
@@ -105,7 +105,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
       TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0) / parts),
                            row, view.getHead(), view.getBatch(), slot, ring,
-                           use);
+                           use, view.getType().getHeads());
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                      /*in_bounds=*/false);
@@ -133,7 +133,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto store = [&](Value slot) {
       LocalStoreOp::create(b, loc, op.getTile(), slot);
       TensorStoreOp::create(b, loc, slot, map, row, view.getHead(),
-                            view.getBatch());
+                            view.getBatch(), view.getType().getHeads());
     };
     if (getOperation().getSchedule().getSeparateOutput()) {
       Value ring = createRing(loc, nameOf(op.getView()), tile, 1);

@@ -64,18 +64,18 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     auto sub = [&](Value x, Value y) {
       return b.createOrFold<arith::SubIOp>(loc, x, y);
     };
-    // The group's rows as a block of queries of their own.
+    // The group's rows as a block of queries of their own, of all its heads.
+    int64_t queries = kRowsPerGroup / mask.getHeads();
     Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(),
                                                 constant(rows / kRowsPerGroup));
     Value own = add(block, WarpgroupOp::create(b, loc, b.getIndexType()));
     auto range = KVRangeOp::create(
         b, loc, own, mask.getSeqlenQ(), mask.getSeqlenK(),
-        b.getI64IntegerAttr(kRowsPerGroup), b.getI64IntegerAttr(keys),
+        b.getI64IntegerAttr(queries), b.getI64IntegerAttr(keys),
         mask.getMaskAttr(), UnitAttr());
     SmallVector<Value, 4> own4 = expandKVRange(b, range);
     range.erase();
-    Value firstRow =
-        b.createOrFold<arith::MulIOp>(loc, own, constant(kRowsPerGroup));
+    Value firstRow = b.createOrFold<arith::MulIOp>(loc, own, constant(queries));
     Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
                                       firstRow, mask.getSeqlenQ());
     Value ownEnd = arith::SelectOp::create(b, loc, any, own4[1], constant(0));

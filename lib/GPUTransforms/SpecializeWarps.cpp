@@ -108,8 +108,9 @@ struct SpecializeWarpsPass
   }
 
   /// The first tile of keys is fetched before the queries, whose slot is free
-  /// later, and the first tile of values after them. The range has at least
-  /// one tile (fa2.kv_range nonempty).
+  /// later, and the first tile of values after them; before them where the
+  /// output still lies in the queries' slot. The range has at least one tile
+  /// (fa2.kv_range nonempty).
   void keysFirst(Block &block) {
     auto loops = block.getOps<scf::ForOp>();
     if (!llvm::hasSingleElement(loops))
@@ -122,16 +123,17 @@ struct SpecializeWarpsPass
     OpBuilder b(loop);
     IRMapping map;
     map.map(loop.getInductionVar(), loop.getLowerBound());
-    Operation *keysEnd = nullptr;
+    bool ownOutput = getOperation().getSchedule().getSeparateOutput();
+    Operation *before = nullptr;
     for (Operation &op : loop.getBody()->without_terminator()) {
       Operation *copy = b.clone(op, map);
-      if (!keysEnd && isa<RingCommitOp>(copy))
-        keysEnd = copy;
+      if (isa<RingCommitOp>(copy) && !(before && ownOutput))
+        before = copy;
     }
     Value one = arith::ConstantIndexOp::create(b, loop.getLoc(), 1);
     loop.getLowerBoundMutable().assign(
         arith::AddIOp::create(b, loop.getLoc(), loop.getLowerBound(), one));
-    Operation *after = keysEnd;
+    Operation *after = before;
     for (Operation *op : queries) {
       op->moveAfter(after);
       after = op;

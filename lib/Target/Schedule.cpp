@@ -34,6 +34,7 @@ Schedule Schedule::fromAttr(ScheduleAttr a) {
   s.groupLimits = a.getGroupLimits();
   s.speculateMax = a.getSpeculateMax();
   s.querySlots = a.getQuerySlots();
+  s.packedHeads = a.getPackedHeads();
   s.keyWarps = a.getKeyWarps();
   s.dqWarps = a.getDqWarps();
   s.dq = a.getDq();
@@ -50,8 +51,8 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
       [&] { return mlir::emitError(UnknownLoc::get(context)); }, context,
       target, blockQ, blockKV, warps, stages, partition, qInRegisters,
       lazyRescale, minBlocks, order, overlap, pingPong, persistent,
-      separateOutput, groupLimits, speculateMax, querySlots, keyWarps, dqWarps,
-      dq);
+      separateOutput, groupLimits, speculateMax, querySlots, packedHeads,
+      keyWarps, dqWarps, dq);
   if (!attr)
     return failure();
   return attr;
@@ -74,6 +75,7 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.groupLimits = groupLimits.value_or(s.groupLimits);
   s.speculateMax = speculateMax.value_or(s.speculateMax);
   s.querySlots = querySlots.value_or(s.querySlots);
+  s.packedHeads = packedHeads.value_or(s.packedHeads);
   // Fields that exclude each other: what was not asked for gives way.
   if (!s.persistent && s.querySlots > 1) {
     if (!querySlots)
@@ -259,11 +261,12 @@ static std::string fitError(const Target &t, const Problem &p,
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
-  if (!t.hasRoles() && (s.overlap || s.pingPong || s.persistent ||
-                        s.separateOutput || s.groupLimits || s.speculateMax))
+  if (!t.hasRoles() &&
+      (s.overlap || s.pingPong || s.persistent || s.separateOutput ||
+       s.groupLimits || s.speculateMax || s.packedHeads > 1))
     return formatv("expected overlap, ping_pong, persistent, separate_output, "
-                   "group_limits and speculate_max to be off on {0}, which has "
-                   "no roles",
+                   "group_limits, speculate_max and packed_heads to be off on "
+                   "{0}, which has no roles",
                    t.name());
   if (f.threads > t.limits().threadsPerBlock)
     return formatv("the schedule has {0} threads a block of {1} that {2} "
@@ -435,6 +438,7 @@ static void explainAsked(const ScheduleOverrides &a,
   add("group_limits", a.groupLimits, flag);
   add("speculate_max", a.speculateMax, number);
   add("query_slots", a.querySlots, number);
+  add("packed_heads", a.packedHeads, number);
 }
 
 FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,

@@ -23,7 +23,8 @@ static constexpr std::pair<const char *, Number> kNumbers[] = {
     {"lazy_rescale", &ScheduleOverrides::lazyRescale},
     {"min_blocks", &ScheduleOverrides::minBlocks},
     {"speculate_max", &ScheduleOverrides::speculateMax},
-    {"query_slots", &ScheduleOverrides::querySlots}};
+    {"query_slots", &ScheduleOverrides::querySlots},
+    {"packed_heads", &ScheduleOverrides::packedHeads}};
 static constexpr std::pair<const char *, Flag> kFlags[] = {
     {"q_in_registers", &ScheduleOverrides::qInRegisters},
     {"overlap", &ScheduleOverrides::overlap},

@@ -109,8 +109,9 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                             Value vView, Value seqlenQ, Value seqlenK) {
   Value qBlock = place.qBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  int64_t packed = schedule.getPackedHeads();
   auto range = KVRangeOp::create(
-      b, loc, qBlock, seqlenQ, seqlenK, b.getI64IntegerAttr(bq),
+      b, loc, qBlock, seqlenQ, seqlenK, b.getI64IntegerAttr(bq / packed),
       b.getI64IntegerAttr(bkv), op.getMaskAttr(),
       schedule.getOverlap() ? b.getUnitAttr() : UnitAttr());
   Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
@@ -138,7 +139,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           range.getFullBegin(), range.getFullEnd(),
-                          op.getMaskAttr(), /*transposed=*/false);
+                          op.getMaskAttr(), /*transposed=*/false, packed);
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
@@ -156,8 +157,10 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
 }
 
 void Tiler::buildTile(Value qBlock, Value head, Value batch) {
-  int64_t bq = schedule.getBlockQ();
+  int64_t bq = schedule.getBlockQ(), packed = schedule.getPackedHeads();
   Type f32 = b.getF32Type();
+  if (packed > 1) // the first of them
+    head = arith::MulIOp::create(b, loc, head, constant(packed));
   // Query heads h of one group read the key head h / (heads / heads_kv).
   Value heads = memref::DimOp::create(b, loc, q, 2);
   Value headsKV = memref::DimOp::create(b, loc, k, 2);
@@ -166,9 +169,9 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
 
   auto qSeq = SequenceOp::create(b, loc, q, batch);
   auto kSeq = SequenceOp::create(b, loc, k, batch);
-  Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq));
+  Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq / packed));
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
-                               view(q, batch, head, qSeq), row);
+                               view(q, batch, head, qSeq, packed), row);
   // Named, as the order in which arguments are evaluated is the compiler's.
   Value vView = view(v, batch, headKV, kSeq),
         kView = view(k, batch, headKV, kSeq);
@@ -184,8 +187,9 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
       loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
                                           finish.getOut());
-  StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq), row);
-  StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq), row);
+  StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
+  StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq, packed),
+                  row);
 }
 
 void Tiler::run(const Twine &name, GuardAttr when) {
@@ -193,8 +197,12 @@ void Tiler::run(const Twine &name, GuardAttr when) {
   Value rows = memref::DimOp::create(b, loc, q, 1);
   Value heads = memref::DimOp::create(b, loc, q, 2);
   Value batches = memref::DimOp::create(b, loc, q, 0);
-  auto tiles = ForEachTileOp::create(b, loc, rows, heads, batches,
-                                     schedule.getBlockQ(), schedule.getOrder());
+  int64_t packed = schedule.getPackedHeads();
+  if (packed > 1)
+    heads = arith::DivUIOp::create(b, loc, heads, constant(packed));
+  auto tiles =
+      ForEachTileOp::create(b, loc, rows, heads, batches,
+                            schedule.getBlockQ() / packed, schedule.getOrder());
   ReturnOp::create(b, loc);
   Block &body = tiles.getBody().front();
   b.setInsertionPointToStart(&body);
@@ -226,6 +234,20 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   func.erase();
 }
 
+/// A score program sees one head a tile.
+LogicalResult checkHeads(AttentionOp op) {
+  SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
+  if (ArrayAttr variants = op.getVariantsAttr())
+    for (auto variant : variants.getAsRange<VariantAttr>())
+      schedules.push_back(variant.getSchedule());
+  for (ScheduleAttr schedule : schedules)
+    if (schedule.getPackedHeads() > 1)
+      return op.emitOpError() << "expected packed_heads = 1 with a score "
+                                 "program, got "
+                              << schedule.getPackedHeads();
+  return success();
+}
+
 struct TileAttentionPass
     : public fa2::impl::TileAttentionBase<TileAttentionPass> {
   void runOnOperation() override {
@@ -242,7 +264,8 @@ struct TileAttentionPass
         op.emitOpError() << "expected a schedule; run fa2-select-schedule";
         return signalPassFailure();
       }
-      if (!op.getScore().empty() && failed(checkScoreProgram(op)))
+      if (!op.getScore().empty() &&
+          (failed(checkScoreProgram(op)) || failed(checkHeads(op))))
         return signalPassFailure();
       tileAttention(*func, op);
     }

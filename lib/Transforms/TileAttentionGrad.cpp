@@ -203,7 +203,7 @@ void GradTiler::createStatistics() {
       b.getContext(), schedule.getTarget(), statRows, schedule.getBlockKv(),
       schedule.getWarps(), schedule.getStages(), Partition::SplitQ, false, 0,
       schedule.getMinBlocks(), TileOrder::Ascending, false, false, false, false,
-      false, 0, 1, 0, 0, schedule.getDq());
+      false, 0, 1, 1, 0, 0, schedule.getDq());
   auto tiles =
       createKernel("_statistics", plain, 0, statRows, TileOrder::Ascending);
   Block &body = tiles.getBody().front();

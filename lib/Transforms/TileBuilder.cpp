@@ -41,11 +41,11 @@ Value TileBuilder::splat(ArrayRef<int64_t> shape, float v) {
 }
 
 Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
-                        Value length) {
+                        Value length, int64_t heads) {
   auto type = cast<MemRefType>(source.getType());
   int64_t cols = type.getRank() == 4 ? type.getDimSize(3) : 0;
   return ViewOp::create(
-      b, loc, ViewType::get(b.getContext(), cols, type.getElementType()),
+      b, loc, ViewType::get(b.getContext(), cols, type.getElementType(), heads),
       source, batch, head, offset, length);
 }
 

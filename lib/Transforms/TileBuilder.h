@@ -34,11 +34,11 @@ protected:
   }
   /// The rows of a batch entry and head in an argument.
   mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
-                   mlir::Value offset, mlir::Value length);
+                   mlir::Value offset, mlir::Value length, int64_t heads = 1);
   mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
-                   SequenceOp sequence) {
-    return view(source, batch, head, sequence.getOffset(),
-                sequence.getLength());
+                   SequenceOp sequence, int64_t heads = 1) {
+    return view(source, batch, head, sequence.getOffset(), sequence.getLength(),
+                heads);
   }
 
   mlir::OpBuilder b;

@@ -34,7 +34,7 @@ TensorMapRequest mapRequest(const Parameter &parameter,
   request.tensor = tensor.name;
   request.data = tensor.data;
   request.dtype = tensor.dtype;
-  request.box = {parameter.boxCols, parameter.boxRows, 1, 1};
+  request.box = {parameter.boxCols, parameter.boxRows, parameter.boxHeads, 1};
   request.swizzle = parameter.swizzle;
   bool empty = !tensor.data;
   for (size_t i = 0; i < order.size(); ++i) {

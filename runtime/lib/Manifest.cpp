@@ -357,6 +357,9 @@ private:
       of.refuse("'{}' has dtype i32; a tensor map takes bf16, f16 and f32",
                 tensor.name);
     parameter.boxRows = uint32_t(object.required("box_rows").integer(1, 256));
+    if (object.has("box_heads"))
+      parameter.boxHeads =
+          uint32_t(object.required("box_heads").integer(1, 256));
     Field cols = object.required("box_cols");
     parameter.boxCols = uint32_t(cols.integer(1, 256));
     Field swizzle = object.required("swizzle");

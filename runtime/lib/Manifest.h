@@ -71,8 +71,8 @@ struct Parameter {
   uint32_t dim = 0;      // Stride
   Expression value;      // I32, I64, Workspace (offset)
 
-  // TensorMap: the box's extents in d and in seq, the swizzle's bytes.
-  uint32_t boxCols = 0, boxRows = 0;
+  // TensorMap: the box's extents in d, seq and heads, the swizzle's bytes.
+  uint32_t boxCols = 0, boxRows = 0, boxHeads = 1;
   int swizzle = 0;
 
   /// Bytes in the entry's parameter space; also the alignment, save for tensor

@@ -120,3 +120,26 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
 }
+
+// -----
+
+// Four query heads of one key head share a tile of 64 rows: 16 queries of each.
+// CHECK-LABEL: fa2.kernel @packed
+// CHECK: %[[GROUPS:.*]] = arith.divui %{{.*}}, %c4
+// CHECK: fa2.for_each_tile %[[QB:.*]], %[[GROUP:.*]], %[[BATCH:.*]] in (%{{.*}} by 16, %[[GROUPS]], %{{.*}})
+// CHECK: %[[HEAD:.*]] = arith.muli %[[GROUP]], %c4
+// CHECK: arith.divui %[[HEAD]]
+// CHECK: %[[ROW:.*]] = arith.muli %[[QB]], %c16
+// CHECK: %[[V:.*]] = fa2.view %{{.*}}[%[[BATCH]], %[[HEAD]]] {{.*}} -> <4 heads, ? x 64 x bf16>
+// CHECK: fa2.load %[[V]][%[[ROW]]] : <4 heads, ? x 64 x bf16> -> tensor<64x64xbf16>
+// CHECK: fa2.kv_range %[[QB]] {{.*}} blocks(16, 32)
+// CHECK: fa2.apply_mask {{.*}} at(%[[QB]], {{.*}} {heads = 4 : i64, mask = #fa2.mask<causal>} : tensor<64x32xf32>
+// CHECK: fa2.store {{.*}} : tensor<64x64xbf16>, <4 heads, ? x 64 x bf16>
+// CHECK: fa2.store {{.*}} : tensor<64xf32>, <4 heads, ? x f32>
+func.func @packed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v)
+      {mask = #fa2.mask<causal>, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 32, warps = 4, stages = 1, packed_heads = 4>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}

@@ -131,7 +131,8 @@ Configuration randomConfiguration(const Kernel &kernel, uint64_t seed,
   c.seed = random.next() >> 12; // exact as a JSON number anywhere
   c.batch = random.pick(batches);
   c.headsKv = random.pick(kvHeads);
-  c.heads = c.headsKv * random.pick(groups);
+  int64_t packed = kernel.packedHeads;
+  c.heads = c.headsKv * random.pick(groups) * packed;
   c.seqlenQ = randomLength(random, maxSeqlen, kernel.blockQ);
   c.seqlenK = random.chance(0.3)
                   ? c.seqlenQ
@@ -152,10 +153,10 @@ Configuration randomConfiguration(const Kernel &kernel, uint64_t seed,
   };
   while (work() > maxWork && c.batch > 1)
     --c.batch;
-  while (work() > maxWork && c.heads > c.headsKv)
-    c.heads -= c.headsKv;
+  while (work() > maxWork && c.heads > c.headsKv * packed)
+    c.heads -= c.headsKv * packed;
   while (work() > maxWork && c.headsKv > 1)
-    c.heads = --c.headsKv;
+    c.heads = --c.headsKv * packed;
   while (work() > maxWork && c.seqlenQ > 1)
     c.seqlenQ = c.seqlenQ * 3 / 4;
   while (work() > maxWork && c.seqlenK > 1)

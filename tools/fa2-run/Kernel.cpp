@@ -72,7 +72,10 @@ Kernel describeKernel(const std::string &text) {
            "causal_top_left",
            kernel.maskName);
   kernel.hasScoreProgram = specification.value("score_program", false);
-  kernel.blockQ = scheduleField(manifest["schedule"], "block_q");
+  kernel.packedHeads =
+      std::max<int64_t>(1, scheduleField(manifest["schedule"], "packed_heads"));
+  kernel.blockQ =
+      scheduleField(manifest["schedule"], "block_q") / kernel.packedHeads;
   kernel.blockKv = scheduleField(manifest["schedule"], "block_kv");
   kernel.q = tensorRule(manifest, "q");
   kernel.k = tensorRule(manifest, "k");

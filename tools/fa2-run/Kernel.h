@@ -24,8 +24,11 @@ struct Kernel {
   Precision precision = Precision::BF16;
   Mask mask = Mask::None;
   int64_t headDim = 0, headDimV = 0;
-  /// Rows of a tile of queries and of keys; 0 when the schedule has none.
+  /// Queries and keys of a tile; 0 when the schedule has none.
   int64_t blockQ = 0, blockKv = 0;
+  /// Query heads of one key head that a tile holds: they divide heads /
+  /// heads_kv.
+  int64_t packedHeads = 1;
   bool hasScale = true; // a run-time argument
   double defaultScale = 0;
   bool hasLse = true;

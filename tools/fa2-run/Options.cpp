@@ -59,7 +59,8 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--batch", o.batch, "batch entries")->group(shapes);
   app.add_option("--heads", o.heads, "query heads")->group(shapes);
   app.add_option("--heads-kv", o.headsKv,
-                 "key and value heads; divides --heads (default: --heads)")
+                 "key and value heads; divides --heads (default: --heads, or "
+                 "as few as a kernel of packed heads takes)")
       ->group(shapes);
   app.add_option("--seqlen", seqlen, "both sequence lengths")->group(shapes);
   app.add_option("--seqlen-q", o.seqlenQ, "queries a sequence")->group(shapes);

@@ -84,6 +84,7 @@ int assembleOnly(const std::string &ptx, const Kernel &kernel,
 Configuration completeConfiguration(const Options &o, const RunOptions &run,
                                     const Kernel &kernel, bool simulated) {
   Configuration c = o.configuration;
+  int64_t packed = kernel.packedHeads;
   bool given = o.batch || o.heads || o.headsKv || o.seqlenQ || o.seqlenK;
   if (run.q || run.k || run.v) {
     auto take = [&](const Array &array, const char *name, int64_t &batch,
@@ -117,18 +118,19 @@ Configuration completeConfiguration(const Options &o, const RunOptions &run,
     }
   } else if (given) {
     c.batch = 1;
-    c.heads = c.headsKv = o.headsKv.value_or(1);
+    c.headsKv = o.headsKv.value_or(1);
+    c.heads = c.headsKv * packed;
     c.seqlenQ = c.seqlenK = 512;
   } else if (simulated) {
     c.batch = 1;
-    c.heads = 2;
+    c.heads = std::max<int64_t>(2, packed);
     c.headsKv = 1;
     c.seqlenQ = 113;
     c.seqlenK = 200;
   } else {
     c.batch = 2;
-    c.heads = 8;
     c.headsKv = 2;
+    c.heads = std::max<int64_t>(8, c.headsKv * packed);
     c.seqlenQ = 1023;
     c.seqlenK = 1025;
   }
@@ -138,7 +140,7 @@ Configuration completeConfiguration(const Options &o, const RunOptions &run,
   replace(o.batch, c.batch);
   replace(o.heads, c.heads);
   if (o.heads && !run.k && !run.v)
-    c.headsKv = c.heads;
+    c.headsKv = c.heads % packed ? c.heads : c.heads / packed;
   replace(o.headsKv, c.headsKv);
   replace(o.seqlenQ, c.seqlenQ);
   replace(o.seqlenK, c.seqlenK);

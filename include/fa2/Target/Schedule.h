@@ -28,7 +28,7 @@ struct Schedule {
   bool overlap = false, pingPong = false, persistent = false;
   bool separateOutput = false, groupLimits = false;
   int64_t speculateMax = 0;
-  int64_t querySlots = 1;
+  int64_t querySlots = 1, packedHeads = 1;
   int64_t keyWarps = 0, dqWarps = 0; // backward; 0 chooses
   GradQ dq = GradQ::Atomic;
 
@@ -47,7 +47,7 @@ struct ScheduleOverrides {
   std::optional<TileOrder> order;
   std::optional<bool> overlap, pingPong, persistent, separateOutput,
       groupLimits;
-  std::optional<int64_t> speculateMax, querySlots;
+  std::optional<int64_t> speculateMax, querySlots, packedHeads;
 
   /// Sets fields from "name=value,name=value", of what `what` calls so in
   /// messages. Returns what is wrong, or an empty string.

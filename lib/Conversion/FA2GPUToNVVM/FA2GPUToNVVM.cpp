@@ -65,10 +65,12 @@ public:
           return success();
         });
     addConversion(
-        [ctx](ViewType,
+        [ctx](ViewType view,
               SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
           out.append({LLVM::LLVMPointerType::get(ctx, kGlobal),
                       IntegerType::get(ctx, 64), IndexType::get(ctx)});
+          if (view.getHeads() > 1)
+            out.push_back(IntegerType::get(ctx, 64));
           return success();
         });
     addConversion(

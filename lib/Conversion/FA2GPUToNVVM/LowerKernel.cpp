@@ -3,6 +3,7 @@
 #include "Lowering.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -39,13 +40,22 @@ std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
           cast<ArgumentAttr>(arguments[scalar.getArgNumber()]).getName().str());
       continue;
     }
+    // Packed heads go together.
+    std::string per;
+    llvm::APInt count;
+    if (auto groups = extent.getDefiningOp<arith::DivUIOp>();
+        groups && matchPattern(groups.getRhs(), m_ConstantInt(&count))) {
+      per = " / " + std::to_string(count.getSExtValue());
+      extent = groups.getLhs();
+    }
     auto dim = extent.getDefiningOp<memref::DimOp>();
     auto source = dim ? dyn_cast<BlockArgument>(dim.getSource()) : nullptr;
     if (!source || !dim.getConstantIndex())
       return "";
-    names.push_back(
+    std::string name =
         dimName(cast<ArgumentAttr>(arguments[source.getArgNumber()]),
-                *dim.getConstantIndex()));
+                *dim.getConstantIndex());
+    names.push_back(per.empty() ? name : "(" + name + per + ")");
   }
   return "ceildiv(" + names[0] + ", " + std::to_string(tiles.getBlock()) +
          ") * " + names[1] + " * " + names[2];
@@ -56,7 +66,7 @@ std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
 void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
                         SmallVectorImpl<Attribute> &params) {
   auto push = [&](StringRef kind, StringRef of, int64_t dim = 0) {
-    params.push_back(ParamAttr::get(ctx, kind, of, dim));
+    params.push_back(ParamAttr::get(ctx, kind, of, dim, 1));
   };
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
@@ -112,9 +122,12 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     MLIRContext *ctx = getContext();
     ScheduleAttr schedule = op.getSchedule();
     // Roles take one block's share of the tiles of queries.
-    std::string grid = "ceildiv(seqlen_q, " +
-                       std::to_string(schedule.getBlockQ()) +
-                       ") * heads * batch";
+    int64_t packed = schedule.getPackedHeads();
+    std::string grid =
+        "ceildiv(seqlen_q, " + std::to_string(schedule.getBlockQ() / packed) +
+        ") * " +
+        (packed == 1 ? "heads" : "(heads / " + std::to_string(packed) + ")") +
+        " * batch";
     for (auto tiles : op.getOps<ForEachTileOp>())
       grid = gridExpression(tiles, op.getArguments());
     if (grid.empty())
@@ -137,13 +150,13 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       map.setParameter(signature.getConvertedTypes().size());
       signature.addInputs(LLVM::LLVMPointerType::get(ctx));
       params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
-                                      map.getRows()));
+                                      map.getRows(), map.getHeads()));
     });
     bool roles = !op.getOps<RolesOp>().empty(), persistent = false;
     op.walk([&](TileLoopOp) { persistent = true; });
     if (persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
-      params.push_back(ParamAttr::get(ctx, "workspace", "", 0));
+      params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
     }
     TileOrder order = TileOrder::Ascending;
     op.walk([&](ForEachTileOp tiles) { order = tiles.getOrder(); });
@@ -151,7 +164,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     if (order == TileOrder::LongestFirst) {
       signature.addInputs(rewriter.getIndexType());
       params.push_back(
-          ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0));
+          ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0, 1));
     }
 
     mlir::gpu::GPUModuleOp module = moduleOf(op, rewriter);

@@ -70,6 +70,8 @@ struct ViewLowering : public OpConversionPattern<ViewOp> {
     int64_t bytes = type.getElementTypeBitWidth() / 8;
     Value base = e.gep(source.base, e.mul(elements, bytes));
     SmallVector<Value> parts{base, rowStride, op.getLength()};
+    if (op.getType().getHeads() > 1)
+      parts.push_back(headStride);
     rewriter.replaceOpWithMultiple(op, {ValueRange(parts)});
     return success();
   }
@@ -191,18 +193,51 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
   }
 };
 
+} // namespace
+
+Value fa2::gpu::packedRow(Emit &e, Value row, int64_t heads) {
+  int64_t rows = kPackedRun / heads;
+  return e.add(e.mul(e.shr(row, llvm::Log2_64(kPackedRun)), rows),
+               e.bitAnd(row, rows - 1));
+}
+Value fa2::gpu::packedHead(Emit &e, Value row, int64_t heads) {
+  return e.bitAnd(e.shr(row, llvm::Log2_64(kPackedRun / heads)), heads - 1);
+}
+
+namespace {
+
 /// Where this thread's values of a row vector lie in memory.
 struct RowAddresses {
-  RowAddresses(Emit &e, const TileLayout &layout, ViewParts view, Value first)
-      : e(e), length(view.length),
-        row0(e.add(first, e.toIndex(laneRow(e, layout)))),
-        bytes(e.mul(view.rowStride, 4)),
-        start(e.gep(view.base, e.mul(e.toI64(row0), bytes))) {}
-  Value inside(int64_t row) { return e.less(e.add(row0, row), length); }
-  Value pointer(int64_t row) { return e.gep(start, e.mul(bytes, row)); }
+  RowAddresses(Emit &e, const TileLayout &layout, ViewParts view, Value first,
+               int64_t heads)
+      : e(e), view(view), heads(heads), first(first), lane(laneRow(e, layout)) {
+    if (heads > 1)
+      return;
+    row0 = e.add(first, e.toIndex(lane));
+    bytes = e.mul(view.rowStride, 4);
+    start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
+  }
+  Value inside(int64_t row) {
+    return e.less(heads > 1 ? packed(row) : e.add(row0, row), view.length);
+  }
+  Value pointer(int64_t row) {
+    if (heads == 1)
+      return e.gep(start, e.mul(bytes, row));
+    Value head = packedHead(e, e.add(lane, row), heads);
+    Value elements = e.add(e.mul(e.toI64(packed(row)), view.rowStride),
+                           e.mul(e.toI64(e.toIndex(head)), view.headStride));
+    return e.gep(view.base, e.mul(elements, 4));
+  }
+
+private:
+  Value packed(int64_t row) {
+    return e.add(first, e.toIndex(packedRow(e, e.add(lane, row), heads)));
+  }
 
   Emit &e;
-  Value length, row0, bytes, start;
+  ViewParts view;
+  int64_t heads;
+  Value first, lane, row0, bytes, start;
 };
 
 int64_t rowOfSlot(const TileLayout &layout, int64_t slot) {
@@ -224,7 +259,7 @@ struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = encoding.getAcc().tileLayout({type.getDimSize(0), 8});
     RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
-                      adaptor.getRow()[0]);
+                      adaptor.getRow()[0], op.getView().getType().getHeads());
     SmallVector<Value> out;
     for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
       int64_t row = rowOfSlot(layout, slot);
@@ -365,7 +400,8 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
       Value leads = rewriter.createOrFold<arith::CmpIOp>(
           op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
           e.i32(0));
-      RowAddresses rows(e, layout, view, adaptor.getRow()[0]);
+      RowAddresses rows(e, layout, view, adaptor.getRow()[0],
+                        op.getView().getType().getHeads());
       for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
         int64_t row = rowOfSlot(layout, slot);
         Value inside = rows.inside(row);

@@ -74,8 +74,9 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
     TileLayout layout = layoutOf(op.getScores());
     Value sq = op.getSeqlenQ(), sk = op.getSeqlenK();
     auto mask = op.getMaskAttr();
-    Value row0 = e.add(e.mul(op.getQBlock(), type.getDimSize(0)),
-                       e.toIndex(laneRow(e, layout)));
+    int64_t heads = op.getHeads();
+    Value first = e.mul(op.getQBlock(), type.getDimSize(0) / heads);
+    Value lane = laneRow(e, layout), row0 = e.add(first, e.toIndex(lane));
     Value col0 = e.add(e.mul(op.getKvBlock(), type.getDimSize(1)),
                        e.toIndex(laneCol(e, layout)));
     SmallVector<Value> out(adaptor.getScores());
@@ -85,7 +86,11 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
     Value allKeys = e.sub(sk, col0);
     for (ArrayRef<int64_t> regs : registersByRow(layout)) {
       // lower <= col0 + c < upper, with c the register's own column
-      Value row = e.add(row0, layout.at(0, 0, regs.front()).row);
+      int64_t r0 = layout.at(0, 0, regs.front()).row;
+      Value row =
+          heads == 1
+              ? e.add(row0, r0)
+              : e.add(first, e.toIndex(packedRow(e, e.add(lane, r0), heads)));
       Value upper =
           mask ? mask.upper(rewriter, op.getLoc(), row, sq, sk) : Value();
       Value lower =

@@ -201,12 +201,13 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     SharedLayout layout = sharedLayout(ring.type.getTile());
     int64_t parts = ring.type.getParts(), rows = layout.rows() / parts;
+    int64_t queries = rows / op.getHeads();
     Value row = e.toI32(adaptor.getRow()[0]);
     for (int64_t part = 0; part < parts; ++part) {
       RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
       if (parts > 1)
         acquire(e, ring, use);
-      copyPart(e, adaptor, layout, part * rows, e.add(row, part * rows),
+      copyPart(e, adaptor, layout, part * rows, e.add(row, part * queries),
                ring.full(e, use.barrier));
     }
     rewriter.eraseOp(op);
@@ -243,7 +244,8 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
     auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
     rewriter.setInsertionPointToStart(branch.thenBlock());
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
-    Value row = e.add(e.toI32(adaptor.getRow()[0]), e.mul(group, 64));
+    Value row =
+        e.add(e.toI32(adaptor.getRow()[0]), e.mul(group, 64 / op.getHeads()));
     SharedLayout layout = sharedLayout(tile);
     for (const auto &panel : layout.panels()) {
       Value from = e.add(adaptor.getSlot()[0], panel.offset);

@@ -131,13 +131,20 @@ void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity);
 void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
 void barrierExpect(Emit &e, mlir::Value barrier, int64_t bytes);
 
-/// A view as it is lowered: address of row 0, elements from row to row, rows.
+/// A view as it is lowered: address of row 0, elements from row to row, rows;
+/// of several heads also elements from head to head.
 struct ViewParts {
-  mlir::Value base, rowStride, length;
+  mlir::Value base, rowStride, length, headStride;
   static ViewParts from(mlir::ValueRange parts) {
-    return {parts[0], parts[1], parts[2]};
+    return {parts[0], parts[1], parts[2],
+            parts.size() > 3 ? parts[3] : mlir::Value()};
   }
 };
+
+/// The row of the sequence, and the head, that row `row` (i32) of a tile of
+/// packed heads shows, both from the tile's first.
+mlir::Value packedRow(Emit &e, mlir::Value row, int64_t heads);
+mlir::Value packedHead(Emit &e, mlir::Value row, int64_t heads);
 
 /// Tiles of 16-bit elements are packed by pairs.
 inline bool isPacked(mlir::RankedTensorType t) {

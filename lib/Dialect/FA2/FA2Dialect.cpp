@@ -161,7 +161,7 @@ LogicalResult ScheduleAttr::verify(
     Partition partition, bool qInRegisters, int64_t lazyRescale,
     int64_t minBlocks, TileOrder order, bool, bool pingPong, bool persistent,
     bool, bool groupLimits, int64_t speculateMax, int64_t querySlots,
-    int64_t keyWarps, int64_t dqWarps, GradQ) {
+    int64_t packedHeads, int64_t keyWarps, int64_t dqWarps, GradQ) {
   auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
     if (value >= 16 && value <= 256 && value % 16 == 0)
       return success();
@@ -187,6 +187,10 @@ LogicalResult ScheduleAttr::verify(
   if (querySlots < 1 || querySlots > 2)
     return emitError() << "expected query_slots to be 1 or 2, got "
                        << querySlots;
+  if (!isPackedHeads(packedHeads))
+    return emitError() << "expected packed_heads to be a power of two from 1 "
+                          "to "
+                       << kPackedRun << ", got " << packedHeads;
   if (partition == Partition::Keys)
     return verifyKeys(emitError, blockQ, blockKv, warps, keyWarps, dqWarps);
   if (keyWarps != 0 || dqWarps != 0)
@@ -209,20 +213,39 @@ LogicalResult ScheduleAttr::verify(
 //===----------------------------------------------------------------------===//
 
 Type ViewType::parse(AsmParser &p) {
-  int64_t cols = 0;
+  int64_t cols = 0, heads = 1;
   Type element;
-  if (p.parseLess() || p.parseQuestion() || p.parseKeyword("x"))
+  if (p.parseLess())
+    return {};
+  auto at = p.getCurrentLocation();
+  auto hasHeads = p.parseOptionalInteger(heads);
+  if (hasHeads.has_value() &&
+      (failed(*hasHeads) || p.parseKeyword("heads") || p.parseComma()))
+    return {};
+  if (p.parseQuestion() || p.parseKeyword("x"))
     return {};
   auto hasCols = p.parseOptionalInteger(cols);
   if (hasCols.has_value() && (failed(*hasCols) || p.parseKeyword("x")))
     return {};
   if (p.parseType(element) || p.parseGreater())
     return {};
-  return ViewType::get(p.getContext(), cols, element);
+  return ViewType::getChecked([&] { return p.emitError(at); }, p.getContext(),
+                              cols, element, heads);
+}
+
+LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t, Type, int64_t heads) {
+  if (isPackedHeads(heads))
+    return success();
+  return emitError() << "expected heads to be a power of two from 1 to "
+                     << kPackedRun << ", got " << heads;
 }
 
 void ViewType::print(AsmPrinter &p) const {
-  p << "<? x ";
+  p << "<";
+  if (getHeads() != 1)
+    p << getHeads() << " heads, ";
+  p << "? x ";
   if (getCols() != 0)
     p << getCols() << " x ";
   p << getElementType() << ">";

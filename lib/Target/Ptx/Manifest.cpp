@@ -161,6 +161,8 @@ private:
         json.attribute("group_limits", s.getGroupLimits());
         json.attribute("speculate_max", s.getSpeculateMax());
         json.attribute("query_slots", s.getQuerySlots());
+        if (s.getPackedHeads() > 1)
+          json.attribute("packed_heads", s.getPackedHeads());
       }
       if (s.getPartition() == Partition::Keys) {
         json.attribute("key_warps", s.warpsAlongKeys());
@@ -212,11 +214,24 @@ private:
     });
   }
 
+  /// What lets a launch pass that another kernel is chosen for.
+  static std::string unlessChosen(GuardAttr when) {
+    return when ? formatv("!({0}) || ", when.getExpression()).str() : "";
+  }
+
   void requirements() {
     if (dims.contains("heads") && dims.contains("heads_kv"))
       requirement("heads == 0 || (heads_kv > 0 && heads % heads_kv == 0)",
                   "heads must be a multiple of heads_kv: every key and value "
                   "head serves the same number of query heads");
+    for (LaunchOp each : launches)
+      if (int64_t packed = each.getSchedule().getPackedHeads(); packed > 1)
+        requirement(
+            unlessChosen(each.getWhenAttr()) +
+                formatv("heads % (heads_kv * {0}) == 0", packed).str(),
+            formatv("heads / heads_kv must be a multiple of {0}: so many query "
+                    "heads of one key head are packed into a tile",
+                    packed));
     llvm::SetVector<std::tuple<size_t, StringRef, GuardAttr>> grids;
     for (LaunchOp each : launches)
       for (auto [i, attr] : llvm::enumerate(each.getGrid()))
@@ -224,8 +239,7 @@ private:
             {i, cast<StringAttr>(attr).getValue(), each.getWhenAttr()});
     for (auto [i, expression, when] : grids) {
       int64_t blocks;
-      std::string unless =
-          when ? formatv("!({0}) || ", when.getExpression()).str() : "";
+      std::string unless = unlessChosen(when);
       if (i < 3 && expression.getAsInteger(10, blocks))
         requirement(formatv("{0}({1}) <= {2}", unless, expression, kMaxGrid[i]),
                     formatv("the grid would have more than {0} blocks in {1}; "
@@ -288,7 +302,9 @@ private:
     } else if (p.getKind() == "tensor_map") {
       constexpr int64_t elementBytes = 2;
       o.attribute("of", p.getOf());
-      o.attribute("box_rows", p.getDim());
+      o.attribute("box_rows", p.getDim() / p.getHeads());
+      if (p.getHeads() > 1)
+        o.attribute("box_heads", p.getHeads());
       o.attribute("box_cols", target.sharedPanelBytes() / elementBytes);
       o.attribute("swizzle", target.sharedPanelBytes());
     } else {

@@ -82,7 +82,7 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row:
   return
 }
 
-func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>) attributes {
+func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>,

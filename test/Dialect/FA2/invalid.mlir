@@ -331,3 +331,13 @@ func.func @c6_many(%q: tensor<?x?x?x64xf16>) {
       : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{expected heads to be a power of two from 1 to 64, got 3}}
+"test.x"() {t = !fa2.view<3 heads, ? x 64 x bf16>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected packed_heads to be a power of two from 1 to 64, got 128}}
+"test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, packed_heads = 128>} : () -> ()

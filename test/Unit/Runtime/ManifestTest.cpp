@@ -224,6 +224,8 @@ TEST(Manifest, RefusesWrongValues) {
        "64 bytes"},
       {"\"box_rows\": 32", "\"box_rows\": 257", "from 1 to 256"},
       {"\"box_rows\": 32", "\"box_rows\": 0", "from 1 to 256"},
+      {"\"box_rows\": 32", "\"box_rows\": 32, \"box_heads\": 0",
+       "from 1 to 256"},
       {"\"box_cols\": 64", "\"box_cols\": 257", "from 1 to 256"},
       {"\"box_cols\": 64", "\"box_cols\": 60",
        "box_cols: 60 elements of bf16 are 120 bytes; a box's rows are "

@@ -242,7 +242,7 @@ TEST_F(TargetTest, SchedulesOfAnotherFamilyAreRefusedByName) {
     s.*flag = true;
     starts(refused("sm_80", s),
            "expected overlap, ping_pong, persistent, separate_output, "
-           "group_limits and speculate_max to be off on sm_80");
+           "group_limits, speculate_max and packed_heads to be off on sm_80");
   }
   s = wide;
   s.overlap = true;
@@ -303,6 +303,7 @@ TEST_F(TargetTest, TuningText) {
   EXPECT_EQ(set("pingpong=1"),
             "unknown tuning field 'pingpong' (known: block_q, block_kv, warps, "
             "stages, lazy_rescale, min_blocks, speculate_max, query_slots, "
+            "packed_heads, "
             "q_in_registers, overlap, ping_pong, persistent, separate_output, "
             "group_limits, "
             "order)");

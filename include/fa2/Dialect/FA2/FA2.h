@@ -20,6 +20,16 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace fa2 {
+/// Rows of a tile that packed heads share out among them (!fa2.view): those of
+/// a warpgroup.
+constexpr int64_t kPackedRun = 64;
+/// Whether so many heads can share them.
+constexpr bool isPackedHeads(int64_t n) {
+  return n >= 1 && kPackedRun % n == 0;
+}
+} // namespace fa2
+
 #include "fa2/Dialect/FA2/FA2Dialect.h.inc"
 #include "fa2/Dialect/FA2/FA2Enums.h.inc"
 #include "fa2/Dialect/FA2/FA2Interfaces.h.inc"

@@ -92,6 +92,9 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
       queries can arrive while it is stored.
     - `query_slots`: tiles of queries in shared memory; with 2, the next one arrives while
       this one is read (persistent blocks).
+    - `packed_heads`: query heads of one key head that share a tile (1, 2, 4, ... 64, a divisor
+      of heads / heads_kv): each 64 rows are 64 / packed_heads queries of each, for short
+      sequences of queries.
     - `group_limits`: each warpgroup stops at the keys that its own rows see; one whose rows
       all lie past the sequence's end does nothing.
     - `speculate_max`: exponentials are taken with the old maximum; rows of which a lane's sum
@@ -115,6 +118,7 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     DefaultValuedParameter<"bool", "false">:$group_limits,
     DefaultValuedParameter<"int64_t", "0">:$speculate_max,
     DefaultValuedParameter<"int64_t", "1">:$query_slots,
+    DefaultValuedParameter<"int64_t", "1">:$packed_heads,
     DefaultValuedParameter<"int64_t", "0">:$key_warps,
     DefaultValuedParameter<"int64_t", "0">:$dq_warps,
     DefaultValuedParameter<"::fa2::GradQ", "::fa2::GradQ::Atomic">:$dq);

@@ -95,7 +95,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   let summary = "the rows of one batch entry and head";
   let description = [{
     `view[r] = source[batch, offset + r, head]` for 0 <= r < length; for a rank-3 source
-    (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`.
+    (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`. A view of
+    several heads shows `head` and those after it.
 
     Example:
 
@@ -262,7 +263,9 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
   let description = [{
     With i = q_block * rows + the tile's row and j = kv_block * columns + its column,
     `result = scores` where max(0, lower(i)) <= j < min(seqlen_k, upper(i)), else -inf.
-    With `transposed` the tile's rows are keys and its columns queries.
+    With `transposed` the tile's rows are keys and its columns queries. Where the rows are
+    those of several packed `heads` (`!fa2.view`), q_block counts tiles of rows / heads queries,
+    and i is the query of the tile's row.
 
     Only tiles outside [full_begin, full_end) need it: for a kv_block inside (with
     `transposed`, a q_block), the operation is the identity.
@@ -276,7 +279,8 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
   }];
   let arguments = (ins AnyRankedTensor:$scores, Index:$q_block, Index:$kv_block,
     Index:$seqlen_q, Index:$seqlen_k, Index:$full_begin, Index:$full_end,
-    OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$transposed);
+    OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$transposed,
+    DefaultValuedAttr<I64Attr, "1">:$heads);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `full` `(` $full_begin `,` $full_end `)` attr-dict `:` type($scores) }];

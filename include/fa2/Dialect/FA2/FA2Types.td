@@ -13,10 +13,17 @@ def FA2_ViewType : TypeDef<FA2_Dialect, "View"> {
     columns, or a vector of rows when `cols` is 0. Loads read rows past the end
     as zeros; stores leave them alone.
 
-    Examples: `!fa2.view<? x 128 x bf16>`, `!fa2.view<? x f32>`.
+    A view of several `heads` (a power of two up to 64) packs them: of a tile, each run of 64
+    rows shows 64 / heads rows of the sequence, head by head. Row r of a tile from row r0 of the
+    sequence on is row r0 + (r / 64) (64 / heads) + r mod (64 / heads) of head
+    (r mod 64) / (64 / heads).
+
+    Examples: `!fa2.view<? x 128 x bf16>`, `!fa2.view<? x f32>`, `!fa2.view<4 heads, ? x 128 x bf16>`.
   }];
-  let parameters = (ins "int64_t":$cols, "::mlir::Type":$elementType);
+  let parameters = (ins "int64_t":$cols, "::mlir::Type":$elementType,
+    DefaultValuedParameter<"int64_t", "1">:$heads);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
 }
 
 #endif

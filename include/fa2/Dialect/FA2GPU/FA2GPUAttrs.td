@@ -107,14 +107,14 @@ def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let description = [{
     `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" or "i64" (the
     expression `of`), "scalar", "workspace" (of the workspace argument `of`, or at byte `dim`
-    where `of` is empty), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes, as
-    in docs/manifest.md.
+    where `of` is empty), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
+    each of `heads` heads, as in docs/manifest.md.
 
     Example: `#fa2gpu.param<"stride", "q", 1>`.
   }];
   let parameters = (ins StringRefParameter<>:$kind, StringRefParameter<>:$of,
-    DefaultValuedParameter<"int64_t", "0">:$dim);
-  let assemblyFormat = "`<` $kind `,` $of (`,` $dim^)? `>`";
+    DefaultValuedParameter<"int64_t", "0">:$dim, DefaultValuedParameter<"int64_t", "1">:$heads);
+  let assemblyFormat = "`<` $kind `,` $of (`,` $dim^)? (`heads` $heads^)? `>`";
 }
 
 #endif

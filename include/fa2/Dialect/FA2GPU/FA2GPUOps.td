@@ -318,11 +318,13 @@ def FA2GPU_TensorMapOp : FA2GPU_Op<"tensor_map", [Pure]> {
   let summary = "a kernel argument as a tensor map";
   let description = [{
     Copies through it move boxes of `rows` rows and 128 bytes of columns, swizzled as
-    `#fa2gpu.shared<panel = 128>`. The launcher passes it as a kernel parameter of its own.
+    `#fa2gpu.shared<panel = 128>`. With several packed `heads` (`!fa2.view`) a box is rows / heads rows of
+    each. The launcher passes it as a kernel parameter of its own.
 
     Example: `%m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>`
   }];
-  let arguments = (ins AnyMemRef:$source, I64Attr:$rows, OptionalAttr<I64Attr>:$parameter);
+  let arguments = (ins AnyMemRef:$source, I64Attr:$rows, OptionalAttr<I64Attr>:$parameter,
+    DefaultValuedAttr<I64Attr, "1">:$heads);
   let results = (outs FA2GPU_TensorMapType:$map);
   let assemblyFormat = "$source `rows` $rows attr-dict `:` type($source)";
 }
@@ -342,13 +344,13 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
   let summary = "starts copying a tile into a slot; its arrival completes the ring's use";
   let description = [{
     One thread issues it (cp.async.bulk.tensor, one copy a panel). Rows and columns outside
-    of the tensor arrive as zeros.
+    of the tensor arrive as zeros. `heads` is the map's.
 
     Example:
     `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
   }];
   let arguments = (ins FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
-    AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
+    AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads);
   let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($slot) `,` type($ring) }];
 }
@@ -358,11 +360,12 @@ def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, Me
   let description = [{
     One thread of each warpgroup issues it. What the warpgroup wrote to the slot must have been
     fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`. Rows and columns outside of the
-    tensor are not written.
+    tensor are not written. `heads` is the map's.
 
     Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
   }];
-  let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch);
+  let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
+    DefaultValuedAttr<I64Attr, "1">:$heads);
   let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
 }
 
