@@ -22,8 +22,6 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr int64_t kBarrierBytes = 8, kQueueSlotBytes = 8;
-
 struct Life {
   RingCreateOp ring;
   Operation *first = nullptr, *last = nullptr;
@@ -137,16 +135,14 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   }
 
   static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {
-    std::string error;
-    StringRef name = kernel.getSchedule().getTarget();
-    const Target *target = lookupTarget(name, error);
+    const Target *target = targetOf(kernel);
     if (!target)
-      return kernel.emitOpError() << error;
+      return failure();
     int64_t limit = target->limits().sharedBytesPerBlock;
     if (bytes > limit)
       return kernel.emitOpError()
              << "expected at most " << limit << " bytes of shared memory on "
-             << name << ", got " << bytes;
+             << target->name() << ", got " << bytes;
     return success();
   }
 

@@ -38,12 +38,9 @@ constexpr int64_t kRowsPerGroup = 64;
 struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    std::string error;
-    target = lookupTarget(kernel.getSchedule().getTarget(), error);
-    if (!target) {
-      kernel.emitOpError() << error;
+    target = targetOf(kernel);
+    if (!target)
       return signalPassFailure();
-    }
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
     kernel.walk([&](ShareOp op) { formShare(op); });
     kernel.walk([&](StoreOp op) {

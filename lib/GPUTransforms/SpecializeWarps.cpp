@@ -30,13 +30,9 @@ struct SpecializeWarpsPass
     : public fa2::impl::SpecializeWarpsBase<SpecializeWarpsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    std::string error;
-    const Target *target =
-        lookupTarget(kernel.getSchedule().getTarget(), error);
-    if (!target) {
-      kernel.emitOpError() << error;
+    const Target *target = targetOf(kernel);
+    if (!target)
       return signalPassFailure();
-    }
     if (!target->hasRoles())
       return;
     SmallVector<Operation *> loops;

@@ -22,7 +22,7 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr int64_t kGroupWarps = 4, kBarrierBytes = 8, kQueueSlotBytes = 8;
+constexpr int64_t kGroupWarps = 4;
 // PTX ISA, bar: barriers 0 to 15 of each block, on every target.
 constexpr int64_t kNamedBarriers = 16;
 // PTX ISA, setmaxnreg: a multiple of 8 in [24, 256].
@@ -37,13 +37,9 @@ struct Bytes {
 struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    std::string error;
-    const Target *target =
-        lookupTarget(kernel.getSchedule().getTarget(), error);
-    if (!target) {
-      kernel.emitOpError() << error;
+    const Target *target = targetOf(kernel);
+    if (!target)
       return signalPassFailure();
-    }
     RolesOp roles;
     for (auto op : kernel.getOps<RolesOp>())
       roles = op;

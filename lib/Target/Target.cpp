@@ -72,3 +72,11 @@ const Target *fa2::lookupTarget(llvm::StringRef name, std::string &error) {
   error += " (supported: " + llvm::join(names, ", ") + ")";
   return nullptr;
 }
+
+const Target *fa2::targetOf(KernelOp kernel) {
+  std::string error;
+  const Target *target = lookupTarget(kernel.getSchedule().getTarget(), error);
+  if (!target)
+    kernel.emitOpError() << error;
+  return target;
+}

@@ -99,6 +99,8 @@ llvm::ArrayRef<const Target *> allTargets();
 
 /// Null for an unknown name; `error` then offers what there is.
 const Target *lookupTarget(llvm::StringRef name, std::string &error);
+/// That of a kernel's schedule; null after an error at the kernel.
+const Target *targetOf(KernelOp kernel);
 
 } // namespace fa2
 

@@ -13,8 +13,6 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-constexpr static int64_t kBarrierBytes = 8;
-
 RingUse::RingUse(Emit &e, RingType ring, Value use, Value part) {
   Value n = e.toI32(use);
   int64_t slots = ring.getSlots();

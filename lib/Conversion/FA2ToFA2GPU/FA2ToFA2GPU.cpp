@@ -324,13 +324,9 @@ struct ConvertFA2ToFA2GPUPass
     : public fa2::impl::ConvertFA2ToFA2GPUBase<ConvertFA2ToFA2GPUPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    std::string error;
-    const Target *target =
-        lookupTarget(kernel.getSchedule().getTarget(), error);
-    if (!target) {
-      kernel.emitOpError() << error;
+    const Target *target = targetOf(kernel);
+    if (!target)
       return signalPassFailure();
-    }
     if (failed(Partitioner(kernel, target->matmulFamily(&getContext()),
                            target->sharedPanelBytes())
                    .run()))
