@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -55,7 +56,9 @@ std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
     std::string name =
         dimName(cast<ArgumentAttr>(arguments[source.getArgNumber()]),
                 *dim.getConstantIndex());
-    names.push_back(per.empty() ? name : "(" + name + per + ")");
+    if (!per.empty())
+      name = llvm::formatv("({0}{1})", name, per);
+    names.push_back(name);
   }
   return "ceildiv(" + names[0] + ", " + std::to_string(tiles.getBlock()) +
          ") * " + names[1] + " * " + names[2];

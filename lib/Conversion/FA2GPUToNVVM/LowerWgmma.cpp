@@ -14,6 +14,8 @@
 
 #include "Lowering.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -121,10 +123,11 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
         left += "}";
       }
       text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
-              "k16.f32." + type + "." + type + " " + d + ", " + left +
-              ", db, " + (step == 0 && !updates ? "none" : "all") + ", 1, 1" +
-              (fromShared ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1") +
-              ";\n";
+              llvm::formatv(
+                  "k16.f32.{0}.{0} {1}, {2}, db, {3}, 1, 1{4}{5};\n", type, d,
+                  left, step == 0 && !updates ? "none" : "all",
+                  fromShared ? ", 0" : "", op.getTransposeB() ? ", 0" : ", 1")
+                  .str();
     }
     text += "wgmma.commit_group.sync.aligned;\n}";
     SmallVector<Value> out =
