@@ -155,7 +155,7 @@ LogicalResult fa2::checkVariants(const Target &target, const Problem &problem,
         formatv("where {0}: ", variant.getWhen().getExpression());
     auto checked = checkSchedule(target, problem, variant.getSchedule(), error);
     if (failed(checked)) {
-      error = where + error;
+      error.insert(0, where);
       return failure();
     }
     std::string text;

@@ -223,8 +223,9 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   std::string none;
   for (VariantAttr variant : variants) {
     std::string own = variant.getWhen().getExpression().str();
-    when.push_back(none.empty() ? own : none + " && (" + own + ")");
-    none += (none.empty() ? "!(" : " && !(") + own + ")";
+    when.push_back(none.empty() ? own
+                                : (none + " && (").append(own).append(")"));
+    none.append(none.empty() ? "!(" : " && !(").append(own).append(")");
   }
   StringRef name = func.getName();
   Tiler(func, op, op.getScheduleAttr()).run(name, guard(none));
