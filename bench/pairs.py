@@ -24,8 +24,8 @@ example: pairs.py kernels/*.ptx --runtime build/runtime/lib/libfa2rt.so
 
 Every file is one forward kernel. A head dim and mask with kernels of both dtypes gives a ratio of f16 to
 bf16, and cuDNN's own beside it, and one of f16 on values rounded to bf16's 8 bits ("f16 rounded"), which shows
-what the multipliers' power makes of it; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on 32; a kernel whose head dims
-differ, a ratio to cuDNN. Ratios are of speed. exit status: 0; 1 when a kernel was wrong; 2 for bad input.
+what the multipliers' power makes of it; each bf16 kernel, a ratio of 32 query heads on 8 key heads to 32 on
+32; a kernel whose head dims differ, a ratio to cuDNN. Ratios are of speed. exit status: 0; 1 when a kernel was wrong; 2 for bad input.
 """
 
 

@@ -85,9 +85,9 @@ static const char *text(const cJSON *o, const char *n) {
 }
 static i64 eval(const cJSON *expression) {
   at = cJSON_IsString(expression) ? expression->valuestring : "";
-  return cJSON_IsNumber(expression) ? (i64)expression->valuedouble : binary(0);
+  const i64 result = cJSON_IsNumber(expression) ? (i64)expression->valuedouble : binary(0);
+  return at[strspn(at, " ")] ? (DIE("cannot evaluate '%s'", expression->valuestring), 0) : result;
 }
-
 /* A packed tensor: sets its strides and address, draws an input, poisons an output. "#q" counts its elements. */
 static void makeTensor(const cJSON *argument, const char *name, i64 elementBytes, int one) {
   const cJSON *shape = field(argument, "shape");

@@ -93,8 +93,10 @@ Kernel describeKernel(const std::string &text) {
   for (const Json &launch : manifest["launches"]) {
     kernel.guarded |= launch.contains("when");
     if (auto own = launch.find("schedule"); own != launch.end())
-      kernel.tiles[launch["kernel"]] = {scheduleField(*own, "block_q"),
-                                        scheduleField(*own, "block_kv")};
+      kernel.tiles[launch["kernel"]] = {
+          scheduleField(*own, "block_q") /
+              std::max<int64_t>(1, scheduleField(*own, "packed_heads")),
+          scheduleField(*own, "block_kv")};
   }
   const Json *scale = argumentNamed(manifest, "scale");
   kernel.hasScale = scale != nullptr;
