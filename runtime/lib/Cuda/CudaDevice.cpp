@@ -139,7 +139,7 @@ public:
         driver.tensorMapEncodeTiled(
             image.data(), type, unsigned(request.dims.size()), request.data,
             request.dims.data(), request.strides.data(), request.box.data(),
-            ones.data(), kInterleaveNone, swizzle, kPromotionL2_256,
+            ones.data(), kInterleaveNone, swizzle, kPromotionL2_128,
             kFillZeros),
         "cuTensorMapEncodeTiled({}: dims [{}], byte strides [{}], box [{}], "
         "swizzle {})",

@@ -88,7 +88,8 @@ enum TensorMapSwizzle : int {
   kSwizzle128 = 3,
 };
 constexpr int kInterleaveNone = 0;
-constexpr int kPromotionL2_256 = 3;
+// 256 makes rows that are not whole sectors of 32 bytes slower.
+constexpr int kPromotionL2_128 = 2;
 constexpr int kFillZeros = 0;
 
 } // namespace fa2rt::cuda
