@@ -75,6 +75,10 @@ void toNVVM(OpPassManager &pm, const PipelineOptions &) {
   pm.addPass(createConvertFA2GPUToNVVM());
 }
 
+void reduceDivisions(OpPassManager &pm, const PipelineOptions &) {
+  pm.nest<mlir::gpu::GPUModuleOp>().addPass(createReduceDivisions());
+}
+
 /// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
 /// 32 bits; addresses and strides are i64 from the start.
 void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
@@ -122,6 +126,7 @@ const std::array kStages = {
     Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
     Stage{"fa2gpu-verify", onKernels<createVerify, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},
+    Stage{"fa2-reduce-divisions", reduceDivisions},
     Stage{"nvvm", toLLVM},
 };
 

@@ -498,16 +498,25 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   };
   FailureOr<Selection> chosen = failure();
   std::string source, tableError = "it has no entry";
-  if (auto tuned = target.tunedSchedule(problem)) {
-    chosen = trySchedule(asked.applyTo(*tuned));
-    if (failed(chosen))
-      tableError = error;
-    else if (!chosen->warnings.empty())
-      tableError = chosen->warnings.front();
-    else
-      chosen->tuned = free;
+  for (const auto &[i, tuned] :
+       llvm::enumerate(target.tunedSchedules(problem))) {
+    auto tried = trySchedule(asked.applyTo(tuned));
+    bool serves = succeeded(tried) && tried->warnings.empty();
+    if (i == 0)
+      tableError = failed(tried) ? error
+                   : serves      ? std::string()
+                                 : tried->warnings.front();
+    if (i > 0 && !serves)
+      continue;
+    chosen = std::move(tried);
     source = formatv("schedule from {0}'s table for head dims {1} and {2}",
                      target.name(), problem.headDim, problem.headDimV);
+    if (!serves)
+      continue;
+    if (i > 0)
+      source += ", for where its first does not serve: " + tableError;
+    chosen->tuned = free;
+    break;
   }
   // Where the table does not fit, the rule may still find something that does;
   // past that, what spills is better than nothing.

@@ -56,11 +56,12 @@ public:
   virtual PtxRequirement ptx() const = 0;
   virtual gpu::MatmulFamilyAttr
   matmulFamily(mlir::MLIRContext *context) const = 0;
-  /// The tuned schedule, if the table has one for this problem.
-  virtual std::optional<Schedule>
-  tunedSchedule(const Problem &problem) const = 0;
-  /// The variants that were tuned beside that schedule, the first that holds
-  /// first.
+  /// The table's schedules for this problem, the best first; the others are for
+  /// where it does not fit.
+  virtual std::vector<Schedule>
+  tunedSchedules(const Problem &problem) const = 0;
+  /// The variants that were tuned beside the first of them, the first that
+  /// holds first.
   virtual std::vector<Variant> tunedVariants(const Problem &) const {
     return {};
   }

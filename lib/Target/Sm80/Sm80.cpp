@@ -56,8 +56,10 @@ public:
   matmulFamily(mlir::MLIRContext *context) const override {
     return gpu::MmaSyncAttr::get(context);
   }
-  std::optional<Schedule> tunedSchedule(const Problem &problem) const override {
-    return sm80::tunedSchedule(problem);
+  std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
+    if (auto schedule = sm80::tunedSchedule(problem))
+      return {*schedule};
+    return {};
   }
   std::optional<Schedule> gradQSchedule(const Problem &problem) const override {
     return sm80::gradQSchedule(problem);

@@ -25,16 +25,22 @@ struct Entry {
 };
 
 // Tuned on an H200 (docs/performance.md). Small tiles of keys with more stages
-// win wherever they fit: the next tile's keys come during this one's end.
+// win wherever they fit: the next tile's keys come during this one's end. They
+// win most where rows are not whole sectors of 32 bytes (200, 216), which
+// arrive later. Where a line does not fit, as when head dims differ and the
+// output needs a place of its own, the next of the lines below serves.
 // clang-format off
 constexpr Entry kTable[] = {
     // d    mask          q    kv stages q slots lazy speculate ping-pong own output
     {  64, For::Any,    192, 128,   4,    2,      0,    8,       true,     true},
     { 128, For::Any,    192,  64,   4,    1,      8,    8,       true,     true},
-    { 160, For::Full,   128, 112,   2,    1,      8,    8,       false,    false},
-    { 160, For::Masked, 128,  64,   3,    1,      8,    8,       false,    false},
+    { 184, For::Any,    128,  64,   3,    1,      8,    8,       false,    false},
     { 192, For::Any,    128,  80,   2,    1,      8,    8,       false,    true},
+    { 200, For::Any,    128,  48,   3,    1,      8,    8,       false,    false},
+    { 208, For::Any,    128,  64,   2,    1,      8,    8,       false,    false},
+    { 216, For::Any,    128,  48,   3,    1,      8,    8,       false,    false},
     { 256, For::Any,    128,  64,   2,    1,      8,    8,       false,    false},
+    { 256, For::Any,    128,  48,   2,    1,      8,    8,       false,    true},
 };
 
 // Other tiles where a guard holds; the first line of its range that holds wins.
@@ -58,11 +64,12 @@ bool isFor(For mask, const Problem &problem) {
 }
 } // namespace
 
-std::optional<Schedule> sm90::tunedSchedule(const Problem &problem) {
+std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
+  std::vector<Schedule> schedules;
   for (const Entry &e : kTable)
     if (dim <= e.maxHeadDim && isFor(e.mask, problem)) {
-      Schedule s;
+      Schedule &s = schedules.emplace_back();
       s.blockQ = e.blockQ;
       s.blockKV = e.blockKV;
       s.warps = e.blockQ / 16;
@@ -75,9 +82,8 @@ std::optional<Schedule> sm90::tunedSchedule(const Problem &problem) {
       s.separateOutput =
           e.separateOutput || problem.headDim != problem.headDimV;
       s.overlap = s.persistent = true;
-      return s;
     }
-  return std::nullopt;
+  return schedules;
 }
 
 std::vector<Variant> sm90::tunedVariants(const Problem &problem) {

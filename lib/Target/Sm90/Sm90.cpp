@@ -29,8 +29,8 @@ public:
   matmulFamily(mlir::MLIRContext *context) const override {
     return gpu::WgmmaAttr::get(context);
   }
-  std::optional<Schedule> tunedSchedule(const Problem &problem) const override {
-    return sm90::tunedSchedule(problem);
+  std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
+    return sm90::tunedSchedules(problem);
   }
   std::vector<Variant> tunedVariants(const Problem &problem) const override {
     return sm90::tunedVariants(problem);

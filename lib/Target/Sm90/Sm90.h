@@ -11,7 +11,7 @@ namespace fa2::sm90 {
 const Target *target();
 
 /// The tuned schedule, if the table has one for this problem.
-std::optional<Schedule> tunedSchedule(const Problem &problem);
+std::vector<Schedule> tunedSchedules(const Problem &problem);
 
 /// The variants tuned beside it.
 std::vector<Variant> tunedVariants(const Problem &problem);
