@@ -26,14 +26,18 @@ struct Entry {
 
 // Tuned on an H200 (docs/performance.md). Small tiles of keys with more stages
 // win wherever they fit: the next tile's keys come during this one's end. They
-// win most where rows are not whole sectors of 32 bytes (200, 216), which
-// arrive later. Where a line does not fit, as when head dims differ and the
-// output needs a place of its own, the next of the lines below serves.
+// win most where rows are not whole sectors of 32 bytes (168, 200, 216) and
+// arrive later, and so do 192 rows, which read keys less often. Where a line
+// does not fit, as when head dims differ and the output needs a place of its
+// own, the first below it that fits serves.
 // clang-format off
 constexpr Entry kTable[] = {
     // d    mask          q    kv stages q slots lazy speculate ping-pong own output
     {  64, For::Any,    192, 128,   4,    2,      0,    8,       true,     true},
     { 128, For::Any,    192,  64,   4,    1,      8,    8,       true,     true},
+    { 152, For::Any,    192,  64,   3,    1,      8,    8,       false,    false},
+    { 160, For::Any,    128,  64,   3,    1,      8,    8,       false,    false},
+    { 168, For::Any,    192,  48,   4,    1,      8,    8,       false,    false},
     { 184, For::Any,    128,  64,   3,    1,      8,    8,       false,    false},
     { 192, For::Any,    128,  80,   2,    1,      8,    8,       false,    true},
     { 200, For::Any,    128,  48,   3,    1,      8,    8,       false,    false},
