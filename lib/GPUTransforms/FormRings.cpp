@@ -32,9 +32,6 @@ Operation *lastReader(Operation *op, Value tile) {
   return last;
 }
 
-/// Rows of a warpgroup's part of a tile.
-constexpr int64_t kRowsPerGroup = 64;
-
 struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
@@ -90,7 +87,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     ScheduleAttr schedule = getOperation().getSchedule();
     // A tile with rows of each warpgroup is theirs part by part.
     int64_t parts =
-        target->hasRoles() && !loop ? tile.getDimSize(0) / kRowsPerGroup : 1;
+        target->hasRoles() && !loop ? tile.getDimSize(0) / kGroupRows : 1;
     Value ring = createRing(
         loc, nameOf(op.getView()), tile,
         loop ? schedule.getStages() : schedule.getQuerySlots(), parts);
@@ -125,7 +122,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         value.getShape(), value.getElementType(),
         SharedAttr::get(b.getContext(), target->sharedPanelBytes()));
     auto view = op.getView().getDefiningOp<ViewOp>();
-    Value map = tensorMap(view, kRowsPerGroup);
+    Value map = tensorMap(view, kGroupRows);
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
     auto store = [&](Value slot) {
       LocalStoreOp::create(b, loc, op.getTile(), slot);

@@ -26,8 +26,6 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr int64_t kRowsPerGroup = 64;
-
 struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
   void runOnOperation() override {
     if (!getOperation().getSchedule().getGroupLimits())
@@ -51,7 +49,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
              << "expected kv_block to fall by one an iteration";
     auto scores = cast<RankedTensorType>(mask.getScores().getType());
     int64_t rows = scores.getDimSize(0), keys = scores.getDimSize(1);
-    if (rows == kRowsPerGroup)
+    if (rows == kGroupRows)
       return success(); // one group sees what the block sees
     OpBuilder b(loop);
     Location loc = loop.getLoc();
@@ -65,9 +63,9 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
       return b.createOrFold<arith::SubIOp>(loc, x, y);
     };
     // The group's rows as a block of queries of their own, of all its heads.
-    int64_t queries = kRowsPerGroup / mask.getHeads();
+    int64_t queries = kGroupRows / mask.getHeads();
     Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(),
-                                                constant(rows / kRowsPerGroup));
+                                                constant(rows / kGroupRows));
     Value own = add(block, WarpgroupOp::create(b, loc, b.getIndexType()));
     auto range = KVRangeOp::create(
         b, loc, own, mask.getSeqlenQ(), mask.getSeqlenK(),

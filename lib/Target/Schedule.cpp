@@ -218,10 +218,7 @@ static std::string columnsError(const Problem &p, const Schedule &s) {
         .str();
   };
   int64_t across = s.warps / (s.keyWarps ? s.keyWarps : s.warps);
-  int64_t rows = s.dqWarps ? s.dqWarps : s.warps;
-  if (!s.dqWarps)
-    while (s.blockQ % (16 * rows) != 0 || s.warps % rows != 0)
-      --rows;
+  int64_t rows = warpsAlongGradQ(s.warps, s.blockQ, s.dqWarps);
   for (auto [what, dim, parts] : {std::tuple{"dk", p.headDim, across},
                                   {"dv", p.headDimV, across},
                                   {"dq", p.headDim, s.warps / rows}})

@@ -196,12 +196,12 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
 } // namespace
 
 Value fa2::gpu::packedRow(Emit &e, Value row, int64_t heads) {
-  int64_t rows = kPackedRun / heads;
-  return e.add(e.mul(e.shr(row, llvm::Log2_64(kPackedRun)), rows),
+  int64_t rows = kGroupRows / heads;
+  return e.add(e.mul(e.shr(row, llvm::Log2_64(kGroupRows)), rows),
                e.bitAnd(row, rows - 1));
 }
 Value fa2::gpu::packedHead(Emit &e, Value row, int64_t heads) {
-  return e.bitAnd(e.shr(row, llvm::Log2_64(kPackedRun / heads)), heads - 1);
+  return e.bitAnd(e.shr(row, llvm::Log2_64(kGroupRows / heads)), heads - 1);
 }
 
 namespace {

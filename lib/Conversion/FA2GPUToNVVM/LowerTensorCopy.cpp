@@ -242,12 +242,12 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
     auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
     rewriter.setInsertionPointToStart(branch.thenBlock());
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
-    Value row =
-        e.add(e.toI32(adaptor.getRow()[0]), e.mul(group, 64 / op.getHeads()));
+    Value row = e.add(e.toI32(adaptor.getRow()[0]),
+                      e.mul(group, kGroupRows / op.getHeads()));
     SharedLayout layout = sharedLayout(tile);
     for (const auto &panel : layout.panels()) {
       Value from = e.add(adaptor.getSlot()[0], panel.offset);
-      Value operands[] = {e.add(from, e.mul(group, 64 * panel.bytes)),
+      Value operands[] = {e.add(from, e.mul(group, kGroupRows * panel.bytes)),
                           adaptor.getMap()[0],
                           e.i32(panel.col),
                           row,

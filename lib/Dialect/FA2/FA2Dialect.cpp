@@ -114,13 +114,17 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-int64_t ScheduleAttr::warpsAlongGradQ() const {
-  if (getDqWarps() != 0)
-    return getDqWarps();
-  int64_t n = getWarps();
-  while (getBlockQ() % (16 * n) != 0 || getWarps() % n != 0)
+int64_t fa2::warpsAlongGradQ(int64_t warps, int64_t blockQ, int64_t dqWarps) {
+  if (dqWarps != 0)
+    return dqWarps;
+  int64_t n = warps;
+  while (blockQ % (16 * n) != 0 || warps % n != 0)
     --n;
   return n;
+}
+
+int64_t ScheduleAttr::warpsAlongGradQ() const {
+  return fa2::warpsAlongGradQ(getWarps(), getBlockQ(), getDqWarps());
 }
 
 /// Of partition `keys`: scores are [block_kv, block_q] over key_warps x the
@@ -190,7 +194,7 @@ LogicalResult ScheduleAttr::verify(
   if (!isPackedHeads(packedHeads))
     return emitError() << "expected packed_heads to be a power of two from 1 "
                           "to "
-                       << kPackedRun << ", got " << packedHeads;
+                       << kGroupRows << ", got " << packedHeads;
   if (partition == Partition::Keys)
     return verifyKeys(emitError, blockQ, blockKv, warps, keyWarps, dqWarps);
   if (keyWarps != 0 || dqWarps != 0)
@@ -238,7 +242,7 @@ LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (isPackedHeads(heads))
     return success();
   return emitError() << "expected heads to be a power of two from 1 to "
-                     << kPackedRun << ", got " << heads;
+                     << kGroupRows << ", got " << heads;
 }
 
 void ViewType::print(AsmPrinter &p) const {

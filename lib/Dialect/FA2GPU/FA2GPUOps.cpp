@@ -52,6 +52,23 @@ LogicalResult ConvertLayoutOp::verify() {
   return success();
 }
 
+/// A copy's rows are those of its map's boxes.
+static LogicalResult verifyHeads(Operation *op, Value map, int64_t heads) {
+  auto source = map.getDefiningOp<TensorMapOp>();
+  if (!source || int64_t(source.getHeads()) == heads)
+    return success();
+  return op->emitOpError() << "expected heads = " << source.getHeads()
+                           << ", as its map has, got " << heads;
+}
+
+LogicalResult TensorCopyOp::verify() {
+  return verifyHeads(*this, getMap(), getHeads());
+}
+
+LogicalResult TensorStoreOp::verify() {
+  return verifyHeads(*this, getMap(), getHeads());
+}
+
 LogicalResult DotStartOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType());
   auto b = cast<RankedTensorType>(getB().getType());

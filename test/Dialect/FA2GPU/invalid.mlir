@@ -123,3 +123,25 @@ func.func @transposed_registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x64xbf
   %f = fa2gpu.dot_start %a, %b {transpose_a} : tensor<64x64xbf16, #op>, tensor<64x64xbf16, #fa2gpu.shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
   return
 }
+
+// -----
+
+// Packed heads are the map's: a copy that took others would fill other rows.
+func.func @packed_copy(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: index, %n: index,
+                       %r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>,
+                       %slot: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>) {
+  %m = fa2gpu.tensor_map %k rows 64 {heads = 4 : i64} : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  // expected-error @+1 {{expected heads = 4, as its map has, got 1}}
+  fa2gpu.tensor_copy %m[%row, %row, %row], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>
+  return
+}
+
+// -----
+
+func.func @packed_store(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: index,
+                        %slot: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>) {
+  %m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  // expected-error @+1 {{expected heads = 1, as its map has, got 2}}
+  fa2gpu.tensor_store %slot, %m[%row, %row, %row] {heads = 2 : i64} : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
+  return
+}

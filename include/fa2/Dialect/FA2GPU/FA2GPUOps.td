@@ -353,6 +353,7 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
     AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads);
   let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($slot) `,` type($ring) }];
+  let hasVerifier = 1;
 }
 
 def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -367,6 +368,7 @@ def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, Me
   let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
     DefaultValuedAttr<I64Attr, "1">:$heads);
   let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
+  let hasVerifier = 1;
 }
 
 def FA2GPU_StoreWaitOp : FA2GPU_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
