@@ -498,22 +498,21 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   for (const auto &[i, tuned] :
        llvm::enumerate(target.tunedSchedules(problem))) {
     auto tried = trySchedule(asked.applyTo(tuned));
-    bool serves = succeeded(tried) && tried->warnings.empty();
-    if (i == 0)
-      tableError = failed(tried) ? error
-                   : serves      ? std::string()
-                                 : tried->warnings.front();
-    if (i > 0 && !serves)
+    std::string wrong = failed(tried)             ? error
+                        : tried->warnings.empty() ? std::string()
+                                                  : tried->warnings.front();
+    if (i > 0 && !wrong.empty())
       continue;
     chosen = std::move(tried);
     source = formatv("schedule from {0}'s table for head dims {1} and {2}",
                      target.name(), problem.headDim, problem.headDimV);
-    if (!serves)
-      continue;
     if (i > 0)
       source += ", for where its first does not serve: " + tableError;
-    chosen->tuned = free;
-    break;
+    if (wrong.empty()) {
+      chosen->tuned = free;
+      break;
+    }
+    tableError = wrong;
   }
   // Where the table does not fit, the rule may still find something that does;
   // past that, what spills is better than nothing.
