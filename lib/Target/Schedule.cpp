@@ -58,6 +58,15 @@ FailureOr<ScheduleAttr> Schedule::toAttr(MLIRContext *context, StringRef target,
   return attr;
 }
 
+void ScheduleOverrides::completeRows(const Target &target) {
+  if (!target.hasRoles() || blockQ.has_value() == warps.has_value())
+    return;
+  if (blockQ)
+    warps = *blockQ / 16;
+  else
+    blockQ = *warps * 16;
+}
+
 Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.blockQ = blockQ.value_or(s.blockQ);
   s.blockKV = blockKV.value_or(s.blockKV);
@@ -480,6 +489,11 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
   for (const Schedule &s : {rows, warps})
     if (failed(s.toAttr(context, target.name(), error)))
       return failure();
+  asked.completeRows(target);
+  if (asked.warps != askedFields.warps || asked.blockQ != askedFields.blockQ)
+    reasons.push_back(formatv("block_q = {0} and warps = {1}: a warp takes 16 "
+                              "rows",
+                              *asked.blockQ, *asked.warps));
   if (!asked.order && problem.masked && !problem.backward) {
     asked.order = TileOrder::LongestFirst;
     reasons.push_back(

@@ -130,7 +130,8 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
     variants = std::move(*parsed);
   }
   SmallVector<VariantAttr> attrs;
-  for (const Variant &v : variants) {
+  for (Variant &v : variants) {
+    v.fields.completeRows(target);
     auto guard = guardOf(context, v.when, error);
     if (failed(guard))
       return failure();

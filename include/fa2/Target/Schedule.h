@@ -56,6 +56,9 @@ struct ScheduleOverrides {
   std::optional<GradQ> dq;
 
   Schedule applyTo(Schedule schedule) const;
+  /// Where a warp takes 16 rows, no more (targets with roles), block_q and
+  /// warps follow from each other: sets the one that is not set.
+  void completeRows(const Target &target);
 };
 
 /// A second schedule, for launches where a guard (#fa2.guard) holds: that of

@@ -51,19 +51,25 @@ constexpr BackwardEntry kBackwardTable[] = {
 };
 // clang-format on
 
+/// What lines of both tables have.
+template <typename Line> Schedule tiles(const Line &e) {
+  Schedule s;
+  s.blockQ = e.blockQ;
+  s.blockKV = e.blockKV;
+  s.warps = e.warps;
+  s.stages = e.stages;
+  s.minBlocks = e.minBlocks;
+  return s;
+}
+
 std::optional<Schedule> backwardSchedule(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   for (const BackwardEntry &e : kBackwardTable)
     if (dim <= e.maxHeadDim) {
-      Schedule s;
-      s.blockQ = e.blockQ;
-      s.blockKV = e.blockKV;
-      s.warps = e.warps;
-      s.stages = e.stages;
+      Schedule s = tiles(e);
       s.partition = Partition::Keys;
       s.keyWarps = e.keyWarps;
       s.dqWarps = e.dqWarps;
-      s.minBlocks = e.minBlocks;
       return s;
     }
   return std::nullopt;
@@ -88,14 +94,9 @@ std::optional<Schedule> sm80::tunedSchedule(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   for (const Entry &e : kTable)
     if (dim <= e.maxHeadDim) {
-      Schedule s;
-      s.blockQ = e.blockQ;
-      s.blockKV = e.blockKV;
-      s.warps = e.warps;
-      s.stages = e.stages;
+      Schedule s = tiles(e);
       s.qInRegisters = e.qInRegisters;
       s.lazyRescale = e.lazyRescale;
-      s.minBlocks = e.minBlocks;
       return s;
     }
   return std::nullopt;

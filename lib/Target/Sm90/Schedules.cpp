@@ -99,7 +99,6 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem) {
       v.when = e.when;
       v.fields.blockQ = e.blockQ;
       v.fields.blockKV = e.blockKV;
-      v.fields.warps = e.blockQ / 16;
       std::string wrong = v.fields.setFields("kVariants", e.fields);
       assert(wrong.empty() && "fields that the table spells wrong");
       (void)wrong;
