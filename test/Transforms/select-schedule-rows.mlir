@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a block-q=64 remarks=1" 2>&1 | FileCheck %s --check-prefix=ROWS
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a warps=8" | FileCheck %s --check-prefix=WARPS
-// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants='seqlen_q <= 64: block_q=64'" | FileCheck %s --check-prefix=VARIANT
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants='seqlen_q <= 64: block_q=64'" --mlir-print-local-scope | FileCheck %s --check-prefix=VARIANT
 // RUN: not fa2-opt %s --fa2-select-schedule="target=sm_90a block-q=48" 2>&1 | FileCheck %s --check-prefix=PART
 // RUN: not fa2-opt %s --fa2-select-schedule="target=sm_90a block-q=64 warps=8" 2>&1 | FileCheck %s --check-prefix=BOTH
 
