@@ -102,7 +102,7 @@ TEST_F(Variants, AreRefusedByName) {
   EXPECT_EQ(refused("seqlen_k < 9: stages=5"),
             "where seqlen_k < 9: expected stages to be 1 to 4, got 5");
   EXPECT_EQ(
-      refused("seqlen_k < 9: warps=4")
+      refused("seqlen_k < 9: warps=2")
           .rfind("where seqlen_k < 9: expected warps to be a multiple of 4 and "
                  "block_q to be 16 * warps",
                  0),
