@@ -16,12 +16,13 @@ Three warpgroups a block and one block a multiprocessor multiply 64 x 64 tiles o
 tiles over 64 (O += P V), from shared memory that is filled once. The card lowers its clock where the multipliers draw
 more power than it may, and what they draw depends on the operands' bits: f16 on values rounded to bf16's 8 bits
 ("f16 rounded") runs as bf16 does, f16 on others slower. A kernel that loads its multipliers well loses as much.
-exit status: 0; 2 where there is no sm_90 device or no PyTorch.
+exit status: 0; 1 when the driver refused or a sum was not written; 2 where there is no sm_90 device or no PyTorch.
 """
 
 GROUPS, ROWS, KEYS, DIM, STEP = 3, 64, 64, 128, 16
 QUERY_BYTES, KEY_BYTES = 2 * ROWS * DIM, 2 * KEYS * DIM
-SHARED_BYTES = GROUPS * QUERY_BYTES + 2 * KEY_BYTES
+FILL_BYTES = GROUPS * 128 * 16  # by all threads at once
+FILLS = -(-(GROUPS * QUERY_BYTES + 2 * KEY_BYTES) // FILL_BYTES)
 LEADING, STRIDE = 16, 1024  # bytes between core matrices, 128-byte swizzle
 
 
@@ -81,14 +82,14 @@ def ptx(dtype):
   add.s64 %g, %from, %w;
   mov.u32 %i, 0;
 FILL:
-  mul.wide.u32 %w, %i, {GROUPS * 128 * 16};
+  mul.wide.u32 %w, %i, {FILL_BYTES};
   add.s64 %w, %w, %g;
   ld.global.v4.u32 {{%x0, %x1, %x2, %x3}}, [%w];
-  mad.lo.u32 %to, %i, {GROUPS * 128 * 16}, %base;
+  mad.lo.u32 %to, %i, {FILL_BYTES}, %base;
   mad.lo.u32 %to, %thread, 16, %to;
   st.shared.v4.u32 [%to], {{%x0, %x1, %x2, %x3}};
   add.u32 %i, %i, 1;
-  setp.lt.u32 more, %i, {-(-SHARED_BYTES // (GROUPS * 128 * 16))};
+  setp.lt.u32 more, %i, {FILLS};
   @more bra FILL;
 {loads}
 {zeros}
@@ -129,7 +130,7 @@ class Kernel:
         self.driver, self.blocks, self.values = driver, blocks, values
         self.sums = torch.full((blocks * GROUPS * 128,), float("nan"), device="cuda")
         self.module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.shared = -(-SHARED_BYTES // (GROUPS * 128 * 16)) * GROUPS * 128 * 16
+        self.shared = FILLS * FILL_BYTES
         self.check(driver.cuModuleLoadData(ctypes.byref(self.module), ptx(dtype).encode()))
         self.check(driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, b"wgmma_alone"))
         self.check(driver.cuFuncSetAttribute(self.function, 8, self.shared))  # the most dynamic shared memory
@@ -149,7 +150,7 @@ class Kernel:
                                               stream, self.parameters, None))
 
 
-def main(arguments):
+def measure(arguments):
     p = argparse.ArgumentParser(prog="roofline.py", description=__doc__, epilog=EPILOG,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seconds", type=command_line.seconds, default=5.0)
@@ -181,6 +182,14 @@ def main(arguments):
     for c in contestants:
         print(f"{c.label:12} {flops / c.median / 1e9:6.1f} TFLOP/s, {contestants[0].median / c.median:.3f} of bf16")
     return 0
+
+
+def main(arguments):
+    try:
+        return measure(arguments)
+    except RuntimeError as error:
+        print(f"roofline.py: error: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

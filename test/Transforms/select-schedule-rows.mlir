@@ -12,7 +12,7 @@
 // VARIANT: #fa2.variant<when = <"seqlen_q <= 64">, schedule = <target = "sm_90a", block_q = 64, block_kv = {{[0-9]+}}, warps = 4
 // A warpgroup is the least.
 // PART: error: {{.*}}expected warps to be a multiple of 4 and block_q to be 16 * warps on sm_90a, {{.*}}got warps = 3 and block_q = 48
-// BOTH: error: {{.*}}got {{.*}}64
+// BOTH: error: {{.*}}expected block_q to be a multiple of 16 * warps = 128 {{.*}}got 64
 func.func @attention(%q: tensor<?x?x?x64xbf16>) {
   %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
