@@ -262,13 +262,8 @@ void Flow::loop(scf::ForOp op) {
   Linear exit = symbols.max(lower, upper);
   if (symbols.equal(exit, upper))
     exit = upper;
-  if (!op.getBody()->getOps<TurnWaitOp>().empty() && quiet == 0) {
-    turns = turns + (exit - lower);
-    turnLoop = op;
-    // Only loops in a row add up.
-    if (op->getParentOp() != tiles)
-      expectEqualTurns();
-  }
+  if (!op.getBody()->getOps<TurnWaitOp>().empty() && quiet == 0)
+    beginTurns(op, turns + (counter - lower), exit - lower);
   auto rename = [](State &state, ValueRange from, ValueRange to) {
     for (Flying &f : state.flying)
       for (auto [x, y] : llvm::zip(from, to))
@@ -328,16 +323,6 @@ void Flow::loop(scf::ForOp op) {
   replaceCounter(now, op, exit);
 }
 
-void Flow::expectEqualTurns() {
-  auto ofGroup = [](Value v) {
-    return isa_and_nonnull<WarpgroupOp>(v.getDefiningOp());
-  };
-  if (symbols.involves(turns, ofGroup))
-    fail(turnLoop, "expected as many iterations in every warpgroup because "
-                   "they take turns");
-  turns = Linear();
-}
-
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -363,6 +348,7 @@ void Flow::program(Operation *op) {
       }
     }
     now.next[isa<RingAcquireOp>(inner)].insert({ring, first});
+    firstUse.insert({ring, first});
   });
   State begin = now;
   block(op->getRegion(0).front());
@@ -390,6 +376,7 @@ void Flow::endTile(Operation *op) {
   if (now.turn)
     fail(op, "expected fa2gpu.turn_pass before the tile ends");
   expectEqualTurns();
+  expectFreeSlots();
   for (auto &next : now.next)
     for (auto &[ring, n] : next) {
       taken[ring] = n;

@@ -84,8 +84,6 @@ private:
   void branch(mlir::scf::IfOp op);
   void program(mlir::Operation *op);
   void endTile(mlir::Operation *op);
-  /// Whether the turns counted so far are as many in every warpgroup.
-  void expectEqualTurns();
   /// `state` one iteration on, or behind the loop.
   void replaceCounter(State &state, mlir::scf::ForOp op, const Linear &to);
   /// Whether what must be the same is; complains at `op`.
@@ -94,6 +92,17 @@ private:
   /// What holds on each path stays; what does on some path is added.
   void merge(State &state, const State &other);
   bool contains(llvm::ArrayRef<Filled> set, const Filled &f, Filled *found);
+
+  // FlowTurns.cpp: warpgroups that take turns
+  /// The loop's iterations are turns; in them the turn is `turn`.
+  void beginTurns(mlir::scf::ForOp op, const Linear &turn,
+                  const Linear &iterations);
+  /// Whether the turns counted so far are as many in every warpgroup.
+  void expectEqualTurns();
+  void waitTurn(TurnWaitOp op);
+  void passTurn(TurnPassOp op);
+  /// Whether no turn waits for a slot that a later turn releases.
+  void expectFreeSlots();
 
   // FlowRules.cpp: what each operation asks for and does
   void step(mlir::Operation &op);
@@ -104,6 +113,7 @@ private:
   void reads(mlir::Operation *op, mlir::Value slot, bool byLanes);
   void writes(mlir::Operation *op, mlir::Value slot, bool generic);
   void overwrites(mlir::Operation *op, const Use &use);
+  void expectAligned(mlir::Operation *op);
   void startDot(DotStartOp op);
   void waitDot(DotWaitOp op);
   void storeTensor(TensorStoreOp op);
@@ -120,7 +130,17 @@ private:
   const llvm::SmallPtrSetImpl<mlir::Value> &shared; // rings between roles
   State now;
   Linear turns; // of this tile, in loops
+  Linear turn;  // the number of the one that an iteration takes
   mlir::Operation *turnLoop = nullptr;
+  /// What is known of a ring at turn t of a tile, for all t: every warpgroup
+  /// has released t + `released` uses before it takes the turn, and none has
+  /// waited for use t + `waited` or more before it passes the turn.
+  struct Window {
+    int64_t released, waited;
+    mlir::Operation *at; // that passes the turn
+  };
+  llvm::MapVector<mlir::Value, Window> windows;
+  llvm::MapVector<mlir::Value, Linear> firstUse; // of the tile
   int quiet = 0; // > 0 while a loop's state is being found
   bool failed = false;
 };

@@ -76,20 +76,9 @@ void Flow::step(Operation &op) {
     llvm::append_range(now.stored, now.storing);
     now.storing.clear();
   } else if (auto wait = dyn_cast<TurnWaitOp>(op)) {
-    bool &flag = wait.getFirst() ? now.given : now.turn;
-    if (flag != wait.getFirst() || !now.given)
-      fail(&op, wait.getFirst() ? "expected a first turn to take back"
-                : now.given ? "expected fa2gpu.turn_pass since the last turn"
-                            : "expected the last warpgroup to give the "
-                              "first turn before");
-    flag = !wait.getFirst();
+    waitTurn(wait);
   } else if (auto pass = dyn_cast<TurnPassOp>(op)) {
-    bool &flag = pass.getFirst() ? now.given : now.turn;
-    if (flag == pass.getFirst())
-      fail(&op, pass.getFirst()
-                    ? "expected one first turn"
-                    : "expected fa2gpu.turn_wait before this turn is passed");
-    flag = pass.getFirst();
+    passTurn(pass);
   } else if (auto combine = dyn_cast<CombineSplitsOp>(op)) {
     // All warps write, meet, and read (its lowering holds the barrier).
     Use scratch;
@@ -360,8 +349,32 @@ void Flow::storeTensor(TensorStoreOp op) {
 // Matmuls
 //===----------------------------------------------------------------------===//
 
+/// Whether the warps of a warpgroup may differ in a condition: it comes from
+/// what each of them has in its registers.
+static bool variesByWarp(Value condition) {
+  Operation *op = condition.getDefiningOp();
+  return op && llvm::any_of(op->getOperands(), [](Value v) {
+           return isa<RankedTensorType>(v.getType()) || variesByWarp(v);
+         });
+}
+
+/// PTX ISA, wgmma: .aligned asks all warps of a warpgroup for the same
+/// instruction.
+void Flow::expectAligned(Operation *op) {
+  for (Operation *at = op->getParentOp(); !isa<KernelOp>(at);
+       at = at->getParentOp())
+    if (auto branch = dyn_cast<scf::IfOp>(at))
+      if (variesByWarp(branch.getCondition()))
+        return fail(op,
+                    "expected to stand where all warps of a warpgroup come to "
+                    "it because its instruction is theirs together",
+                    branch, "warps may take either arm of this branch");
+}
+
 void Flow::startDot(DotStartOp op) {
   bool asynchronous = isAsynchronous(op);
+  if (asynchronous)
+    expectAligned(op);
   Flying f;
   f.dot = op.getD();
   f.at = op;
@@ -381,6 +394,7 @@ void Flow::waitDot(DotWaitOp op) {
       now.flying, [&](const Flying &f) { return f.dot == op.getSource(); });
   if (it == now.flying.end())
     return; // complete: by an older wait, or since it was started
+  expectAligned(op);
   if (!op.getPending())
     return fail(op, "expected fa2gpu-place-dot-waits to have set 'pending'");
   int64_t younger = now.flying.end() - it - 1;

@@ -147,7 +147,7 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
       return loop.emitError("expected a kv loop of two matmuls on rings and a "
                             "softmax between them");
     Block *block = loop->getBlock();
-    Operation *before = loop->getPrevNode(), *after = loop->getNextNode();
+    Operation *after = loop->getNextNode();
     scf::PipeliningOption options;
     options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
       schedule = twoStages(op, parts);
@@ -159,6 +159,7 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
     options.predicateFn = [](RewriterBase &, Operation *op, Value) {
       return op;
     };
+    SmallVector<Value> inits(loop.getInitArgs());
     IRRewriter rewriter(&getContext());
     rewriter.setInsertionPoint(loop);
     bool modified = false;
@@ -167,21 +168,31 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
     if (failed(result))
       return emitError(block->getParentOp()->getLoc(),
                        "expected the kv loop to be pipelined in two stages");
-    // So the pipeliner's choices between a tile's value and none are settled.
-    Operation *first = before ? before->getNextNode() : &block->front();
-    for (Operation *op = first; op != after;) {
-      Operation *next = op->getNextNode();
-      if (auto select = dyn_cast<arith::SelectOp>(op)) {
-        if (isa<RankedTensorType>(select.getType())) {
-          select.replaceAllUsesWith(select.getTrueValue());
-          select.erase();
-        }
-      }
-      op = next;
-    }
+    settleChoices(*result, inits, after);
     releaseEarly(*result);
     splitFinish(*result);
     return success();
+  }
+
+  /// Prologue and epilogue always run: of the pipeliner's choices between what
+  /// they compute and what the loop would have begun with, `inits`, or ended
+  /// with, the former are taken. A program's own choices stay.
+  static void settleChoices(scf::ForOp loop, ArrayRef<Value> inits,
+                            Operation *end) {
+    auto settle = [](arith::SelectOp select, Value otherwise) {
+      if (!select || select.getFalseValue() != otherwise)
+        return;
+      select.replaceAllUsesWith(select.getTrueValue());
+      select.erase();
+    };
+    for (auto [begin, init] : llvm::zip(loop.getInitArgs(), inits))
+      settle(begin.getDefiningOp<arith::SelectOp>(), init);
+    for (Operation *op = loop->getNextNode(); op != end;) {
+      auto select = dyn_cast<arith::SelectOp>(op);
+      op = op->getNextNode();
+      if (select && select.getFalseValue().getDefiningOp() == loop)
+        settle(select, select.getFalseValue());
+    }
   }
 
   /// The row part of the softmax's end, and the store of lse, need not wait for

@@ -1,8 +1,6 @@
 //===- PlaceDotWaits.cpp - fa2gpu-place-dot-waits -------------------------===//
 
-#include "fa2/GPUTransforms/Passes.h"
-
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "HoldBack.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_PLACEDOTWAITS
@@ -47,31 +45,31 @@ struct PlaceDotWaitsPass
         return signalPassFailure();
   }
 
-  /// wait; scale if any row needs it  ->  if any row needs it (wait; scale)
-  /// else (wait).
+  /// wait; scale if any row needs it  ->  hold; wait; if any row needs it
+  /// (scale). The wait has one place, which all warps of a warpgroup come to.
   void branch(ScaleRowsOp scale) {
     auto wait = scale.getTile().getDefiningOp<DotWaitOp>();
-    Operation *factors = scale.getFactors().getDefiningOp();
+    auto softmax = scale.getFactors().getDefiningOp<SoftmaxStepOp>();
     if (!wait->hasOneUse() || wait->getBlock() != scale->getBlock() ||
-        (factors && factors->getBlock() == wait->getBlock() &&
-         wait->isBeforeInBlock(factors)))
+        !softmax || softmax->getBlock() != wait->getBlock() ||
+        wait->isBeforeInBlock(softmax))
       return;
     OpBuilder b(wait);
     Location loc = wait.getLoc();
-    Value any = NeedsRescaleOp::create(b, loc, scale.getFactors());
+    Value any =
+        NeedsRescaleOp::create(b, loc, softmax.getAlpha(), softmax.getNewL());
+    holdBack(b, loc, any);
+    b.setInsertionPoint(scale);
     auto choice =
         scf::IfOp::create(b, loc, scale.getType(), any, /*withElse=*/true);
     b.setInsertionPointToStart(choice.thenBlock());
-    Value waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());
-    Value scaled = ScaleRowsOp::create(b, loc, waited.getType(), waited,
+    Value scaled = ScaleRowsOp::create(b, loc, scale.getType(), wait,
                                        scale.getFactors(), /*skip_unit=*/false);
     scf::YieldOp::create(b, loc, scaled);
     b.setInsertionPointToStart(choice.elseBlock());
-    waited = DotWaitOp::create(b, loc, wait.getType(), wait.getSource());
-    scf::YieldOp::create(b, loc, waited);
+    scf::YieldOp::create(b, loc, wait.getD());
     scale.replaceAllUsesWith(choice.getResult(0));
     scale.erase();
-    wait.erase();
   }
 
   /// `inFlight`: matmuls started and not yet waited for, oldest first.

@@ -1,8 +1,6 @@
 //===- SpeculateMax.cpp - fa2gpu-speculate-max ----------------------------===//
 
-#include "fa2/GPUTransforms/Passes.h"
-
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "HoldBack.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SPECULATEMAX
@@ -65,30 +63,28 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     auto guess = SoftmaxSpeculateOp::create(
         b, loc, TypeRange{softmax.getS().getType(), l.getType(), b.getI1Type()},
         softmax.getS(), m, l, softmax.getScale(), slack);
+    // One wait, which all warps of a warpgroup come to whichever arm they take.
+    holdBack(b, loc, guess.getGrew());
+    step.output->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
+    Value o = step.output;
     SmallVector<Type> types{softmax.getP().getType(), m.getType(), l.getType(),
-                            step.output.getType()};
+                            o.getType()};
     auto branch =
         scf::IfOp::create(b, loc, types, guess.getGrew(), /*withElse=*/true);
-    auto waitForOutput = [&]() -> Value {
-      return DotWaitOp::create(b, loc, step.output.getType(),
-                               step.output.getSource());
-    };
     b.setInsertionPointToStart(branch.thenBlock());
-    Value o = waitForOutput();
     Value scores = scoresAgain(b, step.scores);
     // Lanes read shared memory, which lane 0 releases to the copy engine.
     ProxyFenceOp::create(b, loc);
     WarpBarrierOp::create(b, loc);
-    auto exact = SoftmaxStepOp::create(b, loc, softmax.getResultTypes(), scores,
-                                       m, l, softmax.getScale(),
-                                       b.getF32FloatAttr(0.0f), UnitAttr());
+    auto exact =
+        SoftmaxStepOp::create(b, loc, softmax.getResultTypes(), scores, m, l,
+                              softmax.getScale(), b.getF32FloatAttr(0.0f));
     Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, exact.getAlpha(),
                                        /*skip_unit=*/false);
     scf::YieldOp::create(
         b, loc,
         ValueRange{exact.getP(), exact.getNewM(), exact.getNewL(), scaled});
     b.setInsertionPointToStart(branch.elseBlock());
-    o = waitForOutput();
     scf::YieldOp::create(b, loc,
                          ValueRange{guess.getP(), m, guess.getNewL(), o});
 
@@ -97,7 +93,6 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     softmax.getNewL().replaceAllUsesWith(branch.getResult(2));
     step.rescaled.replaceAllUsesWith(branch.getResult(3));
     step.rescaled.erase();
-    step.output.erase();
     softmax.erase();
     // The cold arm reads the keys.
     auto keys = step.scores.getB().getDefiningOp<RingWaitOp>();

@@ -90,9 +90,6 @@ struct SplitMaskedTilesPass
   static void dropMask(scf::ForOp loop) {
     for (auto mask :
          llvm::make_early_inc_range(loop.getBody()->getOps<ApplyMaskOp>())) {
-      for (Operation *user : mask.getResult().getUsers())
-        if (auto step = dyn_cast<SoftmaxStepOp>(user))
-          step.setMayBeEmpty(false);
       mask.replaceAllUsesWith(mask.getScores());
       mask.erase();
     }

@@ -67,6 +67,13 @@ void ScheduleOverrides::completeRows(const Target &target) {
     blockQ = *warps * 16;
 }
 
+/// Whether a warpgroup in its turn would wait for keys whose slot one that
+/// skips tiles frees in a later turn (fa2gpu-verify finds it in any kernel).
+static bool turnsBlock(const Schedule &s) {
+  return s.stages < 2 && s.overlap && s.pingPong && s.groupLimits &&
+         s.blockQ > kGroupRows;
+}
+
 Schedule ScheduleOverrides::applyTo(Schedule s) const {
   s.blockQ = blockQ.value_or(s.blockQ);
   s.blockKV = blockKV.value_or(s.blockKV);
@@ -97,6 +104,12 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
       s.speculateMax = 0;
     else if (!overlap)
       s.overlap = true;
+  }
+  if (turnsBlock(s)) {
+    if (!pingPong)
+      s.pingPong = false;
+    else if (!groupLimits)
+      s.groupLimits = false;
   }
   s.keyWarps = keyWarps.value_or(s.keyWarps);
   s.dqWarps = dqWarps.value_or(s.dqWarps);
@@ -267,6 +280,11 @@ static std::string fitError(const Target &t, const Problem &p,
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
+  if (turnsBlock(s))
+    return formatv("expected stages to be at least 2 with overlap, ping_pong "
+                   "and group_limits, whose warpgroups would wait for each "
+                   "other; got {0}",
+                   s.stages);
   if (!t.hasRoles() &&
       (s.overlap || s.pingPong || s.persistent || s.separateOutput ||
        s.groupLimits || s.speculateMax || s.packedHeads > 1))
@@ -284,6 +302,18 @@ static std::string fitError(const Target &t, const Problem &p,
                    "block_q = {4}, block_kv = {5} or stages = {6}",
                    f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
                    describeShared(p, s, f), s.blockQ, s.blockKV, s.stages);
+  // ptxas C7602: an instruction's accumulators, and 32 registers beside them,
+  // must fit what a thread has at entry, before roles share out registers.
+  int64_t entry = t.registerBudget(f.threads, 1) / 8 * 8;
+  if (int64_t widest = std::max(p.headDimV, s.blockKV);
+      t.hasRoles() && widest / 2 + 32 > entry)
+    return formatv("expected {0} to be at most {1} with {2} threads a block, "
+                   "whose {3} registers a thread must hold a matmul's "
+                   "accumulators; got {4}; the nearest with it is block_q = "
+                   "{5}",
+                   s.blockKV == widest ? "block_kv" : "head_dim_v",
+                   (entry - 32) * 2, f.threads, entry, widest,
+                   s.blockQ - kGroupRows);
   return "";
 }
 

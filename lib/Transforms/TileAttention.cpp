@@ -26,6 +26,11 @@ using namespace fa2;
 
 namespace {
 
+/// What a row's maximum begins with. Finite, so that a row that has seen no
+/// score above -inf has exp(-inf - m) = 0 like any other; far below what scores
+/// are accurate for (docs/numerics.md).
+constexpr float kNoScore = -0x1p100f;
+
 class Tiler : TileBuilder {
 public:
   Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule)
@@ -116,8 +121,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
       schedule.getOverlap() ? b.getUnitAttr() : UnitAttr());
   Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
   Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
-  float ninf = -std::numeric_limits<float>::infinity();
-  Value m0 = splat({bq}, ninf), l0 = splat({bq}, 0.0f),
+  Value m0 = splat({bq}, kNoScore), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
 
   auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
@@ -143,8 +147,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
-      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
-      b.getUnitAttr());
+      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())));
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),

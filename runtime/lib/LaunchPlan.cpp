@@ -26,8 +26,25 @@ int64_t evaluate(const Expression &expression, const Bindings &bindings) {
   }
 }
 
+/// Memory that a map of a tensor without any points to: boxes outside of a
+/// tensor are filled with zeros, but the copy engine translates its address all
+/// the same. A launch with blocks has a tensor with elements.
+void *anyAddress(const Bindings &bindings) {
+  for (const BoundTensor &tensor : bindings.tensors) {
+    bool empty = false;
+    for (int64_t extent : tensor.shape)
+      empty |= extent == 0;
+    if (tensor.data && !empty &&
+        reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0)
+      return tensor.data;
+  }
+  refuse("no argument has an address that is a multiple of 16 bytes, which a "
+         "tensor map needs");
+}
+
 TensorMapRequest mapRequest(const Parameter &parameter,
-                            const BoundTensor &tensor) {
+                            const Bindings &bindings) {
+  const BoundTensor &tensor = bindings.tensors[parameter.argument];
   // [batch, seq, heads, d] from the innermost: d, seq, heads, batch.
   constexpr std::array<size_t, 4> order = {3, 1, 2, 0};
   TensorMapRequest request;
@@ -63,9 +80,8 @@ TensorMapRequest mapRequest(const Parameter &parameter,
              tensor.name, dim, stride, bytes);
     request.strides[i] = uint64_t(bytes);
   }
-  // The kernel issues no copy from an empty tensor, but a map needs an address.
-  if (!request.data)
-    request.data = reinterpret_cast<void *>(uintptr_t(256));
+  if (empty)
+    request.data = anyAddress(bindings);
   uint64_t address = reinterpret_cast<uint64_t>(request.data);
   if (address % 16)
     refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
@@ -116,8 +132,7 @@ void fillParameter(const Parameter &parameter, const Bindings &bindings,
     return;
   }
   case Parameter::Kind::TensorMap: {
-    TensorMapImage image =
-        encode(mapRequest(parameter, bindings.tensors[parameter.argument]));
+    TensorMapImage image = encode(mapRequest(parameter, bindings));
     std::memcpy(to, image.data(), image.size());
     return;
   }

@@ -34,33 +34,6 @@ fa2.kernel @step(%n: index, %c: f32)
 
 // -----
 
-// Where a row may have no key so far its reference is 0, not -inf: -inf - -inf has no value.
-// CHECK-LABEL: gpu.func @may_be_empty
-// CHECK-COUNT-2: nvvm.shfl.sync  bfly
-// CHECK: %[[NONE:.*]] = arith.cmpf oeq, %[[MAX2:.*]], %cst{{.*}} : f32
-// CHECK: %[[REF:.*]] = arith.select %[[NONE]], %{{.*}}, %[[MAX2]] : f32
-// CHECK: arith.mulf %[[REF]]
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
-#row = #fa2gpu.row<#acc>
-#lrow = #fa2gpu.row<#acc, partial = lanes>
-!s = tensor<16x16xf32, #acc>
-!m = tensor<16xf32, #row>
-!l = tensor<16xf32, #lrow>
-fa2.kernel @may_be_empty(%n: index, %c: f32)
-    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
-                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
-  %s = arith.constant dense<1.0> : !s
-  %m = arith.constant dense<2.0> : !m
-  %l = arith.constant dense<3.0> : !l
-  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
-    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {may_be_empty} : !s, !m, !l
-  }
-  fa2.return
-}
-
-// -----
-
 // Lazy rescaling: the reference moves when the maximum grew by more than 2^8; a warp in which no row's did
 // keeps its accumulator as it is.
 // CHECK-LABEL: gpu.func @lazy

@@ -1,6 +1,17 @@
 // RUN: fa2-opt %s --fa2gpu-overlap --canonicalize --cse | FileCheck %s
 // RUN: sed 's/, overlap = true//' %s | fa2-opt --fa2gpu-overlap --canonicalize --cse | FileCheck %s --check-prefix=OFF
 
+// RUN: sed 's/softmax_step %%s,/softmax_step %%low,/;s/^ *%%s = .*/&\n%%three = arith.constant dense<3.0> : !acc\n%%near = arith.cmpf olt, %%s, %%three : !acc\n%%low = arith.select %%near, %%s, %%three : tensor<128x64xi1, #acc>, !acc/' %s | fa2-opt --fa2gpu-overlap --canonicalize --cse | FileCheck %s --check-prefix=PROGRAM
+
+// The pipeliner's choices whether there is a first tile are settled; a score program's own stay.
+// PROGRAM: %[[LOW:.*]] = arith.select %{{.*}}, %{{.*}}, %cst{{.*}} : tensor<128x64xi1
+// PROGRAM: fa2.softmax_step %[[LOW]],
+// PROGRAM-NOT: arith.select
+// PROGRAM: scf.for
+// PROGRAM: arith.select
+// PROGRAM-NOT: arith.select
+// PROGRAM: fa2.return
+
 // OFF: scf.for
 // OFF: fa2gpu.dot_start
 // OFF-NEXT: fa2gpu.dot_wait

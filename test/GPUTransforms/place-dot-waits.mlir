@@ -1,24 +1,28 @@
 // RUN: fa2-opt %s --fa2gpu-place-dot-waits | FileCheck %s
 
 // P V was started after the scores, so one matmul may stay in flight where these are waited for. Where the
-// accumulator is then rescaled by need, the wait stands in both arms of that branch: ptxas moves a wait up through
-// what does not depend on it, and so behind the start, but not across a branch. P is kept until the wait.
+// accumulator is then rescaled by need, a branch on that need stands before the wait and holds it behind the softmax:
+// ptxas moves a wait up through what does not depend on it, but not across a branch. The wait itself has one place,
+// which all warps of a warpgroup come to. P is kept until then.
 // CHECK-LABEL: fa2.kernel @lazy
 // CHECK: scf.for {{.*}} iter_args(%{{.*}}, %{{.*}}, %[[P:[a-z0-9]+]] = %p0, %{{.*}})
 // CHECK: %[[SF:.*]] = fa2gpu.dot_start %q
 // CHECK: %[[OF:.*]] = fa2gpu.dot_start %[[P]]
 // CHECK: fa2gpu.dot_wait %[[SF]] {pending = 1 : i64}
-// CHECK: %{{.*}}, %{{.*}}, %{{.*}}, %[[ALPHA:.*]] = fa2.softmax_step
-// CHECK-NEXT: %[[ANY:.*]] = fa2gpu.needs_rescale %[[ALPHA]]
-// CHECK-NEXT: %[[O:.*]] = scf.if %[[ANY]]
+// CHECK: %{{.*}}, %{{.*}}, %[[L:.*]], %[[ALPHA:.*]] = fa2.softmax_step
+// CHECK-NEXT: %[[ANY:.*]] = fa2gpu.needs_rescale %[[ALPHA]] after %[[L]]
+// CHECK-NEXT: scf.if %[[ANY]]
+// CHECK-NEXT: fa2gpu.warp_barrier
+// CHECK-NEXT: }
 // CHECK-NEXT: %[[W:.*]] = fa2gpu.dot_wait %[[OF]] keep(%[[P]] : {{.*}}) {pending = 0 : i64}
+// CHECK-NEXT: fa2gpu.ring.release
+// CHECK: %[[O:.*]] = scf.if %[[ANY]]
 // CHECK-NEXT: %[[SCALED:.*]] = fa2.scale_rows %[[W]], %[[ALPHA]] :
 // CHECK-NEXT: scf.yield %[[SCALED]]
 // CHECK-NEXT: } else {
-// CHECK-NEXT: %[[W:.*]] = fa2gpu.dot_wait %[[OF]] keep(%[[P]] : {{.*}}) {pending = 0 : i64}
 // CHECK-NEXT: scf.yield %[[W]]
 // CHECK-NEXT: }
-// CHECK-NEXT: fa2gpu.ring.release
+// CHECK-NEXT: scf.yield
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
 #op = #fa2gpu.operand<#acc>
 #row = #fa2gpu.row<#acc>

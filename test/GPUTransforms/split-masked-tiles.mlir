@@ -25,7 +25,7 @@
 // CHECK-NOT: in_bounds
 // CHECK: %[[S:.*]] = fa2gpu.dot_wait
 // CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]]
-// CHECK: fa2.softmax_step %[[SM]], {{.*}} {may_be_empty}
+// CHECK: fa2.softmax_step %[[SM]], {{.*}}
 // CHECK: scf.yield
 // CHECK: scf.for %{{.*}} = %[[MEET]] to %[[N]] step %c1 iter_args(%{{.*}} = %[[BEFORE]]#0, %{{.*}} = %[[BEFORE]]#1)
 // CHECK: fa2gpu.copy %[[K]][{{.*}} if %{{.*}} {in_bounds}
@@ -33,7 +33,6 @@
 // CHECK: %[[S:.*]] = fa2gpu.dot_wait
 // CHECK-NOT: fa2.apply_mask
 // CHECK: fa2.softmax_step %[[S]]
-// CHECK-NOT: may_be_empty
 // CHECK: scf.yield
 // CHECK-NOT: scf.for
 // CHECK: fa2.return
@@ -66,7 +65,7 @@ fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: in
     %sf = fa2gpu.dot_start %q, %kt {transpose_b} : tensor<64x64xbf16, #fa2gpu.operand<#acc>>, !kv -> !fa2gpu.in_flight<!s>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
     %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) full(%c0, %fe) {mask = #fa2.mask<causal>} : !s
-    %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c {may_be_empty} : !s, !m, !l
+    %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c : !s, !m, !l
     scf.yield %m1, %l1 : !m, !l
   }
   fa2.return
@@ -87,7 +86,7 @@ fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: in
 // CHECK-NOT: fa2.apply_mask
 // CHECK: scf.for {{.*}} = %[[MEET2]] to %[[N]] step %c1 iter_args(%{{.*}} = %[[B]]#0, %{{.*}} = %[[B]]#1)
 // CHECK: fa2.apply_mask
-// CHECK-NEXT: fa2.softmax_step {{.*}} {may_be_empty}
+// CHECK-NEXT: fa2.softmax_step
 fa2.kernel @lower_bound(%s: !s, %out: !fa2.view<? x f32>, %c: f32, %n: index, %fb: index, %fe: index, %sq: index, %sk: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 2>,
@@ -101,7 +100,7 @@ fa2.kernel @lower_bound(%s: !s, %out: !fa2.view<? x f32>, %c: f32, %n: index, %f
   %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0) -> (!m, !l) {
     %j = arith.subi %last, %i : index
     %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) full(%fb, %fe) : !s
-    %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c {may_be_empty} : !s, !m, !l
+    %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c : !s, !m, !l
     scf.yield %m1, %l1 : !m, !l
   }
   fa2.store %r#0, %out[%c0] : !m, !fa2.view<? x f32>

@@ -115,6 +115,15 @@
 // RUN: sed -e 's/%%kv = arith.addi %%n, %%c1/%%kv = arith.addi %%n, %%g/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=UNEQUAL
 // UNEQUAL: 'scf.for' op expected as many iterations in every warpgroup because they take turns
 
+// Warps of a warpgroup take the same wait, as PTX asks.
+// RUN: sed -e 's/^ *%%hot = .*/%%f = arith.constant dense<1.0> : tensor<128xf32, #fa2gpu.row<#acc>>\n%%hot = fa2gpu.needs_rescale %%f after %%f : tensor<128xf32, #fa2gpu.row<#acc>>, tensor<128xf32, #fa2gpu.row<#acc>>/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ALIGNED
+// ALIGNED: 'fa2gpu.dot_wait' op expected to stand where all warps of a warpgroup come to it because its instruction is theirs together
+// ALIGNED: note: warps may take either arm of this branch
+
+// A warpgroup that skips tiles releases their slots behind its turn; another one waits in the same turn for the next slot.
+// RUN: fa2-compile --arch sm_90a --head-dim 128 --stages 2 --tuning overlap=1,ping_pong=1,group_limits=1 --emit=gpu | sed 's/<2 x tensor<64x128xbf16/<1 x tensor<64x128xbf16/g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ONESLOT
+// ONESLOT: 'fa2gpu.turn_pass' op expected at least 2 slots of ring 'k', got 1: before this turn is passed a slot is waited for that another warpgroup releases in a later turn
+
 // Budgets.
 // RUN: sed -e 's/4 warps, 24 registers/4 warps, 32 registers/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SUM
 // SUM: 'fa2gpu.roles' op expected registers of 2 consumer and 1 producer warpgroups to sum to at most 504 (168 each at entry), got 512: the increase would wait for ever

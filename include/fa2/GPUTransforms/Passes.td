@@ -78,10 +78,11 @@ def PingPong : Pass<"fa2gpu-ping-pong", "::fa2::KernelOp"> {
 def PlaceDotWaits : Pass<"fa2gpu-place-dot-waits", "::fa2::KernelOp"> {
   let summary = "waits for matmuls: how many may stay in flight, and where ptxas cannot move them";
   let description = [{
-    Counts the matmuls started after each one that is waited for. A wait whose
-    accumulator is then rescaled lazily goes into both arms of a branch on whether any row
-    needs it: the assembler moves a wait up, but not across a branch. Operands in registers
-    are kept until the wait. Only for families whose matmuls are asynchronous.
+    Counts the matmuls started after each one that is waited for. Before a wait whose
+    accumulator is then rescaled lazily stands a branch on whether any row needs it, which
+    holds the wait behind the softmax: the assembler moves a wait up through what does not depend
+    on it, but not across another wait. All warps of a warpgroup come to the one wait, as PTX asks;
+    each then rescales or not. Operands in registers are kept until the wait. Only for families whose matmuls are asynchronous.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
 }
@@ -147,7 +148,10 @@ def Verify : Pass<"fa2gpu-verify", "::fa2::KernelOp"> {
 
     - Rings between roles: uses are taken one after the other, as many in one role as in the
       other, and each is committed or released exactly once on every path. Every reader holds its use.
-    - Matmuls: none is in flight when its result is read, its slot released or written.
+    - Matmuls: none is in flight when its result is read, its slot released or written. All warps of a
+      warpgroup come to the same start and the same wait.
+    - Turns: each warpgroup takes as many, and none waits in its turn for a slot that another
+      one releases in a later turn.
     - Copy groups (no roles): what is read was written on every path, its group waited for, and
       a barrier followed; what is overwritten is read no more.
     - The copy engine: threads' writes are fenced and met before it reads; it has read before they write.

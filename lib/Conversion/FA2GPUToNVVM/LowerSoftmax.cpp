@@ -277,7 +277,7 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       Value rowMax = reduceOverLanes(e, layout, reduceInTwoChains(s, max), max);
       Value m1, grows;
       if (slack > 0.0f) {
-        // k (rowmax - m) > slack; false where both are -inf
+        // k (rowmax - m) > slack
         Value growth = e.fmul(e.fsub(rowMax, m), k);
         grows = arith::CmpFOp::create(rewriter, op.getLoc(),
                                       arith::CmpFPredicate::OGT, growth,
@@ -286,20 +286,13 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       } else {
         m1 = e.fmax(m, rowMax);
       }
-      // -inf - -inf has no value: a row without keys so far refers to 0.
-      Value reference = m1;
-      if (op.getMayBeEmpty()) {
-        Value none = arith::CmpFOp::create(
-            rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, m1, e.f32(-kInf));
-        reference = e.select(none, e.f32(0.0f), m1);
-      }
-      Value shift = e.fneg(e.fmul(reference, k));
+      Value shift = e.fneg(e.fmul(m1, k));
       for (int64_t r : regs)
         p[r] = e.ex2(e.fma(p[r], k, shift));
       SmallVector<Value> row;
       for (int64_t r : regs)
         row.push_back(p[r]);
-      Value a = e.ex2(e.fmul(e.fsub(m, reference), k));
+      Value a = e.ex2(e.fmul(e.fsub(m, m1), k));
       newM.push_back(m1);
       newL.push_back(e.fma(l, a, reduceInTwoChains(row, sum)));
       alpha.push_back(a);
@@ -344,15 +337,17 @@ struct SoftmaxSpeculateLowering
   }
 };
 
-/// Whether, in this warp, any factor is not 1.
-Value anyIsNotOne(Emit &e, ValueRange factors) {
+/// Whether, in this warp, any factor is not 1, or any sum has no value.
+Value anyIsNotOne(Emit &e, ValueRange factors, ValueRange sums = {}) {
   Value any;
-  for (Value f : factors) {
-    Value differs = arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::UNE,
-                                          f, e.f32(1.0f));
-    any = any ? arith::OrIOp::create(e.b, e.loc, any, differs).getResult()
-              : differs;
-  }
+  auto orElse = [&](arith::CmpFPredicate predicate, Value x, Value y) {
+    Value is = arith::CmpFOp::create(e.b, e.loc, predicate, x, y);
+    any = any ? arith::OrIOp::create(e.b, e.loc, any, is).getResult() : is;
+  };
+  for (Value f : factors)
+    orElse(arith::CmpFPredicate::UNE, f, e.f32(1.0f));
+  for (Value s : sums)
+    orElse(arith::CmpFPredicate::UNO, s, s);
   return e.voteAny(any);
 }
 
@@ -362,7 +357,8 @@ struct NeedsRescaleLowering : public OpConversionPattern<NeedsRescaleOp> {
   matchAndRewrite(NeedsRescaleOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
-    rewriter.replaceOp(op, anyIsNotOne(e, adaptor.getFactors()));
+    rewriter.replaceOp(op,
+                       anyIsNotOne(e, adaptor.getFactors(), adaptor.getSums()));
     return success();
   }
 };
@@ -522,12 +518,9 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
         ms.push_back(load(baseRow, w, cols));
         most = most ? e.fmax(most, ms.back()) : ms.back();
       }
-      Value none = arith::CmpFOp::create(
-          rewriter, op.getLoc(), arith::CmpFPredicate::OEQ, most, e.f32(-kInf));
-      Value reference = e.select(none, e.f32(0.0f), most);
       Value total;
       for (int64_t w = 0; w < splits; ++w) {
-        factors.push_back(e.ex2(e.fmul(e.fsub(ms[w], reference), k)));
+        factors.push_back(e.ex2(e.fmul(e.fsub(ms[w], most), k)));
         Value part = e.fmul(load(baseRow, w, cols + 1), factors.back());
         total = total ? e.fadd(total, part) : part;
       }

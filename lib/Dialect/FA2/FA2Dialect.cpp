@@ -159,6 +159,9 @@ static LogicalResult verifyKeys(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// Powers of two that a probability may reach in any element type.
+static constexpr int64_t kMaxSlack = 60;
+
 LogicalResult ScheduleAttr::verify(
     function_ref<InFlightDiagnostic()> emitError, StringRef target,
     int64_t blockQ, int64_t blockKv, int64_t warps, int64_t stages,
@@ -180,14 +183,14 @@ LogicalResult ScheduleAttr::verify(
     return emitError() << "expected warps to be 1 to 16, got " << warps;
   if (stages < 1 || stages > 4)
     return emitError() << "expected stages to be 1 to 4, got " << stages;
-  if (lazyRescale < 0 || lazyRescale > 15)
-    return emitError() << "expected lazy_rescale to be 0 to 15, got "
-                       << lazyRescale;
+  if (lazyRescale < 0 || lazyRescale > kMaxSlack)
+    return emitError() << "expected lazy_rescale to be 0 to " << kMaxSlack
+                       << ", got " << lazyRescale;
   if (minBlocks < 1 || minBlocks > 8)
     return emitError() << "expected min_blocks to be 1 to 8, got " << minBlocks;
-  if (speculateMax < 0 || speculateMax > 15)
-    return emitError() << "expected speculate_max to be 0 to 15, got "
-                       << speculateMax;
+  if (speculateMax < 0 || speculateMax > kMaxSlack)
+    return emitError() << "expected speculate_max to be 0 to " << kMaxSlack
+                       << ", got " << speculateMax;
   if (querySlots < 1 || querySlots > 2)
     return emitError() << "expected query_slots to be 1 or 2, got "
                        << querySlots;

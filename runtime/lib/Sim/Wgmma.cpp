@@ -111,17 +111,9 @@ void checkAligned(Warp &w, const Inst &inst, u32 mask) {
   const Inst &other = code[lines[size_t(at)]];
   if (&other == &inst)
     return;
-  bool bothWait = other.fn == inst.fn && inst.d == -1 && other.d == -1;
-  if (bothWait && other.a == inst.a)
-    m.report(Severity::Deviation, 6, &w, &inst, -1, "warp", 0,
-             "warps of one warpgroup execute different wgmma.wait_group "
-             "instructions of equal count; .aligned forbids it, hardware "
-             "takes it",
-             &other);
-  else
-    m.report(Severity::Error, 6, &w, &inst, -1, "warp", 0,
-             "warps of one warpgroup execute different wgmma instructions",
-             &other);
+  m.report(Severity::Error, 6, &w, &inst, -1, "warp", 0,
+           "warps of one warpgroup execute different wgmma instructions",
+           &other);
 }
 
 void useRegister(Warp &w, const Inst &inst, const Operand &op,

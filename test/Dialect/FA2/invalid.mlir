@@ -204,8 +204,8 @@ func.func @softmax(%s: tensor<64x64xf32>, %m: tensor<32xf32>, %c: f32) {
 
 // -----
 
-// expected-error @+1 {{expected speculate_max to be 0 to 15, got 17}}
-"test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, overlap = true, speculate_max = 17>} : () -> ()
+// expected-error @+1 {{expected speculate_max to be 0 to 60, got 61}}
+"test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, overlap = true, speculate_max = 61>} : () -> ()
 
 // -----
 

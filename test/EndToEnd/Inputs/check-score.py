@@ -13,9 +13,15 @@ for batch in range(q.shape[0]):
         names = {"s": scale * q[batch, :, head] @ k[batch, :, head // group].T, "b": batch, "h": head, "i": rows, "j": cols}
         s = eval(expression, {"np": np}, names) + np.zeros((rows.size, cols.size))
         most = s.max(1, keepdims=True)
+        empty = most[:, 0] == -np.inf  # no key is seen
+        most[empty] = 0
         p = np.exp(s - most)
         total = p.sum(1, keepdims=True)
+        total[empty] = 1
         want_lse = (most + np.log(total))[:, 0]
+        assert (lse[batch, head][empty] == -np.inf).all(), f"batch {batch} head {head}: lse of a row without keys is not -inf"
+        assert (out[batch, empty, head] == 0).all(), f"batch {batch} head {head}: out of a row without keys is not 0"
+        lse[batch, head][empty] = want_lse[empty]
         p /= total
         want = p @ v[batch, :, head // group]
         # P rounded to bf16 (2^-9), likewise out; twice that.

@@ -246,12 +246,19 @@ TEST_F(TargetTest, SchedulesOfAnotherFamilyAreRefusedByName) {
   }
   s = wide;
   s.overlap = true;
-  s.speculateMax = 17;
-  starts(refused("sm_90a", s), "expected speculate_max to be 0 to 15, got 17");
+  s.speculateMax = 61;
+  starts(refused("sm_90a", s), "expected speculate_max to be 0 to 60, got 61");
   s.overlap = false;
   s.speculateMax = 8;
   starts(refused("sm_90a", s),
          "expected speculate_max = 0 without overlap, got 8");
+  // Warpgroups that skip tiles while others wait in their turn for one slot.
+  s = wide;
+  s.overlap = s.pingPong = s.groupLimits = true;
+  s.stages = 1;
+  starts(refused("sm_90a", s),
+         "expected stages to be at least 2 with overlap, ping_pong and "
+         "group_limits");
 }
 
 // Of fields that exclude each other, the one that nobody asked for gives way.

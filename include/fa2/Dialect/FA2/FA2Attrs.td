@@ -71,7 +71,11 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
       backward's: each warp has its own rows of the key tile that stays.
     - `q_in_registers`: the query fragments are kept in registers.
     - `lazy_rescale`: the accumulator is rescaled only once a row's maximum has
-      grown by more than this many powers of two; 0 rescales always.
+      grown by more than this many powers of two; 0 rescales always. Up to then
+      probabilities may be that large: at most 15 where they are f16, whose largest value is
+      below 2^16, and 60 where they are bf16. With bf16, f32 holds the sums: 60 leaves them, for
+      2^31 keys, below 2^91, and the output's below 2^91 times the largest value of v, which must
+      be below 2^36 then.
     - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
     - `order`: which query blocks start first.
     - `key_warps`: of partition `keys`, the warps along the keys (0: all); the others
@@ -98,7 +102,7 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     - `group_limits`: each warpgroup stops at the keys that its own rows see; one whose rows
       all lie past the sequence's end does nothing.
     - `speculate_max`: exponentials are taken with the old maximum; rows of which a lane's sum
-      passes this power of two are recomputed (1 to 15; 0: not speculated).
+      passes this power of two are recomputed (0: not speculated). Limits as for `lazy_rescale`.
 
     Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>`.

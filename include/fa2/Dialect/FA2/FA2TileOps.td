@@ -300,8 +300,9 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
 
     new_m is a reference, not necessarily the maximum: the final division makes
-    either exact. A row whose scores are all -inf so far has p = 0 (never NaN);
-    `may_be_empty` says that there may be such a row.
+    either exact. m begins with a finite value, -2^100, not with -inf: then a row
+    whose scores are all -inf so far has p = 0 and l = 0 like any other, never
+    NaN. Scores below that value count as -inf.
 
     Example:
 
@@ -311,7 +312,7 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
-    DefaultValuedAttr<F32Attr, "0.0f">:$slack, UnitAttr:$may_be_empty);
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack);
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";

@@ -186,10 +186,16 @@ def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMa
 
 def FA2GPU_NeedsRescaleOp : FA2GPU_Op<"needs_rescale", [Pure]> {
   let summary = "whether any factor of this warp's rows is not 1";
-  let description = "Example: `%any = fa2gpu.needs_rescale %alpha : tensor<128xf32, #row>`";
-  let arguments = (ins AnyRankedTensor:$factors);
+  let description = [{
+    `sums` are the rows' sums of exponentials; the answer is known once these are, and it is yes where one has no
+    value (NaN), which changes nothing: scaling by factors of 1 is right too. So what waits for the answer waits
+    for the exponentials.
+
+    Example: `%any = fa2gpu.needs_rescale %alpha after %l : tensor<128xf32, #row>, tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$factors, AnyRankedTensor:$sums);
   let results = (outs I1:$result);
-  let assemblyFormat = "$factors attr-dict `:` type($factors)";
+  let assemblyFormat = "$factors `after` $sums attr-dict `:` type($factors) `,` type($sums)";
 }
 
 //===----------------------------------------------------------------------===//
