@@ -18,10 +18,21 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     SmallVector<TensorStoreOp> stores;
     getOperation().walk([&](TensorStoreOp store) { stores.push_back(store); });
     for (TensorStoreOp store : stores)
-      fence(store);
+      if (failed(fence(store)))
+        return signalPassFailure();
   }
 
-  void fence(TensorStoreOp store) {
+  LogicalResult fence(TensorStoreOp store) {
+    LocalStoreOp write;
+    for (Operation *user : store.getSlot().getUsers())
+      if (auto op = dyn_cast<LocalStoreOp>(user))
+        write = op;
+    if (!write)
+      return store.emitOpError()
+             << "expected a slot that fa2gpu.local_store writes";
+    if (!store->getParentOfType<RolesOp>())
+      return store.emitOpError()
+             << "expected fa2gpu.roles around it; run fa2gpu-specialize-warps";
     Location loc = store.getLoc();
     OpBuilder b(store);
     // Writes by threads, then the fence of each, then the meeting.
@@ -29,10 +40,6 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     GroupBarrierOp::create(b, loc, IntegerAttr{});
 
     auto own = store.getSlot().getDefiningOp<RingAcquireOp>();
-    LocalStoreOp write;
-    for (Operation *user : store.getSlot().getUsers())
-      if (auto op = dyn_cast<LocalStoreOp>(user))
-        write = op;
     b.setInsertionPoint(write);
     if (own) {
       // The slot is the output's own: the tile before may still be read.
@@ -59,6 +66,7 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       b.setInsertionPointAfter(store);
       StoreWaitOp::create(b, loc);
     }
+    return success();
   }
 };
 

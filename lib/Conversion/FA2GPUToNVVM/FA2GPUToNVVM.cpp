@@ -115,8 +115,28 @@ void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
 
 struct ConvertFA2GPUToNVVMPass
     : public fa2::impl::ConvertFA2GPUToNVVMBase<ConvertFA2GPUToNVVMPass> {
+  /// Whether what this pass takes away stands where it can.
+  LogicalResult checkPlaces() {
+    WalkResult result =
+        getOperation().walk<WalkOrder::PreOrder>([](Operation *op) {
+          if (isa<KernelOp>(op))
+            return WalkResult::skip();
+          if (!isa_and_nonnull<FA2Dialect, FA2GPUDialect>(op->getDialect()))
+            return WalkResult::advance();
+          op->emitOpError()
+              << (isa<LaunchOp>(op)
+                      ? "expected a fa2.kernel in its place: this "
+                        "program has been converted"
+                      : "expected to stand in a fa2.kernel");
+          return WalkResult::interrupt();
+        });
+    return failure(result.wasInterrupted());
+  }
+
   /// What the patterns rely on, said by name.
   LogicalResult checkInput() {
+    if (failed(checkPlaces()))
+      return failure();
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       if (!kernel.getSharedBytes())
         return kernel.emitOpError()

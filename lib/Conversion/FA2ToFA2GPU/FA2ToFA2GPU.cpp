@@ -322,10 +322,40 @@ void Partitioner::combineSplits() {
 
 struct ConvertFA2ToFA2GPUPass
     : public fa2::impl::ConvertFA2ToFA2GPUBase<ConvertFA2ToFA2GPUPass> {
+  /// Tiles that have no layout yet, carried by loops alone.
+  static LogicalResult checkInput(KernelOp kernel) {
+    auto bad = [&](Operation *op, Value v) {
+      auto type = dyn_cast<RankedTensorType>(v.getType());
+      if (!type)
+        return false;
+      if (type.getEncoding())
+        op->emitOpError() << "expected tiles without layouts, as they are "
+                             "before this pass";
+      else if (isa<BlockArgument>(v) && !isa<scf::ForOp>(op))
+        op->emitOpError() << "expected no tiles as arguments of a region that "
+                             "is not a loop's";
+      else
+        return false;
+      return true;
+    };
+    WalkResult result = kernel.walk([&](Operation *op) {
+      for (Value v : op->getResults())
+        if (bad(op, v))
+          return WalkResult::interrupt();
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (Value v : block.getArguments())
+            if (bad(op, v))
+              return WalkResult::interrupt();
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   void runOnOperation() override {
     KernelOp kernel = getOperation();
     const Target *target = targetOf(kernel);
-    if (!target)
+    if (!target || failed(checkInput(kernel)))
       return signalPassFailure();
     if (failed(Partitioner(kernel, target->matmulFamily(&getContext()),
                            target->sharedPanelBytes())

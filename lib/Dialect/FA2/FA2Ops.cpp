@@ -56,6 +56,12 @@ static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
     if (t.isDynamicDim(3))
       return op->emitOpError() << "expected the head dim of " << name
                                << " to be static because it is compiled in";
+    for (int64_t extent : t.getShape().drop_back())
+      if (!ShapedType::isDynamic(extent))
+        return op->emitOpError()
+               << "expected batch, sequence length and heads of " << name
+               << " to be dynamic (?) because a launch says them, got "
+               << extent;
   }
   for (ArrayRef<NamedType> same : {qk, vs})
     for (auto [name, t] : same)
@@ -66,6 +72,10 @@ static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
   // 3. lse
   if (lse.getRank() != 3 || !lse.getElementType().isF32())
     return op->emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
+  if (lse.getNumDynamicDims() != 3)
+    return op->emitOpError() << "expected the extents of lse to be dynamic (?) "
+                                "because a launch says them, got "
+                             << lse;
   // 4. head dims
   return success(
       succeeded(verifyHeadDim(op, "d", qk.front().second.getDimSize(3))) &&

@@ -34,6 +34,14 @@ func.func @c2_dynamic(%q: tensor<?x?x?x?xf16>) {
 
 // -----
 
+func.func @c2_batch(%q: tensor<2x?x?x64xf16>) {
+  // expected-error @+1 {{expected batch, sequence length and heads of q to be dynamic (?) because a launch says them, got 2}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<2x?x?x64xf16>, tensor<2x?x?x64xf16>, tensor<2x?x?x64xf16> -> tensor<2x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
 func.func @c2_k(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x32xf16>) {
   // expected-error @+1 {{expected k's head dim to be q's, 64, got 32}}
   %o, %l = fa2.attention ins(%q, %k, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>

@@ -29,7 +29,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     q is [batch, seqlen_q, heads, d], k is [batch, seqlen_k, heads_kv, d], v is
     [batch, seqlen_k, heads_kv, d_v], out is [batch, seqlen_q, heads, d_v], all of one
     16-bit float type; lse is f32 [batch, heads, seqlen_q], natural log. A row that
-    sees no key gives out = 0 and lse = -inf. Accumulation and softmax are in f32;
+    sees no key, or only scores of -inf, gives out = 0 and lse = -inf. Accumulation and softmax are in f32;
     P is rounded to the input type before the second product.
 
     `scale` is f32, positive and finite; without it, it is 1 / sqrt(d). `extras` are
@@ -42,7 +42,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `schedule` is for all others. Each becomes a kernel of its own.
 
     1. q, k, v and out have one element type, bf16 or f16.
-    2. They have rank 4; d and d_v are static, d is that of k.
+    2. They have rank 4; d and d_v are static, d is that of k; a launch says the other extents.
     3. lse is f32 of rank 3.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. The score region, where present, has the block arguments above.
@@ -97,7 +97,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
     the products they enter.
 
     1. q, k, v, out and dout have one element type, bf16 or f16.
-    2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout.
+    2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout; a launch
+       says the other extents.
     3. lse is f32 of rank 3.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. dq, dk and dv have the types of q, k and v.
