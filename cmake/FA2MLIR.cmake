@@ -69,7 +69,8 @@ function(fa2_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

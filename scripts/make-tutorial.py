@@ -1,6 +1,6 @@
 """Writes docs/tutorial.md and docs/hopper.md from their templates (.in.md) and what the tools really print.
 
-usage: make-tutorial.py [--tools BUILD/tools] [--check]
+usage: make-tutorial.py [--tools BUILD/bin] [--check]
 
 In a template, a line `@run COMMAND` becomes the command and its output as code. After the
 command, `| cut STEP` cuts the output, in the order written: `lines A-B`, `from REGEX`, `to REGEX`
@@ -69,12 +69,11 @@ def render(template, environment):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tools", default=os.path.join(root, "build", "release", "tools"))
+    parser.add_argument("--tools", default=os.path.join(root, "build", "release", "bin"))
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     environment = dict(os.environ)
-    tools = [os.path.join(args.tools, t) for t in ("fa2-opt", "fa2-translate", "fa2-compile", "fa2-run")]
-    environment["PATH"] = os.pathsep.join(tools + [environment.get("PATH", "")])
+    environment["PATH"] = os.pathsep.join([os.path.abspath(args.tools), environment.get("PATH", "")])
     stale = []
     for page in pages:
         with tempfile.TemporaryDirectory() as folder:

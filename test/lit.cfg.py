@@ -10,10 +10,9 @@ config.suffixes = [".mlir", ".test"]
 config.excludes = ["Unit", "Grid", "Mutation", "Integration", "Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 
-tools = os.path.join(config.fa2_build, "tools")
-path = [os.path.join(tools, t) for t in ("fa2-opt", "fa2-translate", "fa2-compile", "fa2-run")]
+tools = os.path.join(config.fa2_build, "bin")
 config.environment["PATH"] = os.pathsep.join(
-    path + [config.llvm_tools, config.environment.get("PATH", os.environ.get("PATH", ""))])
+    [tools, config.llvm_tools, config.environment.get("PATH", os.environ.get("PATH", ""))])
 
 config.substitutions.append(("%fa2_source", config.fa2_source))
 config.substitutions.append(("%fa2_build", config.fa2_build))
@@ -33,5 +32,5 @@ for python in (config.python, "/usr/bin/python3"):
 # What a test may ask for with REQUIRES.
 if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
-if os.path.exists(os.path.join(tools, "fa2-run", "fa2-run")):
+if os.path.exists(os.path.join(tools, "fa2-run")):
     config.available_features.add("fa2-run")
