@@ -1,6 +1,7 @@
 //===- Guard.cpp - whether a text is a guard ------------------------------===//
 //
-// The grammar of docs/manifest.md, "Expressions", read but not evaluated.
+// The grammar of docs/manifest.md, "Expressions", read; constants are folded,
+// so that what has no value in any launch is refused here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -8,6 +9,10 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+#include <optional>
 
 using namespace mlir;
 using namespace fa2;
@@ -56,7 +61,8 @@ private:
 
   /// Levels: ||, &&, comparisons (at most one), sums, products.
   bool binary(size_t level) {
-    static constexpr StringRef operators[5][6] = {
+    // An empty one ends each row.
+    static constexpr StringRef operators[5][7] = {
         {"||"},
         {"&&"},
         {"==", "!=", "<=", ">=", "<", ">"},
@@ -67,13 +73,14 @@ private:
     if (!binary(level + 1))
       return false;
     auto next = [&] {
-      return llvm::any_of(operators[level], [&](StringRef token) {
-        return !token.empty() && take(token);
+      return *llvm::find_if(operators[level], [&](StringRef token) {
+        return token.empty() || take(token);
       });
     };
     constexpr size_t comparisons = 2;
-    while (next()) {
-      if (!binary(level + 1))
+    for (StringRef token; !(token = next()).empty();) {
+      std::optional<int64_t> left = value;
+      if (!binary(level + 1) || !fold(token, left, value))
         return false;
       if (level == comparisons)
         break;
@@ -81,11 +88,45 @@ private:
     return true;
   }
 
+  /// `value` becomes that of `left` and `right`, where it is known.
+  bool fold(StringRef token, std::optional<int64_t> left,
+            std::optional<int64_t> right) {
+    bool divides = token == "/" || token == "%";
+    if (divides && right == 0)
+      return fail("a division by 0, which has no value,");
+    value = std::nullopt;
+    if (!left || !right)
+      return true;
+    constexpr int64_t least = std::numeric_limits<int64_t>::min();
+    int64_t result = 0;
+    bool overflow = false;
+    if (token == "+")
+      overflow = llvm::AddOverflow(*left, *right, result);
+    else if (token == "-")
+      overflow = llvm::SubOverflow(*left, *right, result);
+    else if (token == "*")
+      overflow = llvm::MulOverflow(*left, *right, result);
+    else if (!divides)
+      return true;
+    else if (!(overflow = *left == least && *right == -1))
+      result = token == "/" ? *left / *right : *left % *right;
+    if (overflow)
+      return fail("an overflow of 64 bits");
+    value = result;
+    return true;
+  }
+
   bool unary() {
     if (++depth > kMaxDepth)
       return fail(formatv("nested deeper than {0} levels", kMaxDepth));
-    bool good = take("-") || (!peek().starts_with("!=") && take("!")) ? unary()
-                                                                      : atom();
+    bool good;
+    if (take("-"))
+      good = unary() && fold("-", 0, value);
+    else if (!peek().starts_with("!=") && take("!")) {
+      good = unary();
+      value = std::nullopt;
+    } else
+      good = atom();
     --depth;
     return good;
   }
@@ -93,10 +134,10 @@ private:
   bool atom() {
     if (take("("))
       return binary(0) && expect(")");
+    value = std::nullopt;
     StringRef digits = peek().take_while(llvm::isDigit);
     if (!digits.empty()) {
-      int64_t value;
-      if (digits.getAsInteger(10, value))
+      if (digits.getAsInteger(10, value.emplace()))
         return fail("an integer beyond 2^63 - 1");
       rest = rest.drop_front(digits.size());
       return true;
@@ -129,6 +170,11 @@ private:
         for (int i = 0; i < operands; ++i)
           if (!expect(i == 0 ? "(" : ",") || !binary(0))
             return false;
+        // `value` is that of the last operand.
+        if (value && ((name == "ceildiv" && *value <= 0) ||
+                      (name == "pow2floor" && *value < 1)))
+          return fail(formatv("{0} of {1}, which has no value,", name, *value));
+        value = std::nullopt;
         return expect(")");
       }
     return fail(formatv("unknown function '{0}' (known: min, max, ceildiv, "
@@ -138,6 +184,8 @@ private:
 
   StringRef text, rest;
   std::string fault;
+  /// Of what was read last, where it is a constant.
+  std::optional<int64_t> value;
   int depth = 0;
 };
 

@@ -306,6 +306,31 @@ func.func @reduction_width(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>,
 
 // -----
 
+// expected-error @+1 {{guard '1/0': a division by 0, which has no value, at column 4}}
+"test.x"() {g = #fa2.guard<"1/0">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{guard 'seqlen_q % (2 * 3 - 6) == 1': a division by 0, which has no value, at column 23}}
+"test.x"() {g = #fa2.guard<"seqlen_q % (2 * 3 - 6) == 1">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{guard 'ceildiv(seqlen_q, -4) > 1': ceildiv of -4, which has no value, at column 21}}
+"test.x"() {g = #fa2.guard<"ceildiv(seqlen_q, -4) > 1">} : () -> ()
+
+// -----
+
+// expected-error @+1 {{guard 'heads < 9223372036854775807 + 1': an overflow of 64 bits at column 32}}
+"test.x"() {g = #fa2.guard<"heads < 9223372036854775807 + 1">} : () -> ()
+
+// -----
+
+// What depends on the launch is for the launch.
+"test.x"() {g = #fa2.guard<"heads / heads_kv > 8 / 2 - 1 && seqlen_q % -3 == 0 && ceildiv(seqlen_k, 4) > min(0, 0) && 1 - !0 < 2">} : () -> ()
+
+// -----
+
 // expected-error @+1 {{guard 'seqlen_k <= ': expected a value, got the end at column 13}}
 "test.x"() {g = #fa2.guard<"seqlen_k <= ">} : () -> ()
 
