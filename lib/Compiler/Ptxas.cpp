@@ -90,12 +90,24 @@ std::optional<fa2::Assembly> fa2::assemble(StringRef ptxas, StringRef ptx,
                           /*SecondsToWait=*/0, /*MemoryLimit=*/0, &why);
   std::string text = readFile(log);
   if (status != 0) {
-    error = (ptxas + " failed: ").str() +
-            (why.empty() ? StringRef(text).trim().str() : why);
+    if (why.empty())
+      why = StringRef(text).trim().str();
+    if (why.empty())
+      why = "exit status " + std::to_string(status) + ", and not a word";
+    error = (ptxas + " failed: ").str() + why;
     return std::nullopt;
   }
   Assembly result;
   result.cubin = readFile(output);
+  if (!StringRef(result.cubin)
+           .starts_with("\x7f"
+                        "ELF")) {
+    error = (ptxas + " says that it succeeded, but wrote no machine code (" +
+             Twine(result.cubin.size()) +
+             " bytes): is it ptxas? FA2_PTXAS and PATH choose it")
+                .str();
+    return std::nullopt;
+  }
   result.registers = numberBefore(text, "registers");
   result.stackBytes = numberBefore(text, "bytes stack frame");
   result.spillStoreBytes = numberBefore(text, "bytes spill stores");
