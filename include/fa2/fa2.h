@@ -1,18 +1,29 @@
-/*===- fa2.h - the compiler's C interface
- *-----------------------------------===*
+/* clang-format off */
+/*===- fa2.h - the compiler's C interface ----------------------------------===*
  *
  * Compiles a specification to PTX, for programs that embed the compiler. Needs
  * neither a GPU nor a driver. The PTX begins with its manifest; the runtime
  * (fa2rt/fa2rt.h), or any launcher that reads the manifest, runs it.
  *
- *   fa2_compilation *c = fa2_compile("arch=sm_80 dtype=bf16 head_dim=128
- *mask=causal"); if (fa2_compilation_ok(c)) use(fa2_compilation_text(c),
- *fa2_compilation_size(c)); else fprintf(stderr, "%s\n",
- *fa2_compilation_error(c)); fa2_compilation_free(c);
+ *   #include <fa2/fa2.h>
+ *   #include <stdio.h>
+ *
+ *   int main(void) {
+ *     fa2_compilation *c =
+ *         fa2_compile("arch=sm_90a dtype=bf16 head_dim=128 mask=causal");
+ *     if (fa2_compilation_ok(c))
+ *       fwrite(fa2_compilation_text(c), 1, fa2_compilation_size(c), stdout);
+ *     else
+ *       fprintf(stderr, "%s\n", fa2_compilation_error(c));
+ *     int status = fa2_compilation_ok(c) ? 0 : 1;
+ *     fa2_compilation_free(c);
+ *     return status;
+ *   }
  *
  * Every function is safe from several threads at once.
  *
  *===----------------------------------------------------------------------===*/
+/* clang-format on */
 #ifndef FA2_FA2_H
 #define FA2_FA2_H
 
@@ -33,24 +44,34 @@ typedef struct fa2_compilation fa2_compilation;
 /* "0.1.0" */
 FA2_API const char *fa2_version(void);
 
+/* clang-format off */
 /* Compiles. `specification` is a list of key=value, separated by blanks or
- * commas:
+ * commas. What to compute:
  *
  *   pass            forward or backward
- *   arch            sm_80 and later, such as sm_90
+ *   arch            sm_80, which it and every later GPU runs; sm_90a, the
+ *                   faster on H100 and H200, which they alone run; and others
+ *                   that an error lists
  *   dtype           bf16 or f16
- *   head_dim        a multiple of 8 from 8 to 256
- *   head_dim_v      likewise; that of q by default
- *   mask            none, causal or causal_top_left
- *   block_q, block_kv, warps, stages, partition, q_in_registers,
- *   lazy_rescale, min_blocks, order, key_warps, dq_warps: the schedule, field
- * by field (docs) dq              backward: atomic, or recompute for the same
- * bits in every run
+ *   head_dim        of q and k: a multiple of 8 from 8 to 256
+ *   head_dim_v      of v and out: likewise; that of q by default
+ *   mask            none, causal (bottom right) or causal_top_left
+ *   dq              how backward sums dQ: atomic, atomic_v4, or recompute for
+ *                   the same bits in every run
+ *
+ * The schedule, what is left out being chosen (`fa2-compile --help` says what
+ * each is):
+ *
+ *   block_q, block_kv, warps, stages, partition, q_in_registers, lazy_rescale,
+ *   min_blocks, order, key_warps, dq_warps
+ *   tuning          further fields, in single quotes:
+ *                   'overlap=1,ping_pong=0'
  *   variants        none, or other schedules where a guard holds, in single
  *                   quotes: 'seqlen_k <= 512: block_q=128,warps=8; ...'
  *
- * What is left out has a default or is chosen. Never returns null unless memory
- * is out; the result says whether it worked. */
+ * Never returns null unless memory is out; the result says whether it
+ * worked. */
+/* clang-format on */
 FA2_API fa2_compilation *fa2_compile(const char *specification);
 
 /* 1 where there is a text, 0 where there is an error. Null counts as an error.
