@@ -10,7 +10,7 @@ struct fa2_compilation {
   std::string text, error, explanation;
 };
 
-static void run(const char *text, fa2_compilation &c) {
+static void compile(const char *text, fa2_compilation &c) {
   fa2::Specification spec;
   if (!text) {
     c.error = "expected a specification, got a null pointer";
@@ -29,6 +29,8 @@ static void run(const char *text, fa2_compilation &c) {
     c.explanation += reason + "\n";
   for (const std::string &warning : result->warnings)
     c.explanation += "warning: " + warning + "\n";
+  for (const std::string &note : result->notes)
+    c.explanation += "note: " + note + "\n";
 }
 
 extern "C" {
@@ -37,8 +39,10 @@ const char *fa2_version(void) { return FA2_VERSION; }
 
 fa2_compilation *fa2_compile(const char *specification) {
   auto *c = new (std::nothrow) fa2_compilation;
-  if (c)
-    run(specification, *c);
+  if (c) {
+    compile(specification, *c);
+    c->error = fa2::shortened(c->error);
+  }
   return c;
 }
 

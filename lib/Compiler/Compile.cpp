@@ -3,11 +3,13 @@
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Pipelines/Pipelines.h"
 #include "fa2/Pipelines/Registration.h"
+#include "fa2/Target/OtherTarget.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <ctime>
 
@@ -189,10 +191,23 @@ FailureOr<Compilation> fa2::compile(const Specification &spec,
     return failure();
   Compilation result;
   result.kernel = spec.kernelName();
+  Problem problem{spec.headDim, spec.headDimV ? spec.headDimV : spec.headDim,
+                  spec.mask != "none", spec.pass == "backward"};
+  if (std::string note = otherTargetNote(spec.arch, problem); !note.empty())
+    result.notes.push_back(note);
   if (failed(Run(spec, options, result, error).run())) {
     if (error.empty())
       error = "the pipeline failed without saying why";
     return failure();
   }
   return result;
+}
+
+std::string fa2::shortened(StringRef error) {
+  constexpr size_t first = 1200, last = 600;
+  if (error.size() <= first + last)
+    return error.str();
+  return llvm::formatv("{0} ... ({1} characters) ... {2}",
+                       error.take_front(first), error.size() - first - last,
+                       error.take_back(last));
 }

@@ -27,7 +27,7 @@ struct Field {
 // clang-format off
 const std::array kFields = {
     Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)"}, &Specification::pass},
-    Field{{"arch", "architecture, such as sm_80"}, &Specification::arch},
+    Field{{"arch", "architecture: sm_80 (the default; it and everything later), sm_90a (H100 and H200 alone, and the faster there), or another that an error lists"}, &Specification::arch},
     Field{{"dtype", "type of q, k, v and out: bf16 or f16"}, &Specification::dtype},
     Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256"}, &Specification::headDim},
     Field{{"head_dim_v", "head dim of v and out (0: that of q)"}, &Specification::headDimV},
@@ -72,6 +72,38 @@ StringRef nearestOf(StringRef value, llvm::ArrayRef<StringRef> choices) {
   });
 }
 
+/// What people ask for by name that there is not, or not under that name.
+struct Wish {
+  StringRef field;
+  std::initializer_list<StringRef> values;
+  StringRef answer;
+};
+// clang-format off
+const Wish kWishes[] = {
+    {"arch", {"a100", "ampere"}, "that of an A100 is sm_80"},
+    {"arch", {"h100", "h200", "gh200", "hopper"}, "that of an H100 or H200 is sm_90a"},
+    {"dtype", {"float32", "fp32", "f32", "float", "tf32", "float64", "f64"}, "q, k and v of 32 or 64 bits are not supported"},
+    {"dtype", {"fp8", "f8", "float8", "e4m3", "e5m2", "f8e4m3", "f8e5m2", "f8e4m3fn", "int8", "i8"}, "types of 8 bits are not supported yet"},
+    {"dtype", {"float16", "fp16", "half"}, "16-bit floats are f16"},
+    {"dtype", {"bfloat16", "bfloat"}, "bfloat16 is bf16"},
+    {"mask", {"sliding_window", "window", "local", "causal_sliding_window"}, "sliding windows are not supported yet"},
+    {"mask", {"alibi", "bias", "relative"}, "biases are not masks: they are score programs, the region of fa2.attention"},
+    {"mask", {"varlen", "padding", "key_padding", "document", "block", "block_sparse", "prefix", "prefix_lm"}, "masks by data are not supported yet"},
+    {"mask", {"causal_bottom_right", "bottom_right", "lower_right"}, "that mask is causal"},
+    {"mask", {"full", "dense", "no", "false"}, "without a mask it is none"},
+    {"mask", {"true"}, "the usual one is causal"},
+};
+// clang-format on
+
+/// The answer, or an empty string.
+StringRef answerTo(StringRef field, StringRef value) {
+  std::string asked = value.lower();
+  for (const Wish &wish : kWishes)
+    if (wish.field == field && llvm::is_contained(wish.values, asked))
+      return wish.answer;
+  return "";
+}
+
 std::string checkChoice(StringRef name, StringRef value,
                         llvm::ArrayRef<StringRef> choices) {
   if (llvm::is_contained(choices, value))
@@ -80,7 +112,9 @@ std::string checkChoice(StringRef name, StringRef value,
   list += (list.empty() ? "" : " or ") + choices.back().str();
   std::string text =
       formatv("expected {0} to be {1}, got '{2}'", name, list, value);
-  if (choices.size() > 1)
+  if (StringRef answer = answerTo(name, value); !answer.empty())
+    text += "; " + answer.str();
+  else if (choices.size() > 1)
     text += formatv("; the nearest is {0}", nearestOf(value, choices)).str();
   return text;
 }
@@ -143,8 +177,10 @@ std::string Specification::check() const {
   if (error = checkChoice("pass", pass, {"forward", "backward"});
       !error.empty())
     return error;
-  if (!lookupTarget(arch, error))
-    return error;
+  if (!lookupTarget(arch, error)) {
+    StringRef answer = answerTo("arch", arch);
+    return answer.empty() ? error : error + "; " + answer.str();
+  }
   if (error = checkChoice("dtype", dtype, {"bf16", "f16"}); !error.empty())
     return error;
   if (error = checkHeadDim("head_dim", headDim); !error.empty())

@@ -1,6 +1,7 @@
 //===- fa2-compile.cpp - a specification in, PTX out ----------------------===//
 
 #include "fa2/Compiler/Compiler.h"
+#include "fa2/Compiler/OutputFile.h"
 #include "fa2/Compiler/Ptxas.h"
 #include "fa2/Target/Target.h"
 
@@ -10,7 +11,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
 namespace cl = llvm::cl;
@@ -82,45 +82,17 @@ private:
 };
 
 int fail(const llvm::Twine &message) {
-  llvm::WithColor::error(llvm::errs(), "fa2-compile") << message << "\n";
+  llvm::WithColor::error(llvm::errs(), "fa2-compile")
+      << fa2::shortened(message.str()) << "\n";
   return 1;
 }
 
-/// Why writing to `os` failed, or an empty string.
-std::string writeTo(llvm::raw_fd_ostream &os, llvm::StringRef text) {
-  os << text;
-  os.flush();
-  if (!os.has_error())
-    return "";
-  std::string why = os.error().message();
-  os.clear_error();
-  return why;
-}
-
-/// Writes all of `text`, or leaves what was there before. Regular files are
-/// written beside their place and then moved there.
-int write(llvm::StringRef path, llvm::StringRef text) {
-  namespace fs = llvm::sys::fs;
-  std::string why;
-  if (path == "-" || (fs::exists(path) && !fs::is_regular_file(path))) {
-    std::error_code ec;
-    llvm::ToolOutputFile file(path, ec, fs::OF_None);
-    why = ec ? ec.message() : writeTo(file.os(), text);
-    file.keep();
-  } else if (auto temp = fs::TempFile::create(path + ".%%%%%%.tmp",
-                                              fs::all_read | fs::all_write)) {
-    {
-      llvm::raw_fd_ostream os(temp->FD, /*shouldClose=*/false);
-      why = writeTo(os, text);
-    }
-    if (why.empty())
-      why = llvm::toString(temp->keep(path));
-    else
-      llvm::consumeError(temp->discard());
-  } else {
-    why = llvm::toString(temp.takeError());
-  }
-  return why.empty() ? 0 : fail("cannot write '" + path + "': " + why);
+/// Writes `text`, or says why not.
+bool write(llvm::StringRef path, llvm::StringRef text) {
+  std::string why = fa2::writeFile(path, text);
+  if (!why.empty())
+    fail("cannot write '" + path + "': " + why);
+  return why.empty();
 }
 
 fa2::Emit emitOf(Kind kind) {
@@ -171,37 +143,77 @@ void printExplanation(const fa2::Compilation &c,
   os << llvm::format(" in all %.1f\n", total);
 }
 
-/// Compiles one pass to `path`.
-int compile(const fa2::Specification &spec, llvm::StringRef path) {
+/// --save-temps: a file for each stage, until one cannot be written.
+class StageFiles {
+public:
+  /// False after an error.
+  bool open(llvm::StringRef folder) {
+    this->folder = folder.str();
+    std::error_code ec = llvm::sys::fs::create_directories(folder);
+    if (ec)
+      fail("cannot create '" + folder + "': " + ec.message());
+    return good = !ec;
+  }
+  void add(llvm::StringRef stage, llvm::StringRef text) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path,
+                            llvm::formatv("{0,0+2}-{1}.mlir", number++, stage));
+    good = good && write(path, text);
+  }
+  /// False where some files are missing; why has been said.
+  bool complete() const { return good; }
+
+private:
+  std::string folder;
+  int number = 0;
+  bool good = true;
+};
+
+/// Why `text` does not go to a terminal unasked, or an empty string.
+std::string notForTerminal(llvm::StringRef text, bool isBinary) {
+  constexpr size_t maxLines = 1000;
+  size_t lines = text.count('\n');
+  if (outputPath.getNumOccurrences() != 0 || !llvm::outs().is_displayed() ||
+      (!isBinary && lines <= maxLines))
+    return "";
+  return llvm::formatv("standard output is a terminal, which {0} would fill; "
+                       "name a file with -o, or say -o - to see it there",
+                       isBinary ? "machine code"
+                                : llvm::formatv("{0} lines", lines).str());
+}
+
+/// Compiles to `path`; the IR after each pass to the folder `temps`, where that
+/// is not empty.
+int compile(const fa2::Specification &spec, llvm::StringRef path,
+            llvm::StringRef temps) {
   fa2::CompileOptions options;
   options.emit = emitOf(emitKind);
   options.lineInfo = lineInfo;
-  std::string error;
   std::optional<std::string> ptxas = fa2::findPtxas();
   if (emitKind == Kind::Cubin && !ptxas)
     return fail("--emit=cubin needs ptxas, which was not found on PATH, in "
                 "FA2_PTXAS or in "
                 "CUDA_HOME; --emit=ptx needs nothing");
 
-  if (!saveTemps.empty()) {
-    if (std::error_code ec = llvm::sys::fs::create_directories(saveTemps))
-      return fail("cannot create '" + saveTemps + "': " + ec.message());
-    options.onStage = [&, number = 0](llvm::StringRef stage,
-                                      llvm::StringRef text) mutable {
-      llvm::SmallString<128> path(saveTemps);
-      llvm::sys::path::append(
-          path, llvm::formatv("{0,0+2}-{1}.mlir", number++, stage));
-      if (error.empty() && write(path, text) != 0)
-        error = "stopped at the first file of --save-temps that could not be "
-                "written";
+  StageFiles files;
+  if (!temps.empty()) {
+    if (!files.open(temps))
+      return 1;
+    options.onStage = [&](llvm::StringRef stage, llvm::StringRef text) {
+      files.add(stage, text);
     };
   }
 
+  std::string error;
   auto result = fa2::compile(spec, options, error);
   if (mlir::failed(result))
     return fail(error);
+  if (!files.complete())
+    return 1;
   for (const std::string &warning : result->warnings)
     llvm::WithColor::warning(llvm::errs(), "fa2-compile") << warning << "\n";
+  for (const std::string &note : result->notes)
+    llvm::WithColor::note(llvm::errs(), "fa2-compile") << note << "\n";
 
   std::optional<fa2::Assembly> assembly;
   std::string note;
@@ -217,7 +229,10 @@ int compile(const fa2::Specification &spec, llvm::StringRef path) {
   if (explain)
     printExplanation(*result, assembly, note);
   bool cubin = emitKind == Kind::Cubin;
-  return write(path, cubin ? assembly->cubin : result->text);
+  llvm::StringRef text = cubin ? assembly->cubin : result->text;
+  if (std::string why = notForTerminal(text, cubin); !why.empty())
+    return fail(why);
+  return write(path, text) ? 0 : 1;
 }
 
 /// "attn.ptx" for pass backward: "attn.backward.ptx".
@@ -226,6 +241,32 @@ std::string pathOf(llvm::StringRef pass) {
   std::string ending = llvm::sys::path::extension(path).str();
   llvm::sys::path::replace_extension(path, pass + ending);
   return path.str().str();
+}
+
+/// A file and a folder of --save-temps for each pass.
+int compileEach(fa2::Specification spec, llvm::ArrayRef<llvm::StringRef> passes,
+                llvm::StringRef asked) {
+  if (outputPath == "-")
+    return fail("expected -o with a file name because --pass=" + asked +
+                " writes a file for each pass, got '-'");
+  // All are looked at before the first is written.
+  for (auto [i, pass] : llvm::enumerate(passes)) {
+    if (llvm::is_contained(passes.drop_front(i + 1), pass))
+      return fail("expected --pass to name each pass once, got '" + asked +
+                  "'");
+    spec.pass = pass.str();
+    if (std::string wrong = spec.check(); !wrong.empty())
+      return fail(wrong);
+  }
+  for (llvm::StringRef pass : passes) {
+    spec.pass = pass.str();
+    llvm::SmallString<128> temps(saveTemps);
+    if (!temps.empty())
+      llvm::sys::path::append(temps, pass);
+    if (int status = compile(spec, pathOf(pass), temps))
+      return status;
+  }
+  return 0;
 }
 
 } // namespace
@@ -239,9 +280,13 @@ int main(int argc, char **argv) {
       argc, argv,
       "fa2-compile: generates FlashAttention-2 kernels as PTX\n\n"
       "  fa2-compile --head-dim 128 --mask causal -o attention.ptx\n"
-      "  fa2-compile --arch sm_90 --dtype f16 --head-dim 64 -o - | fa2-run -\n"
+      "  fa2-compile --arch sm_90a --head-dim 128 -o hopper.ptx   (H100, "
+      "H200)\n"
+      "  fa2-compile --dtype f16 --head-dim 64 -o - | fa2-run -\n"
       "  fa2-compile --head-dim 256 --explain --emit=gpu\n"
-      "  fa2-compile --pass forward,backward --head-dim 64 -o attention.ptx\n",
+      "  fa2-compile --pass forward,backward --head-dim 64 -o attention.ptx\n\n"
+      "Exit status: 0 all that was asked for is written; 1 it is not, and\n"
+      "standard error says why.\n",
       /*Errs=*/nullptr, /*VFS=*/nullptr, /*EnvVar=*/nullptr,
       /*LongOptionsUseDoubleDash=*/true);
 
@@ -252,14 +297,6 @@ int main(int argc, char **argv) {
   std::string asked = spec.pass;
   llvm::StringRef(asked).split(passes, ',');
   if (passes.size() == 1)
-    return compile(spec, outputPath);
-  if (outputPath == "-")
-    return fail("expected -o with a file name because --pass=" + asked +
-                " writes a file for each pass, got '-'");
-  for (llvm::StringRef pass : passes) {
-    spec.pass = pass.str();
-    if (int status = compile(spec, pathOf(pass)))
-      return status;
-  }
-  return 0;
+    return compile(spec, outputPath, saveTemps);
+  return compileEach(spec, passes, asked);
 }

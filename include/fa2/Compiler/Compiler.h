@@ -32,6 +32,8 @@ struct Compilation {
   /// #fa2.schedule as chosen, and why.
   std::string schedule;
   std::vector<std::string> reasons, warnings;
+  /// What else could be asked for.
+  std::vector<std::string> notes;
   /// Of the main launch; 0 where the compilation stopped before it was known.
   int64_t sharedBytes = 0, threads = 0;
   struct VariantLaunch {
@@ -58,6 +60,10 @@ mlir::OwningOpRef<mlir::ModuleOp> buildModule(mlir::MLIRContext *context,
 mlir::FailureOr<Compilation> compile(const Specification &spec,
                                      const CompileOptions &options,
                                      std::string &error);
+
+/// An error as it is shown: of a long one, which quotes a long value, the
+/// beginning and the end.
+std::string shortened(llvm::StringRef error);
 
 } // namespace fa2
 

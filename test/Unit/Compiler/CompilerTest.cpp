@@ -6,6 +6,10 @@
 #include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
 
+#include <fstream>
+#include <regex>
+#include <sstream>
+
 using namespace fa2;
 
 namespace {
@@ -31,6 +35,19 @@ TEST(Specification, EveryKeyCanBeSet) {
     EXPECT_EQ(s.set(key.name, "1"), "") << key.name.str();
     EXPECT_FALSE(key.help.empty());
   }
+}
+
+// fa2.h lists the keys where it says what fa2_compile takes.
+TEST(Specification, EveryKeyIsInTheHeader) {
+  std::stringstream text;
+  text << std::ifstream(FA2_HEADER).rdbuf();
+  std::string list = text.str();
+  list = list.substr(list.find("key=value"));
+  list = list.substr(0, list.find("fa2_compile("));
+  for (const Specification::Key &key : Specification::keys())
+    EXPECT_TRUE(
+        std::regex_search(list, std::regex("\\b" + key.name.str() + "\\b")))
+        << key.name.str();
 }
 
 TEST(Specification, HeadDims) {

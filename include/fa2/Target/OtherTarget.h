@@ -1,0 +1,15 @@
+//===- OtherTarget.h - the target that a user may have meant ----*- C++ -*-===//
+#ifndef FA2_TARGET_OTHERTARGET_H
+#define FA2_TARGET_OTHERTARGET_H
+
+#include "fa2/Target/Schedule.h"
+
+namespace fa2 {
+
+/// Where another target of the same GPUs has instructions that this one does
+/// not use, a sentence that says so; else an empty string.
+std::string otherTargetNote(llvm::StringRef arch, const Problem &problem);
+
+} // namespace fa2
+
+#endif
