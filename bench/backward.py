@@ -19,7 +19,7 @@ from fa2bench.runtime import Library, RuntimeFailure  # noqa: E402
 EPILOG = """\
 examples:
   fa2-compile --pass backward --head-dim 128 --mask causal -o kernels/b128c.ptx      # and so on
-  backward.py kernels --runtime build/runtime/lib/libfa2rt.so
+  backward.py kernels --runtime build/release/runtime/lib/libfa2rt.so
   backward.py a=tiles/64x128 b=tiles/128x128 --head-dims 64     two schedules side by side
 
 All kernels of a program count: statistics, keys, dQ. TFLOP/s count 10 N^2 d heads batch, half

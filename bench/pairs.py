@@ -20,7 +20,7 @@ from fa2bench.runtime import Library, RuntimeFailure, manifest_of  # noqa: E402
 HEADS, GROUPED_HEADS = 32, 8  # of queries; of keys where heads are grouped
 
 EPILOG = """\
-example: pairs.py kernels/*.ptx --runtime build/runtime/lib/libfa2rt.so
+example: pairs.py kernels/*.ptx --runtime build/release/runtime/lib/libfa2rt.so
 
 Every file is one forward kernel. A head dim and mask with kernels of both dtypes gives a ratio of f16 to
 bf16, and cuDNN's own beside it, and one of f16 on values rounded to bf16's 8 bits ("f16 rounded"), which shows

@@ -5,8 +5,9 @@ usage: make-tutorial.py [--tools BUILD/bin] [--check]
 In a template, a line `@run COMMAND` becomes the command and its output as code. After the
 command, `| cut STEP` cuts the output, in the order written: `lines A-B`, `from REGEX`, `to REGEX`
 (`...` marks what was cut), `only REGEX`, `without REGEX`, `untyped` (types at a line's end go) and
-`wide N` (where long lines are cut). `@do COMMAND` runs a command and shows nothing. --check writes
-nothing and fails when a page is not what would be written.
+`wide N` (where long lines are cut). `@do COMMAND`, above a `@run`, runs a command whose output says nothing
+and shows it before the other: readers can type every command that made the page. --check writes nothing
+and fails when a page is not what would be written.
 """
 import argparse
 import os
@@ -50,9 +51,11 @@ def cut(lines, steps):
 
 
 def render(template, environment):
-    text = []
+    text, above = [], []
     for line in template.splitlines():
         if not line.startswith(("@run ", "@do ")):
+            if above:
+                sys.exit(f"make-tutorial: expected a @run below {above[-1]!r}, got {line!r}")
             text.append(line)
             continue
         verb, _, rest = line.partition(" ")
@@ -62,8 +65,10 @@ def render(template, environment):
         output = (result.stdout + result.stderr).rstrip("\n").splitlines()
         if result.returncode != 0 and "error:" not in result.stderr:
             sys.exit(f"make-tutorial: {command!r} failed ({result.returncode}):\n" + "\n".join(output))
+        above.append("$ " + command)
         if verb == "@run":
-            text += ["```", "$ " + command] + cut(output, steps) + ["```"]
+            text += ["```"] + above + cut(output, steps) + ["```"]
+            above = []
     return "\n".join(text) + "\n"
 
 

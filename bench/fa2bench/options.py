@@ -7,13 +7,13 @@ from .cases import DTYPES, MASKS, Refused
 
 EPILOG = """\
 examples:
-  forward.py build/kernels                      the paper's grid against PyTorch's backends
+  forward.py kernels                            the paper's grid against PyTorch's backends
   forward.py --variants tiles/64x64 tiles/128x64 --head-dims 128 --seqlens 2048,8192
                                                 two schedules and the peers in one run
-  forward.py build/kernels --dims 32,40,72,96   other head dims against the tuned ones
-  forward.py build/kernels --peer mine=mine.py --peer trial='cubins/*.cubin'
+  forward.py kernels --dims 32,40,72,96         other head dims against the tuned ones
+  forward.py kernels --peer mine=mine.py --peer trial='cubins/*.cubin'
   forward.py --render results/forward.csv       tables and plot of an earlier run, no GPU
-  forward.py build/kernels --list               what the files' manifests say, no GPU
+  forward.py kernels --list                     what the files' manifests say, no GPU
 
 A kernel set is a directory (its *.ptx), a file or a glob; [LABEL=] names it, else the
 directory does. A .cubin is loaded with the manifest of the .ptx beside it or, when there is

@@ -1,0 +1,72 @@
+"""Checks the paths that pages name. usage: check-paths.py --build BUILD
+
+Links between pages lead somewhere; files of the source tree and of the build (build/release/...) that pages and programs'
+help name are there.
+"""
+import argparse
+import glob
+import os
+import re
+import sys
+
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# Decisions are dated: they tell of the tree of their day.
+PAGES = ["*.md", "docs/*.md", "bench/*.md", "bench/*.py", "bench/fa2bench/*.py", "examples/*", "scripts/*", "python/fa2/*.py"]
+# What a command that the page shows makes.
+MADE = ("build/release/docs/reference",)
+FOLDERS = "bench|cmake|docs|examples|include|lib|python|runtime|scripts|test|tools"
+
+
+def wrong_links(page, text):
+    for target in re.findall(r"\]\(([^()\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        full = os.path.join(os.path.dirname(page), path) if path else page
+        if not os.path.exists(os.path.join(root, full)):
+            yield f"link to {target}"
+        elif anchor:
+            with open(os.path.join(root, full), encoding="utf-8") as f:
+                titles = re.findall(r"^#+ (.*)$", f.read(), re.MULTILINE)
+            if anchor not in [re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles]:
+                yield f"link to {target}: no such title"
+
+
+def wrong_build_paths(text, build):
+    for path in re.findall(r"(?<![\w./$-])build/[\w./+-]*\w", text):
+        if path.startswith(MADE) or path == "build/release":
+            continue
+        inside = path.removeprefix("build/release/")
+        if inside == path or not os.path.exists(os.path.join(build, inside)):
+            yield path
+
+
+def wrong_source_paths(text):
+    for path in re.findall(rf"`((?:{FOLDERS})/[\w./*+-]*[\w*/])`", text):
+        if not glob.glob(os.path.join(root, path)):
+            yield path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, type=os.path.abspath)
+    args = parser.parse_args()
+    failed = checked = 0
+    for page in sorted(p for pattern in PAGES for p in glob.glob(pattern, root_dir=root)):
+        if not os.path.isfile(os.path.join(root, page)):
+            continue
+        with open(os.path.join(root, page), encoding="utf-8") as f:
+            text = f.read()
+        checked += 1
+        wrong = list(wrong_build_paths(text, args.build))
+        if page.endswith(".md"):
+            wrong += [*wrong_links(page, text), *wrong_source_paths(text)]
+        for what in wrong:
+            failed += 1
+            print(f"{page}: {what}")
+    print(f"{checked} pages and programs, {failed} wrong paths")
+    return 1 if failed or checked < 20 else 0
+
+
+sys.exit(main())
