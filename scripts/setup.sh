@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs what fa2 is built with on Debian 12: compilers, LLVM and MLIR 22 (from
-# bookworm-security), small libraries. Does nothing when all of it is there.
+# bookworm-security), small libraries. Does nothing when all of it is there. Other systems are left as they are: their
+# packages have other names or versions, and Debian's archive is none of theirs.
 set -eu
+os_release=${FA2_OS_RELEASE:-/etc/os-release} # for the test
 
 packages="
   build-essential cmake ninja-build ccache mold git ca-certificates python3 python3-numpy
@@ -17,6 +19,16 @@ for package in $packages; do
   fi
 done
 [ -z "$missing" ] && exit 0
+
+ID=unknown VERSION_ID= PRETTY_NAME=
+[ -r "$os_release" ] && . "$os_release"
+if [ "$ID $VERSION_ID" != "debian 12" ]; then
+  echo "setup: this is ${PRETTY_NAME:-$ID $VERSION_ID}; packages are installed on Debian 12 only, and nothing was changed." >&2
+  echo "setup: fa2 needs LLVM and MLIR 22 with their development files (apt.llvm.org has them for Ubuntu), and what Debian" >&2
+  echo "setup: calls$(printf '%s' "$missing" | sed -E 's/ [a-z-]*-22-[a-z]+| libmlir-22-dev//g')." >&2
+  echo "setup: With these in place: cmake --preset release && cmake --build --preset release" >&2
+  exit 1
+fi
 
 if [ "$(id -u)" -eq 0 ]; then
   as_root=""
