@@ -2,6 +2,7 @@
 
 #include "Checks.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -35,6 +36,24 @@ constexpr Newer kNewer[] = {
 /// Parameters take at most 4352 bytes, 32764 from PTX 8.1 and sm_70 on (PTX
 /// ISA, "Kernel Function Parameters").
 constexpr uint64_t kParameterBytes = 4352;
+
+/// What is wrong with the name of a function or variable, or an empty string
+/// (PTX ISA, "Identifiers"; LLVM aborts at some others, and writes the rest).
+std::string checkName(StringRef name) {
+  auto follows = [](char c) { return isAlnum(c) || c == '_' || c == '$'; };
+  StringRef rest = name;
+  bool begins = rest.consume_front("_") || rest.consume_front("$")
+                    ? !rest.empty()
+                    : !rest.empty() && isAlpha(rest.front());
+  if (begins && llvm::all_of(rest, follows))
+    return "";
+  std::string shown;
+  raw_string_ostream os(shown);
+  printEscapedString(name, os);
+  return formatv("expected a name of letters, digits, _ and $ that begins with "
+                 "no digit, as PTX has them; got '{0}'",
+                 shown);
+}
 
 std::string checkCall(const CallBase &call, const fa2::Target &target) {
   if (call.isInlineAsm())
@@ -90,6 +109,11 @@ std::string checkCall(const CallBase &call, const fa2::Target &target) {
 
 std::string fa2::checkForCodeGeneration(const Module &module,
                                         const Target &target) {
+  // Code generation gives local ones names of its own.
+  for (const GlobalValue &value : module.global_values())
+    if (!value.hasLocalLinkage() && !value.getName().starts_with("llvm."))
+      if (std::string wrong = checkName(value.getName()); !wrong.empty())
+        return wrong;
   for (const Function &f : module) {
     if (f.getCallingConv() == CallingConv::PTX_Kernel) {
       uint64_t bytes = 0;

@@ -108,3 +108,34 @@ gpu.module @m {
 }
 // expected-error @+1 {{cannot be compiled: }}
 fa2gpu.launch @m::@k grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters [#fa2gpu.param<"i32", "1">]
+
+// -----
+
+// Names that PTX cannot have.
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+#schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
+gpu.module @m {
+  llvm.func @"a b{}"() attributes {nvvm.kernel} { llvm.return }
+}
+// expected-error @+1 {{expected a name of letters, digits, _ and $ that begins with no digit, as PTX has them; got 'a b{}'}}
+fa2gpu.launch @m::@"a b{}" grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters []
+
+// -----
+
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+#schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
+gpu.module @m {
+  llvm.func @"1abc"() attributes {nvvm.kernel} { llvm.return }
+}
+// expected-error @+1 {{got '1abc'}}
+fa2gpu.launch @m::@"1abc" grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters []
+
+// -----
+
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+#schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
+gpu.module @m {
+  llvm.func @"q\22,\0A"() attributes {nvvm.kernel} { llvm.return }
+}
+// expected-error @+1 {{got 'q\22,\0A'}}
+fa2gpu.launch @m::@"q\22,\0A" grid ["1", "1", "1"] block 128 shared 0 spec #spec schedule #schedule arguments [] parameters []
