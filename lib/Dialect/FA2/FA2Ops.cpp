@@ -56,13 +56,21 @@ static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
     if (t.isDynamicDim(3))
       return op->emitOpError() << "expected the head dim of " << name
                                << " to be static because it is compiled in";
-    for (int64_t extent : t.getShape().drop_back())
-      if (!ShapedType::isDynamic(extent))
-        return op->emitOpError()
-               << "expected batch, sequence length and heads of " << name
-               << " to be dynamic (?) because a launch says them, got "
-               << extent;
   }
+  // 2 and 3: what a launch gives
+  auto dynamic = [&](StringRef name, RankedTensorType t,
+                     int64_t dims) -> LogicalResult {
+    for (int64_t dim = 0; dim < dims; ++dim)
+      if (!t.isDynamicDim(dim))
+        return op->emitOpError()
+               << "expected dimension " << dim << " of " << name
+               << " to be ? because a launch gives it, got "
+               << t.getDimSize(dim);
+    return success();
+  };
+  for (auto [name, t] : all)
+    if (failed(dynamic(name, t, 3)))
+      return failure();
   for (ArrayRef<NamedType> same : {qk, vs})
     for (auto [name, t] : same)
       if (int64_t d = same.front().second.getDimSize(3); t.getDimSize(3) != d)
@@ -72,10 +80,8 @@ static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
   // 3. lse
   if (lse.getRank() != 3 || !lse.getElementType().isF32())
     return op->emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
-  if (lse.getNumDynamicDims() != 3)
-    return op->emitOpError() << "expected the extents of lse to be dynamic (?) "
-                                "because a launch says them, got "
-                             << lse;
+  if (failed(dynamic("lse", lse, 3)))
+    return failure();
   // 4. head dims
   return success(
       succeeded(verifyHeadDim(op, "d", qk.front().second.getDimSize(3))) &&

@@ -35,8 +35,24 @@ func.func @c2_dynamic(%q: tensor<?x?x?x?xf16>) {
 // -----
 
 func.func @c2_batch(%q: tensor<2x?x?x64xf16>) {
-  // expected-error @+1 {{expected batch, sequence length and heads of q to be dynamic (?) because a launch says them, got 2}}
+  // expected-error @+1 {{expected dimension 0 of q to be ? because a launch gives it, got 2}}
   %o, %l = fa2.attention ins(%q, %q, %q) : tensor<2x?x?x64xf16>, tensor<2x?x?x64xf16>, tensor<2x?x?x64xf16> -> tensor<2x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c2_heads(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x0x64xf16>) {
+  // expected-error @+1 {{expected dimension 2 of k to be ? because a launch gives it, got 0}}
+  %o, %l = fa2.attention ins(%q, %k, %q) : tensor<?x?x?x64xf16>, tensor<?x?x0x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @c3_seqlen(%q: tensor<?x?x?x64xf16>) {
+  // expected-error @+1 {{expected dimension 2 of lse to be ? because a launch gives it, got 7}}
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x7xf32>
   return
 }
 

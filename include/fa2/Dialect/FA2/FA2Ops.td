@@ -42,8 +42,8 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `schedule` is for all others. Each becomes a kernel of its own.
 
     1. q, k, v and out have one element type, bf16 or f16.
-    2. They have rank 4; d and d_v are static, d is that of k; a launch says the other extents.
-    3. lse is f32 of rank 3.
+    2. They have rank 4; d and d_v are static, d is that of k. Batch, length and heads are `?`: a launch gives them.
+    3. lse is f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. The score region, where present, has the block arguments above.
     6. Variants stand beside a schedule and have its target; there are at most 8.
@@ -97,9 +97,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
     the products they enter.
 
     1. q, k, v, out and dout have one element type, bf16 or f16.
-    2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout; a launch
-       says the other extents.
-    3. lse is f32 of rank 3.
+    2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout. Batch, length and heads are `?`.
+    3. lse is f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. dq, dk and dv have the types of q, k and v.
 
