@@ -84,7 +84,7 @@ const Wish kWishes[] = {
     {"arch", {"h100", "h200", "gh200", "hopper"}, "that of an H100 or H200 is sm_90a"},
     {"dtype", {"float32", "fp32", "f32", "float", "tf32", "float64", "f64"}, "q, k and v of 32 or 64 bits are not supported"},
     {"dtype", {"fp8", "f8", "float8", "e4m3", "e5m2", "f8e4m3", "f8e5m2", "f8e4m3fn", "int8", "i8"}, "types of 8 bits are not supported yet"},
-    {"dtype", {"float16", "fp16", "half"}, "16-bit floats are f16"},
+    {"dtype", {"float16", "half"}, "IEEE half precision is f16"},
     {"dtype", {"bfloat16", "bfloat"}, "bfloat16 is bf16"},
     {"mask", {"sliding_window", "window", "local", "causal_sliding_window"}, "sliding windows are not supported yet"},
     {"mask", {"alibi", "bias", "relative"}, "biases are not masks: they are score programs, the region of fa2.attention"},
