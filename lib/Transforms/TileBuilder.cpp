@@ -2,8 +2,6 @@
 
 #include "TileBuilder.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 #include <cmath>
 
 using namespace mlir;
@@ -61,13 +59,6 @@ FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
     return op->emitOpError()
            << "expected to be all of a function that returns its results, "
               "because the function becomes the kernel";
-  // PTX ISA, "Identifiers": what every assembler takes as a kernel's name.
-  auto inName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
-  StringRef name = func.getName();
-  if (llvm::isDigit(name.front()) || !llvm::all_of(name, inName))
-    return func.emitOpError() << "expected a name of letters, digits and _ "
-                                 "that begins with no digit, which is the "
-                                 "kernel's in PTX";
   if (!llvm::equal(inputs, func.getArguments()))
     return op->emitOpError() << "expected the function's arguments to be "
                              << inputNames << " and scale, in this order";

@@ -10,16 +10,6 @@ func.func @no_schedule(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v:
 
 // -----
 
-// expected-error @+1 {{expected a name of letters, digits and _ that begins with no digit, which is the kernel's in PTX}}
-func.func @"a b{}"(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
-    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
-      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-}
-
-// -----
-
 func.func @not_all_of_the_function(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> tensor<?x?x?x64xbf16> {
   // expected-error @+1 {{expected to be all of a function that returns its results, because the function becomes the kernel}}
