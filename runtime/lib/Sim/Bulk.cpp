@@ -75,8 +75,10 @@ void start(Warp &w, BulkCopy &copy) {
     m.bulk.push_back(copy);
 }
 
-// The descriptor behind a generic address: a parameter, or global memory.
-TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address) {
+// The descriptor behind a generic address: a parameter, or global memory. Its
+// base is touched even where the whole box is out of range.
+TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address,
+                   bool load) {
   Machine &m = *w.machine;
   TensorMap map;
   const void *from = nullptr;
@@ -95,6 +97,11 @@ TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address) {
   std::memcpy(&map, from, sizeof map);
   if (std::string fault = validate(map); !fault.empty())
     m.fatal(4, w, inst, lane, "tensor map", address, fault);
+  if (!m.global.find(map.base, map.elementBytes, !load, index))
+    m.fatal(
+        4, w, inst, lane, "global", map.base,
+        "the tensor map's base address is outside every tensor's elements: " +
+            m.global.describe(map.base));
   return map;
 }
 
@@ -119,7 +126,10 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
   if (copy.shared % 128)
     m.fatal(4, w, inst, lane, "shared", copy.shared,
             "a tensor copy's shared address is a multiple of 128");
-  boundShared(w, inst, lane, copy.shared, copy.bytes);
+  u32 span = copy.map.swizzle;
+  forEachRun(copy.shared, copy.bytes, span, [&](u32 address, u32 bytes) {
+    boundShared(w, inst, lane, address, bytes);
+  });
   AccessKind kind;
   kind.write = !load;
   u64 moved = 0;
@@ -130,14 +140,16 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
                     kind);
   });
   if (load || moved == copy.bytes)
-    checkSharedAs(w, inst, sharedAgent, count, copy.shared, copy.bytes, load);
+    forEachRun(copy.shared, copy.bytes, span, [&](u32 address, u32 bytes) {
+      checkSharedAs(w, inst, sharedAgent, count, address, bytes, load);
+    });
   else
     forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
       for (u32 at = row.skip; at < row.skip + row.inside;) {
         u32 next = std::min(at / 16 * 16 + 16, row.skip + row.inside);
         u32 linear = copy.shared + row.offset + at;
-        checkSharedAs(w, inst, sharedAgent, count,
-                      swizzled(linear, copy.map.swizzle), next - at, false);
+        checkSharedAs(w, inst, sharedAgent, count, swizzled(linear, span),
+                      next - at, false);
         at = next;
       }
     });
@@ -170,14 +182,14 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
     copy.kind = inst.b ? BulkCopy::TensorLoad : BulkCopy::TensorStore;
     copy.warp = &w;
     copy.inst = &inst;
-    copy.map = fetchMap(w, inst, int(l), w.laneValue(inst.ops[at], l));
+    copy.map = fetchMap(w, inst, int(l), w.laneValue(inst.ops[at], l), inst.b);
     if (copy.map.rank != rank)
       w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
                        "the tensor map has rank " +
                            std::to_string(copy.map.rank));
     for (unsigned k = 0; k < rank; ++k)
       copy.coords[k] = s32(w.lanes32(inst.ops[at + 1 + k], l));
-    copy.bytes = boxBytes(copy.map);
+    copy.bytes = u32(boxBytes(copy.map));
     u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : rank + 1], l);
     boundShared(w, inst, int(l), shared, copy.bytes);
     copy.shared = u32(shared);

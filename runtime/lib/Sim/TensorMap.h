@@ -8,23 +8,41 @@
 
 namespace fa2::sim {
 
-/// Why cuTensorMapEncodeTiled would refuse the map; empty when it would not.
+/// More than any block's: a larger box fits nowhere.
+constexpr u64 kMostSharedBytes = 228 << 10;
+
+inline u64 boxBytes(const TensorMap &m) {
+  u64 bytes = m.elementBytes;
+  for (unsigned k = 0; k < m.rank; ++k)
+    bytes *= m.box[k];
+  return bytes;
+}
+
+/// Why no copy may go through the map: what cuTensorMapEncodeTiled would
+/// refuse, and maps of tensors without elements, which a launch may pass but no
+/// kernel may use, be the box in range or not.
 inline std::string validate(const TensorMap &m) {
   auto n = [](u64 v) { return std::to_string(v); };
   if (m.magic != TensorMap::kMagic)
     return "these 128 bytes are no tensor map";
   if (m.rank < 1 || m.rank > 5)
     return "tensor map: rank " + n(m.rank) + " is not 1 to 5";
+  for (unsigned k = 0; k < m.rank; ++k)
+    if (m.dims[k] == 0)
+      return "a copy through the map of an empty tensor: extent " + n(k) +
+             ", counted from the innermost, is 0";
+  if (m.base == 0)
+    return "a copy through a tensor map whose base address is null";
   if (m.elementBytes != 1 && m.elementBytes != 2 && m.elementBytes != 4 &&
       m.elementBytes != 8)
     return "tensor map: element size " + n(m.elementBytes) +
            " is not 1, 2, 4 or 8";
-  if (m.base % 16 || m.base == 0)
+  if (m.base % 16)
     return "tensor map: base address is not a multiple of 16";
   if (m.swizzle != 0 && m.swizzle != 32 && m.swizzle != 64 && m.swizzle != 128)
     return "tensor map: swizzle " + n(m.swizzle) + " is not 0, 32, 64 or 128";
   for (unsigned k = 0; k < m.rank; ++k) {
-    if (m.dims[k] == 0 || m.dims[k] > u64(1) << 32)
+    if (m.dims[k] > u64(1) << 32)
       return "tensor map: extent " + n(m.dims[k]) + " is not 1 to 2^32";
     if (m.box[k] == 0 || m.box[k] > 256)
       return "tensor map: box extent " + n(m.box[k]) + " is not 1 to 256";
@@ -39,14 +57,11 @@ inline std::string validate(const TensorMap &m) {
   if (m.swizzle && inner > m.swizzle)
     return "tensor map: inner box of " + n(inner) +
            " bytes is wider than the swizzle of " + n(m.swizzle);
+  if (boxBytes(m) > kMostSharedBytes)
+    return "tensor map: a box of " + n(boxBytes(m)) +
+           " bytes is larger than the " + n(kMostSharedBytes) +
+           " of shared memory";
   return {};
-}
-
-inline u32 boxBytes(const TensorMap &m) {
-  u32 bytes = m.elementBytes;
-  for (unsigned k = 0; k < m.rank; ++k)
-    bytes *= m.box[k];
-  return bytes;
 }
 
 /// Bits 7 to 9 of a shared address are added to bits 4 to 6, as many as the
@@ -54,6 +69,19 @@ inline u32 boxBytes(const TensorMap &m) {
 inline u32 swizzled(u32 address, u32 span) {
   u32 bits = span == 128 ? 7 : span == 64 ? 3 : span == 32 ? 1 : 0;
   return address ^ ((address >> 7 & bits) << 4);
+}
+
+/// Where the first `bytes` bytes of a box at `address`, a multiple of 128,
+/// come to lie: the swizzle permutes the chunks of 16 bytes within each span,
+/// so whole spans lie as one piece, and of a last span that is not whole each
+/// chunk lies somewhere in it, also behind the box's end.
+template <class Body>
+void forEachRun(u32 address, u32 bytes, u32 span, Body body) {
+  u32 whole = span ? bytes / span * span : bytes;
+  if (whole)
+    body(address, whole);
+  for (u32 at = whole; at < bytes; at += 16)
+    body(swizzled(address + at, span), std::min(16u, bytes - at));
 }
 
 /// One innermost row of a box.
