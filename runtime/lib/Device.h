@@ -49,7 +49,8 @@ struct WorkspaceRegion {
 
 /// What a tensor map describes: boxes of a tensor [batch, seq, heads, d], whose
 /// dims are, innermost first, d, seq, heads, batch. Elements out of range read
-/// as zero.
+/// as zero. Of a tensor without elements the map is of one, at another tensor's
+/// address, and null where no tensor of the launch has elements.
 struct TensorMapRequest {
   std::string_view tensor; // for error texts
   void *data = nullptr;

@@ -124,9 +124,10 @@ std::string Tensor::disturbedPadding() const {
 }
 
 fa2rtArgument Tensor::argument() const {
-  return fa2rtTensor(name.c_str(), static_cast<uint8_t *>(buffer.data()) + base,
-                     dtype, int32_t(shape.size()), shape.data(),
-                     strides.data());
+  uint8_t *data = static_cast<uint8_t *>(buffer.data()) + base;
+  bool empty = std::count(shape.begin(), shape.end(), 0) > 0;
+  return fa2rtTensor(name.c_str(), empty ? nullptr : data, dtype,
+                     int32_t(shape.size()), shape.data(), strides.data());
 }
 
 namespace {

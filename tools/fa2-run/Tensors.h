@@ -59,6 +59,7 @@ public:
   /// "byte 4096 of 8192", or "".
   std::string disturbedPadding() const;
 
+  /// A tensor without elements has no address, as PyTorch gives it.
   fa2rtArgument argument() const;
 
 private:

@@ -134,10 +134,13 @@ public:
                                : request.swizzle == 32 ? kSwizzle32
                                                        : kSwizzleNone;
     const std::array<uint32_t, 4> ones = {1, 1, 1, 1};
+    // The driver refuses a null address, of which no kernel copies.
+    void *data =
+        request.data ? request.data : reinterpret_cast<void *>(uintptr_t(256));
     alignas(64) TensorMapImage image{};
     driver.check(
         driver.tensorMapEncodeTiled(
-            image.data(), type, unsigned(request.dims.size()), request.data,
+            image.data(), type, unsigned(request.dims.size()), data,
             request.dims.data(), request.strides.data(), request.box.data(),
             ones.data(), kInterleaveNone, swizzle, kPromotionL2_128,
             kFillZeros),

@@ -205,6 +205,9 @@ TEST(Cuda, TensorMaps) {
       c.expectCopied();
     }
   EXPECT_EQ(callsOf("cuTensorMapEncodeTiled"), maps + 12);
+  // The driver takes neither a null address nor an extent of 0.
+  TmaCopy nothing("cuda", {2, 0, 5, 72}, false, tmaCopyOfNothing("0"));
+  EXPECT_EQ(nothing.launch(), FA2RT_OK) << fa2rtLastError();
   TmaCopy c("cuda", {1, 9, 2, 72}, false);
   setenv("FAKE_CUDA_FAULT", "encode", 1);
   EXPECT_EQ(c.launch(), FA2RT_ERROR_DRIVER);

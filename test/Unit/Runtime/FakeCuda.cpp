@@ -226,6 +226,8 @@ Result launchTmaCopy(void **parameters) {
   FakeMap from, to;
   std::memcpy(&from, parameters[0], sizeof from);
   std::memcpy(&to, parameters[2], sizeof to);
+  int32_t tiles;
+  std::memcpy(&tiles, parameters[3], sizeof tiles);
   const FakeMap box = {kMapBfloat16, 4, kSwizzle128, 0, {}, {}, {64, 24, 1, 1}};
   for (const FakeMap &map : {from, to})
     if (reinterpret_cast<uintptr_t>(parameters[0]) % 64 ||
@@ -233,7 +235,8 @@ Result launchTmaCopy(void **parameters) {
         map.swizzle != box.swizzle ||
         std::memcmp(map.box, box.box, sizeof box.box) != 0)
       return kInvalidValue;
-  queue().push([=] { runTmaCopy(from, to); });
+  if (tiles > 0)
+    queue().push([=] { runTmaCopy(from, to); });
   return 0;
 }
 

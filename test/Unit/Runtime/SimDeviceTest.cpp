@@ -166,6 +166,25 @@ TEST(SimDevice, TensorMapsOfOddExtents) {
   }
 }
 
+// A launch may pass the map of an empty tensor, which has another's address. A
+// copy through it is an error where there is none, also of a box that is out
+// of range.
+TEST(SimDevice, TensorMapsOfEmptyTensors) {
+  for (std::array<int64_t, 4> shape :
+       {std::array<int64_t, 4>{0, 7, 5, 72}, {2, 0, 5, 72}, {2, 7, 0, 72}}) {
+    TmaCopy legal("sim:sm_90?strict", shape, false, tmaCopyOfNothing("0"));
+    EXPECT_EQ(legal.launch(), FA2RT_OK) << fa2rtLastError();
+    TmaCopy copies("sim:sm_90", shape, false,
+                   replaced(tmaCopyOfNothing("1"), "mul.lo.u32 %r12, %r12, 24;",
+                            "mov.u32 %r12, 24;"));
+    if (shape[2] == 0) // the kernel divides by the heads
+      continue;
+    EXPECT_EQ(copies.launch(), FA2RT_ERROR_SIMULATOR);
+    EXPECT_CONTAINS(fa2rtLastError(), "a copy through a tensor map whose base "
+                                      "address is null");
+  }
+}
+
 TEST(SimDevice, AWorkspaceOfZerosIsWhatTheManifestSays) {
   TmaCopy c(
       "sim:sm_90", {1, 50, 1, 72}, false,

@@ -17,6 +17,19 @@ inline std::string kernelText(const std::string &path) {
   return text.str();
 }
 
+/// tma_copy.ptx with a block also where there is nothing to copy, which then
+/// takes `tiles` tiles: 0 is right.
+inline std::string tmaCopyOfNothing(const std::string &tiles) {
+  std::string ptx = kernelText(KERNELS "/tma_copy.ptx");
+  ptx = replaced(ptx,
+                 "\"min(batch * heads * ceildiv(seqlen, 24), "
+                 "device.multiprocessors)\"",
+                 "1");
+  ptx = replaced(ptx, "\"value\": \"batch * heads * ceildiv(seqlen, 24)\"",
+                 "\"value\": " + tiles);
+  return replaced(ptx, "\"value\": \"ceildiv(seqlen, 24)\"", "\"value\": 1");
+}
+
 /// A copy of v [batch, seq, heads, 72], whose rows lie apart, on a device that
 /// works in host memory. `headsOutside`: heads before seq in memory.
 struct TmaCopy {
@@ -59,10 +72,14 @@ struct TmaCopy {
     return at;
   }
 
+  /// A tensor without elements has no address, as PyTorch gives it.
   fa2rtStatus launch() {
-    fa2rtArgument arguments[] = {
-        fa2rtTensor("v", aligned(v), FA2RT_BF16, 4, shape, strides),
-        fa2rtTensor("out", aligned(out), FA2RT_BF16, 4, shape, strides)};
+    bool empty = shape[0] * shape[1] * shape[2] * shape[3] == 0;
+    fa2rtArgument arguments[] = {fa2rtTensor("v", empty ? nullptr : aligned(v),
+                                             FA2RT_BF16, 4, shape, strides),
+                                 fa2rtTensor("out",
+                                             empty ? nullptr : aligned(out),
+                                             FA2RT_BF16, 4, shape, strides)};
     return fa2rtLaunch(program, arguments, 2, workspace, sizeof workspace,
                        nullptr);
   }

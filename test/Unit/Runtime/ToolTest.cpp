@@ -286,6 +286,26 @@ TEST(Tool, SimulatesADeviceThatRunsTheKernel) {
   EXPECT_SAYS(ran, "for sm_90a, which runs on compute capability 9.0 only");
 }
 
+// As PyTorch gives them, which no address of fa2-run's own would show.
+TEST(Tool, EmptyTensorsHaveNoAddress) {
+  auto trapsUnless = [](const char *condition) {
+    return variant(
+        "null.ptx",
+        {{"\tld.param.u64 \t%rd13, [naive_forward_param_0];\n",
+          std::string(".reg .pred %n;\n"
+                      "ld.param.u64 %rd13, [naive_forward_param_1];\n"
+                      "setp.") +
+              condition +
+              ".u64 %n, %rd13, 0;\n@!%n trap;\n"
+              "ld.param.u64 %rd13, [naive_forward_param_0];\n"}});
+  };
+  const std::string small = "--device sim --seqlen-q 40 --seqlen-k ";
+  EXPECT_EQ(runTool(trapsUnless("eq") + small + "0").status, 0);
+  EXPECT_EQ(runTool(trapsUnless("eq") + small + "1").status, 1);
+  EXPECT_EQ(runTool(trapsUnless("ne") + small + "0").status, 1);
+  EXPECT_EQ(runTool(trapsUnless("ne") + small + "1").status, 0);
+}
+
 TEST(Tool, ZeroedWorkspace) {
   // Every block adds to a word of the workspace and takes `back` away again.
   auto kernel = [](const char *name, const char *back, const char *zeroed) {
