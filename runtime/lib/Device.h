@@ -91,6 +91,7 @@ struct LaunchList {
 
 struct KernelRequest {
   std::string name;
+  std::vector<size_t> parameterBytes; // what a launch will pass
   uint32_t threads = 0;
   uint32_t sharedBytes = 0;
 };

@@ -63,10 +63,14 @@ Program::Program(Device &device, std::string_view text,
     : target(device), ptx(text), image(cubin.begin(), cubin.end()),
       info(Manifest::parse(text)) {
   checkTarget(info, device.properties(), !image.empty());
-  for (const LaunchInfo &launch : info.launches)
-    kernels.push_back({launch.kernel,
+  for (const LaunchInfo &launch : info.launches) {
+    std::vector<size_t> bytes;
+    for (const Parameter &parameter : launch.parameters)
+      bytes.push_back(parameter.bytes);
+    kernels.push_back({launch.kernel, std::move(bytes),
                        launch.block[0] * launch.block[1] * launch.block[2],
                        launch.sharedBytes});
+  }
   ContextScope scope(device);
   firstModule = &moduleFor(scope.key());
 }

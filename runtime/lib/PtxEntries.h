@@ -16,7 +16,8 @@ struct PtxEntry {
 
 /// The `.entry` declarations of a PTX text and the sizes of their parameters:
 /// enough to see that a manifest and its kernels belong together. A size that
-/// cannot be read is 0.
+/// cannot be read is 0; a text that has no tokens is refused. The words are
+/// the simulator's, so that it and this see the same entries.
 std::vector<PtxEntry> findEntries(std::string_view ptx);
 
 } // namespace fa2rt

@@ -134,6 +134,23 @@ sim::Region tensorRegion(const BoundTensor &tensor) {
   return region;
 }
 
+/// Launches copy parameters from one layout into the other, so both have the
+/// same, whatever the manifest's check has seen in the text.
+void checkParameters(const KernelRequest &wanted, const sim::KernelInfo &info) {
+  size_t given = wanted.parameterBytes.size();
+  if (info.parameters.size() != given)
+    fail(FA2RT_ERROR_MANIFEST,
+         "the entry '{}' takes {} parameters in the simulator, the manifest "
+         "gives {}",
+         info.name, info.parameters.size(), given);
+  for (size_t i = 0; i < given; ++i)
+    if (info.parameters[i].bytes != wanted.parameterBytes[i])
+      fail(FA2RT_ERROR_MANIFEST,
+           "parameter {} of the entry '{}' has {} bytes in the simulator, the "
+           "manifest gives {}",
+           i, info.name, info.parameters[i].bytes, wanted.parameterBytes[i]);
+}
+
 class SimModule : public Module {
 public:
   SimModule(const Settings &settings, const LoadRequest &request)
@@ -152,6 +169,7 @@ public:
           found = &kernel;
       if (!found)
         fail(FA2RT_ERROR_MANIFEST, "the PTX has no entry '{}'", wanted.name);
+      checkParameters(wanted, *found);
       kernels.push_back(*found);
     }
   }

@@ -312,5 +312,29 @@ TEST(PtxEntries, ReadsDeclarations) {
   EXPECT_EQ(entries[1].parameterBytes, (std::vector<size_t>{8}));
   EXPECT_TRUE(findEntries(".entry").size() == 1);
   EXPECT_TRUE(findEntries("// .entry x()\n").empty());
-  EXPECT_TRUE(findEntries("/* .entry x()").empty());
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_MANIFEST, [] { findEntries("\n/* .entry x()"); }),
+      "the PTX, line 2: comment is never closed");
+}
+
+// As the simulator reads them: whoever sees other entries checks others than
+// those that are launched.
+TEST(PtxEntries, ReadsOverWhatIsNoEntry) {
+  for (const char *text :
+       {".section .debug_x\n{ .entry k(.param .u64 a) { ret; } }",
+        ".file 1 \".entry k(\"", ".file 1 \"a\\\".entry k(\"",
+        ".file 1 \"a\" .entry k()", ".loc 1 2 3 .entry k()",
+        ".pragma \"{ .entry k() \\\" \";"})
+    EXPECT_TRUE(findEntries(text).empty()) << text;
+  EXPECT_EQ(findEntries(".file 1 \"a\\\"b\"\n.entry k()").size(), 1u);
+}
+
+TEST(PtxEntries, SizesOfParameters) {
+  auto entries =
+      findEntries(".entry k(.param .v4 .u32 a, .param .v2 .f64 b[3], "
+                  ".param .align 4 .b8 c[2][5], .param .b128 d, "
+                  ".param .bf16x2 e, .param .u99 f, .param .u8 g[])");
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].parameterBytes,
+            (std::vector<size_t>{16, 48, 10, 16, 4, 0, 0}));
 }

@@ -1,5 +1,6 @@
 //===- SimDeviceTest.cpp - the simulator as the runtime's device ----------===//
 
+#include "SimDevice.h"
 #include "TmaCopy.h"
 
 #include <nlohmann/json.hpp>
@@ -118,6 +119,43 @@ TEST(SimDevice, WhatItCannotTakeIsRefusedAtLoad) {
   fa2rtDeviceClose(device);
   Case c("sim?budget=10");
   EXPECT_EQ(c.launch(), FA2RT_ERROR_SIMULATOR);
+}
+
+// The manifest says what stands in the parameters, the text where: a launch
+// copies from one to the other.
+TEST(SimDevice, RefusesParametersOfOtherSizes) {
+  const std::string naive = naivePtx(),
+                    last = ".param .f32 naive_forward_param_22";
+  const std::string section =
+      ".section .debug_x\n{\n" + naive.substr(naive.find(".visible .entry")) +
+      "}\n.visible .entry naive_forward(.param .u64 a) { ret; }\n";
+  for (const std::string &ptx :
+       {replaced(naive, last, ".param .v4 .f32 naive_forward_param_22"),
+        naive.substr(0, naive.find(".visible .entry")) + section}) {
+    fa2rtDevice *device = nullptr;
+    fa2rtProgram *program = nullptr;
+    ASSERT_EQ(fa2rtDeviceOpen("sim", &device), FA2RT_OK);
+    EXPECT_EQ(
+        fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+        FA2RT_ERROR_MANIFEST);
+    EXPECT_CONTAINS(fa2rtLastError(), "the manifest gives");
+    fa2rtDeviceClose(device);
+  }
+  // Nor does the simulator count on the manifest's check.
+  auto device = fa2rt::openSimDevice("");
+  const std::string text =
+      ".version 7.0\n.target sm_80\n.entry k(.param .u64 a) { ret; }";
+  using Request = fa2rt::KernelRequest;
+  for (const Request &wanted :
+       {Request{"k", {8, 8}, 32, 0}, {"k", {4}, 32, 0}, {"k", {}, 32, 0}})
+    EXPECT_CONTAINS(errorOf(FA2RT_ERROR_MANIFEST,
+                            [&] {
+                              device->load({text, {}, {&wanted, 1}});
+                            }),
+                    "in the simulator, the manifest gives");
+  // Names of files with quotes in them are no reason.
+  Case c("sim", replaced(naive, ".visible", ".file 1 \"a\\\"b\"\n.visible"));
+  EXPECT_EQ(c.launch(), FA2RT_OK) << fa2rtLastError();
 }
 
 TEST(SimDevice, Profile) {
