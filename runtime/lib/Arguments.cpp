@@ -27,8 +27,7 @@ std::string argumentNames(const Manifest &manifest) {
 
 class Binder {
 public:
-  Binder(const Manifest &manifest, bool pointers)
-      : manifest(manifest), pointers(pointers) {}
+  explicit Binder(const Manifest &manifest) : manifest(manifest) {}
 
   Bindings bind(const DeviceProperties &device,
                 std::span<const fa2rtArgument> given) {
@@ -85,6 +84,7 @@ private:
         refuse("the argument '{}' is a {}, not a {}", given[i].name,
                tensor ? "tensor" : "scalar", tensor ? "scalar" : "tensor");
       byIndex[*index] = &given[i];
+      result.order.push_back(*index);
     }
     return byIndex;
   }
@@ -99,7 +99,6 @@ private:
     bound.strides.assign(rank, 0);
     if (given) {
       bound.present = true;
-      bound.data = given->data;
       if (given->dtype != argument.dtype)
         refuse("{}: dtype is {}, the kernel was compiled for {}", argument.name,
                dtypeName(given->dtype), dtypeName(argument.dtype));
@@ -110,8 +109,6 @@ private:
         refuse("{}: no shape was given", argument.name);
       bindShape(argument, *given, bound);
       bindStrides(argument, *given, bound);
-      if (pointers)
-        checkAddress(argument, bound);
     }
     for (size_t d = 0; d < rank; ++d)
       result.slots[argument.firstStrideSlot + d] = bound.strides[d];
@@ -150,9 +147,8 @@ private:
     // The span of the tensor in bytes, from its lowest to its highest element.
     __int128 span = 0;
     int64_t packed = 1;
-    bool empty = false;
     for (int64_t extent : bound.shape)
-      empty |= extent == 0;
+      bound.empty |= extent == 0;
     for (size_t back = 0; back < rank; ++back) {
       size_t d = rank - 1 - back;
       int64_t extent = bound.shape[d];
@@ -165,12 +161,16 @@ private:
         continue;
       span += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
       if (back == 0 && stride != 1)
-        refuse("{}: stride {} (the innermost) is {}; it must be 1",
-               argument.name, d, stride);
+        refuse("{}: stride {} (the innermost) is {}; it must be 1: the kernels "
+               "read and write rows of adjacent elements ({})",
+               argument.name, d, stride,
+               argument.direction == FA2RT_IN
+                   ? "pass a packed copy of the tensor"
+                   : "pass memory with such rows");
       if (back > 0 && stride % argument.strideMultiple != 0)
         refuse("{}: stride {} is {} elements; it must be a multiple of {}",
                argument.name, d, stride, argument.strideMultiple);
-      if (stride == 0 && !empty && argument.direction != FA2RT_IN)
+      if (stride == 0 && !bound.empty && argument.direction != FA2RT_IN)
         refuse("{}: stride {} is 0 over an extent of {}, so that elements of "
                "an output would share memory",
                argument.name, d, extent);
@@ -179,19 +179,6 @@ private:
     if ((span + 1) * dtypeBytes(argument.dtype) > __int128(1) << 62)
       refuse("{}: shape {} with strides {} spans more than 2^62 bytes",
              argument.name, listText(bound.shape), listText(bound.strides));
-  }
-
-  void checkAddress(const Argument &argument, const BoundTensor &bound) {
-    uint64_t address = reinterpret_cast<uint64_t>(bound.data);
-    if (address % uint64_t(argument.alignment))
-      refuse("{}: the address {:#x} is not a multiple of {} bytes",
-             argument.name, address, argument.alignment);
-    bool empty = false;
-    for (int64_t extent : bound.shape)
-      empty |= extent == 0;
-    if (!bound.data && !empty)
-      refuse("{}: the address is null, but the shape {} has elements",
-             argument.name, listText(bound.shape));
   }
 
   void bindScalar(const Argument &argument, const fa2rtArgument *given,
@@ -245,7 +232,6 @@ private:
   }
 
   const Manifest &manifest;
-  bool pointers;
   Bindings result;
   std::vector<const char *> definedBy; // which argument gave each dimension
 };
@@ -253,9 +239,25 @@ private:
 } // namespace
 
 Bindings bindArguments(const Manifest &manifest, const DeviceProperties &device,
-                       std::span<const fa2rtArgument> arguments,
-                       bool pointers) {
-  return Binder(manifest, pointers).bind(device, arguments);
+                       std::span<const fa2rtArgument> arguments) {
+  return Binder(manifest).bind(device, arguments);
+}
+
+void checkAddresses(const Manifest &manifest, const Bindings &bindings,
+                    std::span<void *const> addresses) {
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const BoundTensor &tensor = bindings.tensors[i];
+    if (!tensor.present)
+      continue;
+    const Argument &argument = manifest.arguments[i];
+    uint64_t address = reinterpret_cast<uint64_t>(addresses[i]);
+    if (address % uint64_t(argument.alignment))
+      refuse("{}: the address {:#x} is not a multiple of {} bytes",
+             argument.name, address, argument.alignment);
+    if (!address && !tensor.empty)
+      refuse("{}: the address is null, but the shape {} has elements",
+             argument.name, listText(tensor.shape));
+  }
 }
 
 std::string listText(std::span<const int64_t> values) {

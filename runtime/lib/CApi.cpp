@@ -24,6 +24,11 @@ struct fa2rtProgram {
   Program program;
 };
 
+struct fa2rtPrepared {
+  const Program &program;
+  LaunchPlan plan;
+};
+
 struct fa2rtEvent {
   Device *device;
   std::unique_ptr<Event> event;
@@ -132,6 +137,7 @@ fa2rtStatus fa2rtDeviceGetProperties(fa2rtDevice *device,
     out.l2_bytes = info.l2Bytes;
     out.shared_bytes_per_block = info.sharedBytesPerBlock;
     out.memory_bytes = info.memoryBytes;
+    out.ordinal = info.ordinal;
   });
 }
 
@@ -259,6 +265,36 @@ fa2rtStatus fa2rtLaunch(const fa2rtProgram *program,
     need(program, "program")
         ->program.launch(list(arguments, count), {workspace, workspace_bytes},
                          stream);
+  });
+}
+
+fa2rtStatus fa2rtPrepare(const fa2rtProgram *program,
+                         const fa2rtArgument *arguments, size_t count,
+                         fa2rtPrepared **prepared) {
+  return guarded([&] {
+    *need(prepared, "prepared") = nullptr;
+    const Program &target = need(program, "program")->program;
+    *prepared =
+        new fa2rtPrepared{target, target.prepare(list(arguments, count))};
+  });
+}
+
+void fa2rtPreparedFree(fa2rtPrepared *prepared) { delete prepared; }
+
+size_t fa2rtPreparedWorkspaceSize(const fa2rtPrepared *prepared) {
+  return prepared ? size_t(prepared->plan.bound().workspaceBytes) : 0;
+}
+
+fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
+                                void *const *addresses, size_t count,
+                                void *workspace, size_t workspace_bytes,
+                                void *stream) {
+  return guarded([&] {
+    need(prepared, "prepared");
+    if (count)
+      need(addresses, "addresses");
+    prepared->program.launch(prepared->plan, {addresses, count},
+                             {workspace, workspace_bytes}, stream);
   });
 }
 

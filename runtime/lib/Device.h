@@ -29,15 +29,17 @@ struct DeviceProperties {
   int64_t l2Bytes = 0;
   int64_t sharedBytesPerBlock = 0;
   int64_t memoryBytes = 0;
+  int ordinal = -1; // as CUDA counts devices; -1: simulated
 };
 
-/// A tensor that a launch was given, after all checks.
+/// A tensor that a launch was given, after all checks but those of its address,
+/// which comes with each launch.
 struct BoundTensor {
   std::string_view name;
   fa2rtDType dtype = FA2RT_F32;
   fa2rtDirection direction = FA2RT_IN;
   bool present = false; // false: an optional tensor left out
-  void *data = nullptr;
+  bool empty = false;   // it has no elements
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; // elements
 };
@@ -85,6 +87,7 @@ struct LaunchList {
   void *stream = nullptr;
   /// What the kernels may touch; the simulator checks every access against it.
   std::span<const BoundTensor> tensors;
+  std::span<void *const> addresses; // of the tensors, one each
   WorkspaceRegion workspace;
   bool workspaceZeroed = false; // the kernels may read it before they write
 };
@@ -141,6 +144,8 @@ public:
   // The rest is called between enter and leave.
   virtual std::unique_ptr<Module> load(const LoadRequest &request) = 0;
   virtual TensorMapImage encodeTensorMap(const TensorMapRequest &request) = 0;
+  /// Whether kernels reach that address, as far as the device can tell.
+  virtual bool reaches(const void *) const { return true; }
 
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *memory) = 0;

@@ -26,36 +26,19 @@ int64_t evaluate(const Expression &expression, const Bindings &bindings) {
   }
 }
 
-/// Memory that a map of a tensor without any points to: boxes outside of a
-/// tensor are filled with zeros, but the copy engine translates its address all
-/// the same. Null where no tensor has elements: then no kernel copies.
-void *anyAddress(const Bindings &bindings) {
-  for (const BoundTensor &tensor : bindings.tensors) {
-    bool empty = false;
-    for (int64_t extent : tensor.shape)
-      empty |= extent == 0;
-    if (tensor.data && !empty &&
-        reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0)
-      return tensor.data;
-  }
-  return nullptr;
-}
-
+/// What the map describes, but for the tensor's address.
 TensorMapRequest mapRequest(const Parameter &parameter,
-                            const Bindings &bindings) {
-  const BoundTensor &tensor = bindings.tensors[parameter.argument];
+                            const BoundTensor &tensor) {
   // [batch, seq, heads, d] from the innermost: d, seq, heads, batch.
   constexpr std::array<size_t, 4> order = {3, 1, 2, 0};
   TensorMapRequest request;
   request.tensor = tensor.name;
-  request.data = tensor.data;
   request.dtype = tensor.dtype;
   request.box = {parameter.boxCols, parameter.boxRows, parameter.boxHeads, 1};
   request.swizzle = parameter.swizzle;
-  bool empty = !tensor.data;
+  bool empty = tensor.empty || !tensor.present;
   for (size_t i = 0; i < order.size(); ++i) {
     int64_t extent = tensor.shape[order[i]];
-    empty |= extent == 0;
     request.dims[i] = extent == 0 ? 1 : uint64_t(extent);
   }
   int64_t size = dtypeBytes(tensor.dtype);
@@ -79,63 +62,35 @@ TensorMapRequest mapRequest(const Parameter &parameter,
              tensor.name, dim, stride, bytes);
     request.strides[i] = uint64_t(bytes);
   }
-  if (empty)
-    request.data = anyAddress(bindings);
-  uint64_t address = reinterpret_cast<uint64_t>(request.data);
+  return request;
+}
+
+TensorMapRequest withAddress(TensorMapRequest request, void *data) {
+  uint64_t address = reinterpret_cast<uint64_t>(data);
   if (address % 16)
     refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
            "tensor map needs",
-           tensor.name, address);
+           request.tensor, address);
+  request.data = data;
   return request;
+}
+
+/// The argument whose address a map of `argument` gets: its own, or, where it
+/// has no elements, another's. Boxes outside of a tensor are filled with zeros,
+/// but the copy engine translates its address all the same.
+uint32_t addressSource(const Manifest &manifest, const Bindings &bindings,
+                       uint32_t argument) {
+  auto has = [&](uint32_t i) {
+    return bindings.tensors[i].present && !bindings.tensors[i].empty;
+  };
+  for (uint32_t i = 0; !has(argument) && i < manifest.arguments.size(); ++i)
+    if (has(i) && manifest.arguments[i].alignment % 16 == 0)
+      return i;
+  return argument;
 }
 
 void store(std::byte *to, uint64_t value) {
   std::memcpy(to, &value, sizeof value);
-}
-
-void fillParameter(const Parameter &parameter, const Bindings &bindings,
-                   WorkspaceRegion workspace, const TensorMapEncoder &encode,
-                   std::byte *to) {
-  switch (parameter.kind) {
-  case Parameter::Kind::Pointer:
-    store(to, reinterpret_cast<uint64_t>(
-                  bindings.tensors[parameter.argument].data));
-    return;
-  case Parameter::Kind::Stride:
-    store(to, uint64_t(
-                  bindings.tensors[parameter.argument].strides[parameter.dim]));
-    return;
-  case Parameter::Kind::I32: {
-    int64_t value = evaluate(parameter.value, bindings);
-    if (value != int64_t(int32_t(value)))
-      refuse("the parameter '{}' is {}, not within i32", parameter.value.text(),
-             value);
-    int32_t narrow = int32_t(value);
-    std::memcpy(to, &narrow, sizeof narrow);
-    return;
-  }
-  case Parameter::Kind::I64:
-    store(to, uint64_t(evaluate(parameter.value, bindings)));
-    return;
-  case Parameter::Kind::Scalar:
-    std::memcpy(to, bindings.scalars[parameter.argument].data(),
-                parameter.bytes);
-    return;
-  case Parameter::Kind::Workspace: {
-    int64_t offset = evaluate(parameter.value, bindings);
-    if (offset < 0 || offset > bindings.workspaceBytes)
-      refuse("the workspace offset '{}' is {}; the workspace has {} bytes",
-             parameter.value.text(), offset, bindings.workspaceBytes);
-    uint64_t base = reinterpret_cast<uint64_t>(workspace.data);
-    store(to, base ? base + uint64_t(offset) : 0);
-    return;
-  }
-  case Parameter::Kind::TensorMap: {
-    TensorMapImage image = encode(mapRequest(parameter, bindings));
-    std::memcpy(to, image.data(), image.size());
-    return;
-  }
-  }
 }
 
 } // namespace
@@ -162,9 +117,8 @@ bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
   return any;
 }
 
-LaunchPlan::LaunchPlan(const Manifest &manifest, const Bindings &bindings,
-                       WorkspaceRegion workspace,
-                       const TensorMapEncoder &encode) {
+LaunchPlan::LaunchPlan(const Manifest &manifest, Bindings bound)
+    : manifest(manifest), bindings(std::move(bound)) {
   for (size_t index = 0; index < manifest.launches.size(); ++index) {
     const LaunchInfo &info = manifest.launches[index];
     KernelLaunch launch;
@@ -174,17 +128,80 @@ LaunchPlan::LaunchPlan(const Manifest &manifest, const Bindings &bindings,
     launch.block = info.block;
     launch.cluster = info.cluster;
     launch.sharedBytes = info.sharedBytes;
-    std::vector<Chunk> &chunks = storage.emplace_back(
-        (info.parameterBytes + sizeof(Chunk) - 1) / sizeof(Chunk));
-    std::byte *bytes = reinterpret_cast<std::byte *>(chunks.data());
-    for (size_t i = 0; i < info.parameters.size(); ++i)
-      fillParameter(info.parameters[i], bindings, workspace, encode,
-                    bytes + info.parameterOffsets[i]);
-    // The chunks stay where they are when `storage` grows.
-    launch.parameters = {bytes, info.parameterBytes};
     launch.parameterOffsets = info.parameterOffsets;
+    size_t begin = storage.size() * sizeof(Chunk);
+    storage.resize(storage.size() +
+                   (info.parameterBytes + sizeof(Chunk) - 1) / sizeof(Chunk));
+    begins.push_back(begin);
+    for (size_t i = 0; i < info.parameters.size(); ++i)
+      addParameter(info.parameters[i], begin + info.parameterOffsets[i]);
     launches.push_back(launch);
   }
+}
+
+void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
+  std::byte *to = reinterpret_cast<std::byte *>(storage.data()) + at;
+  const uint32_t argument = parameter.argument;
+  switch (parameter.kind) {
+  case Parameter::Kind::Pointer:
+    pointers.push_back({at, argument});
+    return;
+  case Parameter::Kind::Stride:
+    store(to, uint64_t(bindings.tensors[argument].strides[parameter.dim]));
+    return;
+  case Parameter::Kind::I32: {
+    int64_t value = evaluate(parameter.value, bindings);
+    if (value != int64_t(int32_t(value)))
+      refuse("the parameter '{}' is {}, not within i32", parameter.value.text(),
+             value);
+    int32_t narrow = int32_t(value);
+    std::memcpy(to, &narrow, sizeof narrow);
+    return;
+  }
+  case Parameter::Kind::I64:
+    store(to, uint64_t(evaluate(parameter.value, bindings)));
+    return;
+  case Parameter::Kind::Scalar:
+    std::memcpy(to, bindings.scalars[argument].data(), parameter.bytes);
+    return;
+  case Parameter::Kind::Workspace: {
+    int64_t offset = evaluate(parameter.value, bindings);
+    if (offset < 0 || offset > bindings.workspaceBytes)
+      refuse("the workspace offset '{}' is {}; the workspace has {} bytes",
+             parameter.value.text(), offset, bindings.workspaceBytes);
+    workspaces.push_back({at, uint64_t(offset)});
+    return;
+  }
+  case Parameter::Kind::TensorMap:
+    maps.push_back({at, addressSource(manifest, bindings, argument),
+                    mapRequest(parameter, bindings.tensors[argument])});
+    return;
+  }
+}
+
+PlacedLaunch::PlacedLaunch(const LaunchPlan &plan,
+                           std::span<void *const> addresses,
+                           WorkspaceRegion workspace,
+                           const TensorMapEncoder &encode)
+    : storage(plan.storage), launches(plan.launches) {
+  checkAddresses(plan.manifest, plan.bindings, addresses);
+  checkWorkspace(plan.manifest, plan.bindings, workspace);
+  std::byte *bytes = reinterpret_cast<std::byte *>(storage.data());
+  for (const LaunchPlan::Pointer &pointer : plan.pointers)
+    store(bytes + pointer.at,
+          reinterpret_cast<uint64_t>(addresses[pointer.argument]));
+  uint64_t base = reinterpret_cast<uint64_t>(workspace.data);
+  for (const LaunchPlan::Offset &offset : plan.workspaces)
+    store(bytes + offset.at, base ? base + offset.offset : 0);
+  for (const LaunchPlan::Map &map : plan.maps) {
+    TensorMapImage image =
+        encode(withAddress(map.request, addresses[map.argument]));
+    std::memcpy(bytes + map.at, image.data(), image.size());
+  }
+  for (size_t i = 0; i < launches.size(); ++i)
+    launches[i].parameters = {
+        bytes + plan.begins[i],
+        plan.manifest.launches[launches[i].kernel].parameterBytes};
 }
 
 void checkWorkspace(const Manifest &manifest, const Bindings &bindings,

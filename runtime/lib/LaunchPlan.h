@@ -19,25 +19,69 @@ using TensorMapEncoder =
 bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
                     std::array<uint32_t, 3> &grid);
 
-/// The kernels of one launch that have work, with their parameters' bytes.
+/// A launch's parameters in 64 bytes each, as tensor maps want to lie.
+struct alignas(64) ParameterChunk {
+  std::byte bytes[64];
+};
+
+/// The kernels of a launch that have work, with everything that depends on no
+/// address: evaluated once, it serves any number of launches and threads.
 class LaunchPlan {
 public:
   /// Evaluates guards, grids and parameters; launches whose guard does not hold
-  /// or whose grid is empty are left out.
-  /// Throws Error(FA2RT_ERROR_ARGUMENT); nothing has been launched then.
-  LaunchPlan(const Manifest &manifest, const Bindings &bindings,
-             WorkspaceRegion workspace, const TensorMapEncoder &encode);
-  LaunchPlan(const LaunchPlan &) = delete;
-  LaunchPlan &operator=(const LaunchPlan &) = delete;
+  /// or whose grid is empty are left out. The manifest outlives the plan.
+  /// Throws Error(FA2RT_ERROR_ARGUMENT).
+  LaunchPlan(const Manifest &manifest, Bindings bindings);
 
-  const std::vector<KernelLaunch> &kernels() const { return launches; }
+  const Bindings &bound() const { return bindings; }
+  bool empty() const { return launches.empty(); }
 
 private:
-  struct alignas(64) Chunk {
-    std::byte bytes[64];
+  friend class PlacedLaunch;
+  using Chunk = ParameterChunk;
+  // What a launch puts into the parameters: each at a byte of `storage`.
+  struct Pointer {
+    size_t at;
+    uint32_t argument;
   };
+  struct Offset {
+    size_t at;
+    uint64_t offset; // from the workspace's address
+  };
+  struct Map {
+    size_t at;
+    uint32_t argument;
+    TensorMapRequest request; // without an address
+  };
+
+  void addParameter(const Parameter &parameter, size_t at);
+
+  const Manifest &manifest;
+  Bindings bindings;
+  std::vector<KernelLaunch> launches; // without parameters
+  std::vector<size_t> begins;         // of each launch in `storage`, bytes
+  std::vector<Chunk> storage;
+  std::vector<Pointer> pointers;
+  std::vector<Offset> workspaces;
+  std::vector<Map> maps;
+};
+
+/// One launch of a plan: its kernels' parameters with addresses in them.
+class PlacedLaunch {
+public:
+  /// `addresses`: of the tensors, one an argument of the manifest. Checks them
+  /// and the workspace; throws Error(FA2RT_ERROR_ARGUMENT), and nothing has
+  /// been launched then.
+  PlacedLaunch(const LaunchPlan &plan, std::span<void *const> addresses,
+               WorkspaceRegion workspace, const TensorMapEncoder &encode);
+  PlacedLaunch(const PlacedLaunch &) = delete;
+  PlacedLaunch &operator=(const PlacedLaunch &) = delete;
+
+  std::span<const KernelLaunch> kernels() const { return launches; }
+
+private:
+  std::vector<ParameterChunk> storage;
   std::vector<KernelLaunch> launches;
-  std::vector<std::vector<Chunk>> storage; // one a launch
 };
 
 /// Refuses a workspace that is too small or misaligned.

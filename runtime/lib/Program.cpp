@@ -31,6 +31,13 @@ void checkSharedBytes(const Manifest &manifest,
            device.sharedBytesPerBlock);
 }
 
+std::vector<void *> addressesOf(std::span<const fa2rtArgument> arguments) {
+  std::vector<void *> addresses;
+  for (const fa2rtArgument &argument : arguments)
+    addresses.push_back(argument.is_tensor ? argument.data : nullptr);
+  return addresses;
+}
+
 } // namespace
 
 void checkTarget(const Manifest &manifest, const DeviceProperties &device,
@@ -120,52 +127,96 @@ bool Program::runs(size_t kernel,
                    std::span<const fa2rtArgument> arguments) const {
   std::array<uint32_t, 3> grid;
   return evaluateLaunch(info.launches[kernel],
-                        bindArguments(info, target.properties(), arguments,
-                                      /*pointers=*/false),
+                        bindArguments(info, target.properties(), arguments),
                         grid);
 }
 
 int64_t
 Program::workspaceBytes(std::span<const fa2rtArgument> arguments) const {
-  return bindArguments(info, target.properties(), arguments,
-                       /*pointers=*/false)
-      .workspaceBytes;
+  return bindArguments(info, target.properties(), arguments).workspaceBytes;
+}
+
+LaunchPlan Program::prepare(std::span<const fa2rtArgument> arguments) const {
+  return {info, bindArguments(info, target.properties(), arguments)};
+}
+
+void Program::checkReach(const LaunchPlan &plan,
+                         std::span<void *const> addresses,
+                         WorkspaceRegion workspace) const {
+  auto check = [&](std::string_view name, const void *address) {
+    if (!target.reaches(address))
+      fail(FA2RT_ERROR_ARGUMENT,
+           "{}: the address {:#x} is host memory that {} does not reach; copy "
+           "it to the device, or to pinned or managed memory",
+           name, reinterpret_cast<uint64_t>(address), target.properties().name);
+  };
+  const Bindings &bindings = plan.bound();
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const BoundTensor &tensor = bindings.tensors[bindings.order[i]];
+    if (tensor.present && !tensor.empty && addresses[i])
+      check(tensor.name, addresses[i]);
+  }
+  if (bindings.workspaceBytes && workspace.data)
+    check("the workspace", workspace.data);
 }
 
 void Program::launch(std::span<const fa2rtArgument> arguments,
                      WorkspaceRegion workspace, void *stream) const {
-  Bindings bindings = bindArguments(info, target.properties(), arguments,
-                                    /*pointers=*/true);
-  checkWorkspace(info, bindings, workspace);
+  LaunchPlan plan = prepare(arguments);
+  std::vector<void *> addresses = addressesOf(arguments);
   ContextScope scope(target);
-  LaunchPlan plan(
-      info, bindings, workspace,
+  checkReach(plan, addresses, workspace);
+  launchIn(scope.key(), plan, addresses, workspace, stream);
+}
+
+void Program::launch(const LaunchPlan &plan, std::span<void *const> addresses,
+                     WorkspaceRegion workspace, void *stream) const {
+  ContextScope scope(target);
+  launchIn(scope.key(), plan, addresses, workspace, stream);
+}
+
+void Program::launchIn(uint64_t context, const LaunchPlan &plan,
+                       std::span<void *const> given, WorkspaceRegion workspace,
+                       void *stream) const {
+  const Bindings &bindings = plan.bound();
+  if (given.size() != bindings.order.size())
+    fail(FA2RT_ERROR_ARGUMENT,
+         "{} addresses are given; {} arguments were prepared", given.size(),
+         bindings.order.size());
+  std::vector<void *> addresses(info.arguments.size());
+  for (size_t i = 0; i < given.size(); ++i)
+    addresses[bindings.order[i]] = given[i];
+  PlacedLaunch placed(
+      plan, addresses, workspace,
       [&](const TensorMapRequest &request) { return encode(request); });
-  if (plan.kernels().empty())
+  if (plan.empty())
     return;
   workspace.bytes = size_t(bindings.workspaceBytes);
-  moduleFor(scope.key())
-      .launch({plan.kernels(), stream, bindings.tensors, workspace,
-               info.workspaceZeroed});
+  moduleFor(context).launch({placed.kernels(), stream, bindings.tensors,
+                             addresses, workspace, info.workspaceZeroed});
 }
 
 void Program::measure(std::span<const fa2rtArgument> arguments,
                       WorkspaceRegion workspace, void *stream,
                       std::span<float> times) const {
+  LaunchPlan plan = prepare(arguments);
+  std::vector<void *> addresses = addressesOf(arguments);
   ContextScope scope(target);
+  checkReach(plan, addresses, workspace);
   // One launch first: whatever a device does once must not wait for the hold.
-  launch(arguments, workspace, stream);
+  launch(plan, addresses, workspace, stream);
   target.synchronize();
   // Few enough at a time for a driver's queue of pending work.
   size_t most = std::max<size_t>(1, 400 / (2 + info.launches.size()));
   for (size_t done = 0; done < times.size();) {
     size_t count = std::min(most, times.size() - done);
-    measureHeld(arguments, workspace, stream, times.subspan(done, count));
+    measureHeld(plan, addresses, workspace, stream, times.subspan(done, count));
     done += count;
   }
 }
 
-void Program::measureHeld(std::span<const fa2rtArgument> arguments,
+void Program::measureHeld(const LaunchPlan &plan,
+                          std::span<void *const> addresses,
                           WorkspaceRegion workspace, void *stream,
                           std::span<float> times) const {
   std::vector<std::unique_ptr<Event>> events;
@@ -175,7 +226,7 @@ void Program::measureHeld(std::span<const fa2rtArgument> arguments,
     std::shared_ptr<void> held = target.hold(stream);
     for (size_t i = 0; i < times.size(); ++i) {
       events[2 * i]->record(stream);
-      launch(arguments, workspace, stream);
+      launch(plan, addresses, workspace, stream);
       events[2 * i + 1]->record(stream);
     }
   }

@@ -38,6 +38,11 @@ public:
   int64_t workspaceBytes(std::span<const fa2rtArgument> arguments) const;
   void launch(std::span<const fa2rtArgument> arguments,
               WorkspaceRegion workspace, void *stream) const;
+  /// What can be checked and evaluated without addresses, once.
+  LaunchPlan prepare(std::span<const fa2rtArgument> arguments) const;
+  /// `addresses`: of the arguments in the order they were prepared in.
+  void launch(const LaunchPlan &plan, std::span<void *const> addresses,
+              WorkspaceRegion workspace, void *stream) const;
   /// Milliseconds of each of `times.size()` launches, after one untimed.
   void measure(std::span<const fa2rtArgument> arguments,
                WorkspaceRegion workspace, void *stream,
@@ -45,9 +50,15 @@ public:
   std::string profile() const;
 
 private:
-  void measureHeld(std::span<const fa2rtArgument> arguments,
+  void launchIn(uint64_t context, const LaunchPlan &plan,
+                std::span<void *const> addresses, WorkspaceRegion workspace,
+                void *stream) const;
+  void measureHeld(const LaunchPlan &plan, std::span<void *const> addresses,
                    WorkspaceRegion workspace, void *stream,
                    std::span<float> times) const;
+  /// Refuses memory that the device cannot reach.
+  void checkReach(const LaunchPlan &plan, std::span<void *const> addresses,
+                  WorkspaceRegion workspace) const;
   /// The kernels in the context of that key; loads them on first use there.
   const Module &moduleFor(uint64_t key) const;
   /// A tensor map, from the cache when the same one was encoded lately.

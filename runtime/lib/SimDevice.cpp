@@ -120,10 +120,10 @@ Settings parseSettings(std::string_view text) {
   return settings;
 }
 
-sim::Region tensorRegion(const BoundTensor &tensor) {
+sim::Region tensorRegion(const BoundTensor &tensor, const void *data) {
   sim::Region region;
   region.name = std::string(tensor.name);
-  region.base = reinterpret_cast<uint64_t>(tensor.data);
+  region.base = reinterpret_cast<uint64_t>(data);
   region.elementBytes = uint32_t(dtypeBytes(tensor.dtype));
   region.shape = tensor.shape;
   region.strides = tensor.strides;
@@ -180,9 +180,9 @@ public:
 
   void launch(const LaunchList &list) const override {
     std::vector<sim::Region> regions;
-    for (const BoundTensor &tensor : list.tensors)
-      if (tensor.present)
-        regions.push_back(tensorRegion(tensor));
+    for (size_t i = 0; i < list.tensors.size(); ++i)
+      if (list.tensors[i].present)
+        regions.push_back(tensorRegion(list.tensors[i], list.addresses[i]));
     if (list.workspace.bytes) {
       sim::Region workspace;
       workspace.name = "workspace";

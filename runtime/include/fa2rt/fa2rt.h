@@ -111,6 +111,7 @@ typedef struct fa2rtDeviceProperties {
   int64_t l2_bytes;               /* size of the L2 cache */
   int64_t shared_bytes_per_block; /* most a block can opt in to */
   int64_t memory_bytes;           /* device memory; 0 when simulated */
+  int32_t ordinal;                /* as CUDA counts them; -1 when simulated */
 } fa2rtDeviceProperties;
 
 FA2RT_API fa2rtStatus fa2rtDeviceGetProperties(
@@ -251,17 +252,56 @@ FA2RT_API fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
    launches of one stream share it. Streams that run at once need one each. */
 FA2RT_API int32_t fa2rtWorkspaceZeroed(const fa2rtProgram *program);
 
-/* Launches the program's kernels whose guards hold in order on `stream` (a
+/* Launches the program's kernels whose guards hold, in order on `stream` (a
    CUstream or cudaStream_t; NULL: the default stream; ignored by the
    simulator). Asynchronous; allocates no device memory; makes no synchronising
    call, so that a CUDA graph can capture it; may be called from several threads
    and on several streams at once. Checks everything before the first kernel
-   starts. `workspace` is device memory of at least fa2rtWorkspaceSize() bytes,
+   starts; an address of host memory that the device does not reach is refused.
+   `workspace` is device memory of at least fa2rtWorkspaceSize() bytes,
    used until the launch has finished on the stream; NULL when it needs none. */
 FA2RT_API fa2rtStatus fa2rtLaunch(const fa2rtProgram *program,
                                   const fa2rtArgument *arguments, size_t count,
                                   void *workspace, size_t workspace_bytes,
                                   void *stream);
+
+/*--- Launching often --------------------------------------------------------*/
+
+/* A launch whose arguments are bound: names are resolved, dtypes, shapes,
+   strides and scalars checked, guards, grids and workspace evaluated. What is
+   left to each launch is the addresses.
+
+     fa2rtPrepared *prepared;
+     fa2rtPrepare(program, arguments, 5, &prepared);
+     void *addresses[5] = {q, k, v, out, lse};
+     fa2rtPreparedLaunch(prepared, addresses, 5, workspace, bytes, stream);
+
+   Threads: a prepared launch never changes; any number of threads may launch it
+   at once, on any streams, each with addresses of its own. */
+typedef struct fa2rtPrepared fa2rtPrepared;
+
+/* Prepares a launch; refuses what fa2rtLaunch would refuse. Tensors' data
+   pointers are not looked at and may be NULL; nothing of `arguments` is needed
+   afterwards. Free it before its program is unloaded. */
+FA2RT_API fa2rtStatus fa2rtPrepare(const fa2rtProgram *program,
+                                   const fa2rtArgument *arguments, size_t count,
+                                   fa2rtPrepared **prepared);
+
+/* NULL is allowed. Must not overlap any other use of the handle. */
+FA2RT_API void fa2rtPreparedFree(fa2rtPrepared *prepared);
+
+/* The bytes of workspace that each launch needs; 0 for NULL. */
+FA2RT_API size_t fa2rtPreparedWorkspaceSize(const fa2rtPrepared *prepared);
+
+/* Launches as fa2rtLaunch does, on tensors of the shapes and strides that were
+   prepared: addresses[i] is that of argument i of fa2rtPrepare (of a scalar:
+   anything), `count` what it was there. Addresses are checked for alignment and
+   null, but the driver is not asked whose memory they are; tensor maps are
+   encoded where a tensor's address is a new one. */
+FA2RT_API fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
+                                          void *const *addresses, size_t count,
+                                          void *workspace,
+                                          size_t workspace_bytes, void *stream);
 
 /*--- For tools: memory, timing, profiles ------------------------------------
   Nothing below is needed by a program that has its own memory and streams;

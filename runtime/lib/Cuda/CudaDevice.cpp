@@ -97,7 +97,8 @@ public:
   uint64_t enter() override {
     Context context = nullptr;
     driver.check(driver.ctxGetCurrent(&context), "cuCtxGetCurrent");
-    bool own = context && currentDevice() == id;
+    DeviceId current = 0;
+    bool own = context && driver.ctxGetDevice(&current) == 0 && current == id;
     if (!own)
       context = retainPrimary();
     // Pushed in either case, so that leave is always one pop.
@@ -150,6 +151,13 @@ public:
         fmt::join(request.strides, ", "), fmt::join(request.box, ", "),
         request.swizzle);
     return image;
+  }
+
+  bool reaches(const void *memory) const override {
+    int type = 0;
+    return pageableAccess ||
+           driver.pointerGetAttribute(&type, kPointerMemoryType,
+                                      address(memory)) != kInvalidValue;
   }
 
   void *allocate(size_t bytes) override {
@@ -234,12 +242,15 @@ private:
     info.l2Bytes = attribute(kL2CacheSize);
     info.sharedBytesPerBlock = attribute(kMaxSharedMemoryPerBlockOptin);
     info.driverVersion = driver.version;
+    info.ordinal = id; // the driver's ids count devices
+    pageableAccess = attribute(kPageableMemoryAccess) != 0;
     info.memoryBytes = int64_t(memory);
   }
 
   const Driver &driver;
   DeviceId id = 0;
   DeviceProperties info;
+  bool pageableAccess = false; // kernels reach any host memory
   std::mutex primaryMutex;
   Context primary = nullptr;
 };

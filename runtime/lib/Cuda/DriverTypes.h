@@ -35,6 +35,7 @@ enum DeviceAttribute : int {
   kL2CacheSize = 38,
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kPageableMemoryAccess = 88,
   kMaxSharedMemoryPerBlockOptin = 97,
 };
 
@@ -44,6 +45,8 @@ enum FunctionAttribute : int {
   kNumRegs = 4,
   kMaxDynamicSharedSizeBytes = 8,
 };
+
+enum PointerAttribute : int { kPointerMemoryType = 2 };
 
 enum JitOption : int {
   kJitInfoLogBuffer = 3,

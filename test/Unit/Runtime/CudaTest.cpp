@@ -75,6 +75,7 @@ TEST(Cuda, OpensByName) {
     EXPECT_EQ(properties.driver_version, 13000);
     EXPECT_EQ(properties.shared_bytes_per_block, 232448);
     EXPECT_EQ(properties.is_simulated, 0);
+    EXPECT_EQ(properties.ordinal, std::string(name) == "cuda:1" ? 1 : 0);
   }
   fa2rtDevice *device = nullptr;
   EXPECT_EQ(fa2rtDeviceOpen("cuda:2", &device), FA2RT_ERROR_DEVICE);
@@ -132,6 +133,87 @@ TEST(Cuda, LaunchNeitherAllocatesNorSynchronises) {
   EXPECT_EQ(callsOf("cuTensorMapEncodeTiled"), maps + 1);
   for (size_t i = 0; i < before.size(); ++i)
     EXPECT_EQ(callsOf(watched[i]), before[i]) << watched[i];
+}
+
+TEST(Cuda, APreparedLaunchAsksTheDriverForNothingElse) {
+  Loaded loaded;
+  int64_t q[4] = {1, 100, 4, 64}, k[4] = {1, 50, 2, 64};
+  fa2rtArgument arguments[] = {
+      fa2rtTensor("q", nullptr, FA2RT_BF16, 4, q, nullptr),
+      fa2rtTensor("k", nullptr, FA2RT_BF16, 4, k, nullptr),
+      fa2rtTensor("out", nullptr, FA2RT_BF16, 4, q, nullptr),
+      fa2rtInteger("offset", 0), fa2rtInteger("splits", 3)};
+  fa2rtPrepared *prepared = nullptr;
+  ASSERT_EQ(fa2rtPrepare(loaded.program, arguments, 5, &prepared), FA2RT_OK)
+      << fa2rtLastError();
+  EXPECT_EQ(fa2rtPreparedWorkspaceSize(prepared), 1200u);
+  auto at = [](uintptr_t address) { return reinterpret_cast<void *>(address); };
+  void *addresses[5] = {at(0x1000), at(0x2000), at(0x3000)};
+  auto launch = [&](size_t bytes) {
+    return fa2rtPreparedLaunch(prepared, addresses, 5, at(0x4000), bytes,
+                               nullptr);
+  };
+  const char *const watched[] = {"cuMemAlloc", "cuCtxSynchronize",
+                                 "cuFuncSetAttribute", "cuModuleLoadDataEx",
+                                 "cuPointerGetAttribute"};
+  std::vector<long> before;
+  for (const char *name : watched)
+    before.push_back(callsOf(name));
+  long launches = callsOf("cuLaunchKernel"), ex = callsOf("cuLaunchKernelEx"),
+       maps = callsOf("cuTensorMapEncodeTiled");
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(launch(1200), FA2RT_OK) << fa2rtLastError();
+  EXPECT_EQ(callsOf("cuLaunchKernel"), launches + 3);
+  EXPECT_EQ(callsOf("cuLaunchKernelEx"), ex + 3);
+  EXPECT_EQ(callsOf("cuTensorMapEncodeTiled"), maps + 1);
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(callsOf(watched[i]), before[i]) << watched[i];
+  EXPECT_EQ(launch(1199), FA2RT_ERROR_ARGUMENT);
+  addresses[1] = nullptr;
+  EXPECT_EQ(launch(1200), FA2RT_ERROR_ARGUMENT);
+  EXPECT_CONTAINS(std::string(fa2rtLastError()), "k: the address is null");
+  EXPECT_EQ(callsOf("cuLaunchKernel"), launches + 3);
+  fa2rtPreparedFree(prepared);
+}
+
+TEST(Cuda, RefusesHostMemory) {
+  setenv("FAKE_CUDA_OWN", "1", 1);
+  Loaded loaded;
+  void *memory = nullptr;
+  ASSERT_EQ(fa2rtMemoryAllocate(loaded.opened.device, 1 << 20, &memory),
+            FA2RT_OK);
+  int64_t q[4] = {1, 100, 4, 64}, k[4] = {1, 50, 2, 64};
+  alignas(16) static char host[65536];
+  fa2rtArgument arguments[] = {
+      fa2rtTensor("q", memory, FA2RT_BF16, 4, q, nullptr),
+      fa2rtTensor("k", memory, FA2RT_BF16, 4, k, nullptr),
+      fa2rtTensor("out", memory, FA2RT_BF16, 4, q, nullptr),
+      fa2rtInteger("offset", 0)};
+  auto launch = [&](void *workspace) {
+    return fa2rtLaunch(loaded.program, arguments, 4, workspace, 4096, nullptr);
+  };
+  long launches = callsOf("cuLaunchKernel");
+  EXPECT_EQ(launch(memory), FA2RT_OK) << fa2rtLastError();
+  EXPECT_EQ(callsOf("cuLaunchKernel"), launches + 1);
+  arguments[1].data = host;
+  EXPECT_EQ(launch(memory), FA2RT_ERROR_ARGUMENT);
+  EXPECT_CONTAINS(std::string(fa2rtLastError()), "k: the address 0x");
+  EXPECT_CONTAINS(std::string(fa2rtLastError()),
+                  "is host memory that Fake GPU does not reach; copy it");
+  float time = 0;
+  EXPECT_EQ(fa2rtMeasure(loaded.program, arguments, 4, memory, 4096, nullptr, 1,
+                         &time),
+            FA2RT_ERROR_ARGUMENT);
+  arguments[1].data = memory;
+  EXPECT_EQ(launch(host), FA2RT_ERROR_ARGUMENT);
+  EXPECT_CONTAINS(std::string(fa2rtLastError()), "the workspace: the address");
+  EXPECT_EQ(callsOf("cuLaunchKernel"), launches + 1);
+  // No element of an empty tensor is read, wherever it is.
+  k[1] = 0;
+  arguments[1].data = host;
+  EXPECT_EQ(launch(memory), FA2RT_OK) << fa2rtLastError();
+  unsetenv("FAKE_CUDA_OWN");
+  EXPECT_EQ(fa2rtMemoryFree(loaded.opened.device, memory), FA2RT_OK);
 }
 
 TEST(Cuda, WorksInTheCallersContext) {
@@ -258,6 +340,13 @@ TEST(CApi, NullHandlesAreRefused) {
   fa2rtDeviceClose(nullptr);
   fa2rtProgramUnload(nullptr);
   fa2rtEventDestroy(nullptr);
+  fa2rtPreparedFree(nullptr);
+  fa2rtPrepared *prepared = nullptr;
+  EXPECT_EQ(fa2rtPrepare(nullptr, nullptr, 0, &prepared), FA2RT_ERROR_ARGUMENT);
+  EXPECT_EQ(prepared, nullptr);
+  EXPECT_EQ(fa2rtPreparedWorkspaceSize(nullptr), 0u);
+  EXPECT_EQ(fa2rtPreparedLaunch(nullptr, nullptr, 0, nullptr, 0, nullptr),
+            FA2RT_ERROR_ARGUMENT);
   Loaded loaded;
   EXPECT_EQ(fa2rtLaunch(loaded.program, nullptr, 3, nullptr, 0, nullptr),
             FA2RT_ERROR_ARGUMENT);

@@ -4,7 +4,8 @@
 // worked off by a thread. The kernels naive_forward and tma_copy are computed
 // on the host; the environment variable FAKE_CUDA_FAULT makes the first wrong
 // in a named way, so that the tests can see fa2-run notice. Others:
-// FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_CAPABILITY.
+// FAKE_CUDA_DEVICES, FAKE_CUDA_VERSION, FAKE_CUDA_CAPABILITY. FAKE_CUDA_OWN:
+// kernels reach nothing but what cuMemAlloc gave.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,6 +105,7 @@ Queue &queue() {
 thread_local std::vector<ContextRecord *> contextStack;
 std::mutex countMutex;
 std::map<std::string, long> counts;
+std::map<DevicePointer, size_t> allocations; // under countMutex
 
 void count(const char *name) {
   std::lock_guard lock(countMutex);
@@ -322,6 +324,9 @@ EXPORT Result cuDeviceGetAttribute(int *value, DeviceAttribute attribute,
   case kMaxSharedMemoryPerBlockOptin:
     *value = 232448;
     return 0;
+  case kPageableMemoryAccess:
+    *value = 0;
+    return 0;
   }
   return kInvalidValue;
 }
@@ -436,10 +441,31 @@ EXPORT Result cuMemAlloc_v2(DevicePointer *memory, size_t bytes) {
     return kOutOfMemory;
   *memory = reinterpret_cast<DevicePointer>(
       std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  std::lock_guard lock(countMutex);
+  allocations[*memory] = bytes;
   return 0;
+}
+EXPORT Result cuPointerGetAttribute(void *value, PointerAttribute attribute,
+                                    DevicePointer memory) {
+  count("cuPointerGetAttribute");
+  if (attribute != kPointerMemoryType)
+    return kInvalidValue;
+  *static_cast<int *>(value) = 2; // CU_MEMORYTYPE_DEVICE
+  if (!std::getenv("FAKE_CUDA_OWN"))
+    return 0;
+  std::lock_guard lock(countMutex);
+  auto after = allocations.upper_bound(memory);
+  if (after == allocations.begin())
+    return kInvalidValue;
+  const auto &[base, bytes] = *std::prev(after);
+  return memory - base < bytes ? 0 : kInvalidValue;
 }
 EXPORT Result cuMemFree_v2(DevicePointer memory) {
   queue().drain();
+  {
+    std::lock_guard lock(countMutex);
+    allocations.erase(memory);
+  }
   std::free(reinterpret_cast<void *>(memory));
   return 0;
 }
