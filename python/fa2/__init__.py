@@ -7,10 +7,18 @@ and nothing else. With PyTorch, tensors are passed as they are:
     program = fa2.Device("cuda").load(open("attn.ptx").read())
     program(q=q, k=k, v=v, out=out, lse=lse)      # on the current stream
 
-Arguments go by name; what does not match the kernel raises fa2.Error with the
-field, its value and the limit, and nothing is launched then.
+The simulator takes arrays of the host, of NumPy or of PyTorch's:
+
+    program = fa2.Device("sim").load(open("attn.ptx").read())
+    program(q=q, k=k, v=v, out=out, lse=lse)      # done when it returns
+
+Arguments go by name. What does not match the kernel raises fa2.Error with the
+field, its value and the limit; what is no argument at all raises TypeError.
+Nothing is launched then. docs/python.md has the rest.
 """
 
-from .runtime import Argument, Device, Error, Program, integer, real, tensor, version
+from .arguments import Tensor, tensor
+from .library import Error
+from .runtime import Device, Program, version
 
-__all__ = ["Argument", "Device", "Error", "Program", "integer", "real", "tensor", "version"]
+__all__ = ["Device", "Error", "Program", "Tensor", "tensor", "version"]

@@ -161,12 +161,12 @@ private:
         continue;
       span += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
       if (back == 0 && stride != 1)
-        refuse("{}: stride {} (the innermost) is {}; it must be 1: the kernels "
-               "read and write rows of adjacent elements ({})",
+        refuse("{}: stride {} (the innermost) is {}; it must be 1, as rows are "
+               "{} whole: pass {}",
                argument.name, d, stride,
-               argument.direction == FA2RT_IN
-                   ? "pass a packed copy of the tensor"
-                   : "pass memory with such rows");
+               argument.direction == FA2RT_IN ? "read" : "written",
+               argument.direction == FA2RT_IN ? "a packed copy of the tensor"
+                                              : "memory with packed rows");
       if (back > 0 && stride % argument.strideMultiple != 0)
         refuse("{}: stride {} is {} elements; it must be a multiple of {}",
                argument.name, d, stride, argument.strideMultiple);

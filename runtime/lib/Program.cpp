@@ -137,36 +137,32 @@ Program::workspaceBytes(std::span<const fa2rtArgument> arguments) const {
 }
 
 LaunchPlan Program::prepare(std::span<const fa2rtArgument> arguments) const {
-  return {info, bindArguments(info, target.properties(), arguments)};
+  LaunchPlan plan(info, bindArguments(info, target.properties(), arguments));
+  const Bindings &bindings = plan.bound();
+  ContextScope scope(target);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const BoundTensor &tensor = bindings.tensors[bindings.order[i]];
+    if (tensor.present && !tensor.empty)
+      checkReach(tensor.name, arguments[i].data);
+  }
+  return plan;
 }
 
-void Program::checkReach(const LaunchPlan &plan,
-                         std::span<void *const> addresses,
-                         WorkspaceRegion workspace) const {
-  auto check = [&](std::string_view name, const void *address) {
-    if (!target.reaches(address))
-      fail(FA2RT_ERROR_ARGUMENT,
-           "{}: the address {:#x} is host memory that {} does not reach; copy "
-           "it to the device, or to pinned or managed memory",
-           name, reinterpret_cast<uint64_t>(address), target.properties().name);
-  };
-  const Bindings &bindings = plan.bound();
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const BoundTensor &tensor = bindings.tensors[bindings.order[i]];
-    if (tensor.present && !tensor.empty && addresses[i])
-      check(tensor.name, addresses[i]);
-  }
-  if (bindings.workspaceBytes && workspace.data)
-    check("the workspace", workspace.data);
+void Program::checkReach(std::string_view name, const void *memory) const {
+  if (memory && !target.reaches(memory))
+    fail(FA2RT_ERROR_ARGUMENT,
+         "{}: the address {:#x} is host memory that {} does not reach; copy it "
+         "to the device, or to pinned or managed memory",
+         name, reinterpret_cast<uint64_t>(memory), target.properties().name);
 }
 
 void Program::launch(std::span<const fa2rtArgument> arguments,
                      WorkspaceRegion workspace, void *stream) const {
   LaunchPlan plan = prepare(arguments);
-  std::vector<void *> addresses = addressesOf(arguments);
   ContextScope scope(target);
-  checkReach(plan, addresses, workspace);
-  launchIn(scope.key(), plan, addresses, workspace, stream);
+  if (plan.bound().workspaceBytes)
+    checkReach("the workspace", workspace.data);
+  launchIn(scope.key(), plan, addressesOf(arguments), workspace, stream);
 }
 
 void Program::launch(const LaunchPlan &plan, std::span<void *const> addresses,
@@ -202,7 +198,8 @@ void Program::measure(std::span<const fa2rtArgument> arguments,
   LaunchPlan plan = prepare(arguments);
   std::vector<void *> addresses = addressesOf(arguments);
   ContextScope scope(target);
-  checkReach(plan, addresses, workspace);
+  if (plan.bound().workspaceBytes)
+    checkReach("the workspace", workspace.data);
   // One launch first: whatever a device does once must not wait for the hold.
   launch(plan, addresses, workspace, stream);
   target.synchronize();

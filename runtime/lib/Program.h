@@ -38,7 +38,8 @@ public:
   int64_t workspaceBytes(std::span<const fa2rtArgument> arguments) const;
   void launch(std::span<const fa2rtArgument> arguments,
               WorkspaceRegion workspace, void *stream) const;
-  /// What can be checked and evaluated without addresses, once.
+  /// What can be checked and evaluated without addresses, once. Those that the
+  /// arguments have already are asked of the device.
   LaunchPlan prepare(std::span<const fa2rtArgument> arguments) const;
   /// `addresses`: of the arguments in the order they were prepared in.
   void launch(const LaunchPlan &plan, std::span<void *const> addresses,
@@ -56,9 +57,8 @@ private:
   void measureHeld(const LaunchPlan &plan, std::span<void *const> addresses,
                    WorkspaceRegion workspace, void *stream,
                    std::span<float> times) const;
-  /// Refuses memory that the device cannot reach.
-  void checkReach(const LaunchPlan &plan, std::span<void *const> addresses,
-                  WorkspaceRegion workspace) const;
+  /// Refuses memory that the device does not reach; null is let through.
+  void checkReach(std::string_view name, const void *memory) const;
   /// The kernels in the context of that key; loads them on first use there.
   const Module &moduleFor(uint64_t key) const;
   /// A tensor map, from the cache when the same one was encoded lately.

@@ -280,8 +280,9 @@ FA2RT_API fa2rtStatus fa2rtLaunch(const fa2rtProgram *program,
    at once, on any streams, each with addresses of its own. */
 typedef struct fa2rtPrepared fa2rtPrepared;
 
-/* Prepares a launch; refuses what fa2rtLaunch would refuse. Tensors' data
-   pointers are not looked at and may be NULL; nothing of `arguments` is needed
+/* Prepares a launch; refuses what fa2rtLaunch would refuse of everything but
+   addresses. Tensors' data pointers may be NULL; others that are host memory
+   which the device does not reach are refused. Nothing of `arguments` is needed
    afterwards. Free it before its program is unloaded. */
 FA2RT_API fa2rtStatus fa2rtPrepare(const fa2rtProgram *program,
                                    const fa2rtArgument *arguments, size_t count,
@@ -295,9 +296,10 @@ FA2RT_API size_t fa2rtPreparedWorkspaceSize(const fa2rtPrepared *prepared);
 
 /* Launches as fa2rtLaunch does, on tensors of the shapes and strides that were
    prepared: addresses[i] is that of argument i of fa2rtPrepare (of a scalar:
-   anything), `count` what it was there. Addresses are checked for alignment and
-   null, but the driver is not asked whose memory they are; tensor maps are
-   encoded where a tensor's address is a new one. */
+   anything), `count` what it was there. Each address is checked for alignment
+   and null, but the driver is not asked whose memory it is, so that a kernel
+   faults on a host address given here. Tensor maps are encoded where a tensor's
+   address is a new one. */
 FA2RT_API fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
                                           void *const *addresses, size_t count,
                                           void *workspace,

@@ -204,6 +204,10 @@ TEST(Cuda, RefusesHostMemory) {
   EXPECT_EQ(fa2rtMeasure(loaded.program, arguments, 4, memory, 4096, nullptr, 1,
                          &time),
             FA2RT_ERROR_ARGUMENT);
+  fa2rtPrepared *prepared = nullptr;
+  EXPECT_EQ(fa2rtPrepare(loaded.program, arguments, 4, &prepared),
+            FA2RT_ERROR_ARGUMENT);
+  EXPECT_EQ(prepared, nullptr);
   arguments[1].data = memory;
   EXPECT_EQ(launch(host), FA2RT_ERROR_ARGUMENT);
   EXPECT_CONTAINS(std::string(fa2rtLastError()), "the workspace: the address");

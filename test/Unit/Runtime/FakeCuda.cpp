@@ -105,7 +105,9 @@ Queue &queue() {
 thread_local std::vector<ContextRecord *> contextStack;
 std::mutex countMutex;
 std::map<std::string, long> counts;
-std::map<DevicePointer, size_t> allocations; // under countMutex
+// Under countMutex:
+std::map<DevicePointer, size_t> allocations;
+void *latestStream = nullptr;
 
 void count(const char *name) {
   std::lock_guard lock(countMutex);
@@ -262,6 +264,11 @@ Result launch(Function function, unsigned gx, unsigned gy, unsigned gz,
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
+/// The stream of the latest launch by cuLaunchKernel.
+EXPORT void *fakeCudaStream() {
+  std::lock_guard lock(countMutex);
+  return latestStream;
+}
 /// How often a function was called, for the tests.
 EXPORT long fakeCudaCount(const char *name) {
   std::lock_guard lock(countMutex);
@@ -414,8 +421,13 @@ EXPORT Result cuFuncSetAttribute(Function, FunctionAttribute, int) {
 }
 EXPORT Result cuLaunchKernel(Function function, unsigned gx, unsigned gy,
                              unsigned gz, unsigned bx, unsigned, unsigned,
-                             unsigned, Stream, void **parameters, void **) {
+                             unsigned, Stream stream, void **parameters,
+                             void **) {
   count("cuLaunchKernel");
+  {
+    std::lock_guard lock(countMutex);
+    latestStream = stream;
+  }
   // A function belongs to the context it was loaded in.
   if (contextStack.empty() || contextStack.back() != function->module->context)
     return kInvalidContext;

@@ -2,13 +2,15 @@
 
 import ctypes
 import math
-import sys
+import os
 import unittest
-from types import SimpleNamespace
+import unittest.mock
+from fractions import Fraction
 
 import fa2
 
 BF16_ONE = 0x3F80
+KERNEL = os.path.join(os.environ["FA2_TEST_KERNELS"], "naive_forward.ptx")
 
 
 class Binding(unittest.TestCase):
@@ -35,6 +37,8 @@ class Binding(unittest.TestCase):
 
     def test_properties(self):
         self.assertEqual(self.device.properties()["name"], "Fake GPU")
+        self.assertEqual(self.device.properties()["ordinal"], 1)
+        self.assertFalse(self.program.workspace_zeroed())
         self.assertEqual(self.program.kernels()[0]["registers"], 40)
         self.assertEqual(self.program.manifest["specification"]["head_dim"], 16)
         self.assertRegex(fa2.version(), r"^\d+\.\d+\.\d+$")
@@ -52,32 +56,20 @@ class Binding(unittest.TestCase):
             self.assertAlmostEqual(value, math.log(keys) + 8 if keys else -math.inf, places=5)
         self.assertEqual(len(self.program.measure(arguments, 3)), 3)
 
-    def test_zeroed_workspaces(self):
-        self.assertFalse(self.program.workspace_zeroed())
-        capturing = False
+    def test_scalars_of_any_kind(self):
+        for scale in (1, Fraction(1, 2), 0.5):
+            self.program.launch(dict(self.arguments(), scale=scale))
+            self.device.synchronize()
+            self.assertAlmostEqual(self.lse[1], 16 * float(scale), places=5)
+        for scale in (1j, "1", None, [1.0]):
+            with self.assertRaisesRegex(TypeError, f"scale: got {type(scale).__name__}; expected"):
+                self.program.launch(dict(self.arguments(), scale=scale))
 
-        class Torch:  # as much of it as a workspace needs
-            uint8 = "uint8"
-            cuda = SimpleNamespace(is_current_stream_capturing=lambda: capturing)
-
-            @staticmethod
-            def zeros(size, dtype, device):
-                return SimpleNamespace(numel=lambda: size, device=device)
-
-        def workspace(size, place, stream):
-            return self.program._zeroed_workspace(Torch, size, place, SimpleNamespace(cuda_stream=stream))
-
-        first = workspace(64, "cuda:0", 1)
-        self.assertIs(workspace(32, "cuda:0", 1), first)
-        self.assertIsNot(workspace(64, "cuda:0", 2), first)  # it may run at once
-        self.assertIsNot(workspace(64, "cuda:1", 1), first)
-        larger = workspace(128, "cuda:0", 1)
-        self.assertEqual(larger.numel(), 128)
-        capturing = True  # a graph's memory holds zeros only when it is replayed
-        captured = workspace(64, "cuda:0", 1)
-        self.assertIsNot(captured, larger)
-        capturing = False
-        self.assertIs(workspace(64, "cuda:0", 1), larger)
+    def test_host_memory(self):
+        """What the driver does not know is refused."""
+        with unittest.mock.patch.dict(os.environ, FAKE_CUDA_OWN="1"):
+            with self.assertRaisesRegex(fa2.Error, "q: the address 0x.* is host memory that Fake GPU does not reach"):
+                self.program.launch(self.arguments())
 
     def test_errors(self):
         with self.assertRaisesRegex(fa2.Error, "scale: -1 is not positive") as caught:
@@ -85,10 +77,14 @@ class Binding(unittest.TestCase):
         self.assertEqual(caught.exception.status, 1)
         with self.assertRaisesRegex(fa2.Error, "no argument 'z'"):
             self.program.launch(dict(self.arguments(), z=1))
-        with self.assertRaisesRegex(TypeError, "q: expected a PyTorch tensor"):
+        with self.assertRaisesRegex(TypeError, "q: got str; expected a PyTorch tensor on cuda:1"):
             self.program.launch(dict(self.arguments(), q="x"))
+        with self.assertRaisesRegex(TypeError, r"q: got the fa2.tensor\(...\) named 'k'"):
+            self.program.launch(dict(self.arguments(), q=self.arguments()["k"]))
         with self.assertRaisesRegex(ValueError, "dtype is 'f8'"):
             fa2.tensor("q", 0, "f8", (1,))
+        with self.assertRaisesRegex(ValueError, "q: 1 strides are given for 2 extents"):
+            fa2.tensor("q", 0, "bf16", (1, 2), (1,))
         with self.assertRaisesRegex(fa2.Error, "no manifest"):
             self.device.load(".version 7.0\n")
         with self.assertRaisesRegex(fa2.Error, "no device is named 'gpu'"):
@@ -96,5 +92,4 @@ class Binding(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    KERNEL = sys.argv.pop()
     unittest.main()

@@ -1,0 +1,134 @@
+"""libfa2rt by ctypes. Structures and functions have the names of fa2rt.h."""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
+
+
+class Error(RuntimeError):
+    """A refusal or failure. `status` is its fa2rtStatus: 1 is a refused argument."""
+
+    def __init__(self, status: int, text: str):
+        super().__init__(text)
+        self.status = status
+
+
+class Argument(ctypes.Structure):
+    """fa2rtArgument"""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("is_tensor", c_int32),
+        ("dtype", c_int32),
+        ("rank", c_int32),
+        ("is_integer", c_int32),
+        ("data", c_void_p),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("real", c_double),
+        ("integer", c_int64),
+    ]
+
+
+class DeviceProperties(ctypes.Structure):
+    """fa2rtDeviceProperties"""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 128),
+        ("is_simulated", c_int32),
+        ("compute_capability", c_int32),
+        ("multiprocessors", c_int32),
+        ("driver_version", c_int32),
+        ("l2_bytes", c_int64),
+        ("shared_bytes_per_block", c_int64),
+        ("memory_bytes", c_int64),
+        ("ordinal", c_int32),
+    ]
+
+
+class KernelInfo(ctypes.Structure):
+    """fa2rtKernelInfo"""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("threads", c_int32),
+        ("dynamic_shared_bytes", c_int64),
+        ("registers", c_int32),
+        ("local_bytes", c_int64),
+        ("static_shared_bytes", c_int64),
+    ]
+
+
+def as_dict(info):
+    """A structure's fields; texts as str."""
+    fields = {name: getattr(info, name) for name, _ in info._fields_}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in fields.items()}
+
+
+def _find_library():
+    """FA2RT_LIBRARY, then beside an installed package, then the system's."""
+    given = os.environ.get("FA2RT_LIBRARY")
+    if given:
+        return given
+    here = os.path.dirname(os.path.abspath(__file__))
+    for folder in (here, os.path.join(here, "..", ".."), os.path.join(here, "..", "..", "..")):
+        path = os.path.join(folder, "libfa2rt.so.0")
+        if os.path.exists(path):
+            return path
+    return ctypes.util.find_library("fa2rt") or "libfa2rt.so.0"
+
+
+def _declare(library):
+    handle, status = c_void_p, c_int32
+    arguments = [handle, POINTER(Argument), c_size_t]
+    where = [c_void_p, c_size_t, c_void_p]  # workspace, its bytes, stream
+    functions = {
+        "fa2rtLastError": (c_char_p, []),
+        "fa2rtVersion": (c_char_p, []),
+        "fa2rtDeviceOpen": (status, [c_char_p, POINTER(handle)]),
+        "fa2rtDeviceClose": (None, [handle]),
+        "fa2rtDeviceGetProperties": (status, [handle, POINTER(DeviceProperties)]),
+        "fa2rtDeviceSynchronize": (status, [handle]),
+        "fa2rtProgramLoad": (status, [handle, c_char_p, c_size_t, c_char_p, c_size_t, POINTER(handle)]),
+        "fa2rtProgramUnload": (None, [handle]),
+        "fa2rtProgramManifest": (c_char_p, [handle]),
+        "fa2rtProgramKernelCount": (c_int32, [handle]),
+        "fa2rtProgramGetKernel": (status, [handle, c_int32, POINTER(KernelInfo)]),
+        "fa2rtKernelRuns": (status, [handle, c_int32, POINTER(Argument), c_size_t, POINTER(c_int32)]),
+        "fa2rtWorkspaceSize": (status, arguments + [POINTER(c_size_t), POINTER(c_size_t)]),
+        "fa2rtWorkspaceZeroed": (c_int32, [handle]),
+        "fa2rtLaunch": (status, arguments + where),
+        "fa2rtMeasure": (status, arguments + where + [c_int32, POINTER(c_float)]),
+        "fa2rtPrepare": (status, arguments + [POINTER(handle)]),
+        "fa2rtPreparedFree": (None, [handle]),
+        "fa2rtPreparedWorkspaceSize": (c_size_t, [handle]),
+        # The addresses are packed into bytes, which ctypes passes as they lie.
+        "fa2rtPreparedLaunch": (status, [handle, c_char_p, c_size_t] + where),
+    }
+    for name, (result, types) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, types
+    return library
+
+
+_library = None
+
+
+def library():
+    """The loaded libfa2rt."""
+    global _library
+    if _library is None:
+        _library = _declare(ctypes.CDLL(_find_library()))
+    return _library
+
+
+def last_error() -> str:
+    """The text of this thread's last failed call."""
+    return library().fa2rtLastError().decode()
+
+
+def check(status: int) -> None:
+    """Raises Error with the runtime's words unless `status` is 0."""
+    if status:
+        raise Error(status, last_error())
