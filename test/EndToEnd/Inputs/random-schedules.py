@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Random schedules: whatever fa2-compile accepts is right, does not hang, and assembles.
+
+    random-schedules.py FOLDER --seed 1 --count 200 --ptxas 20
+
+Draws fields of the schedule for sm_90a and sm_80 over head dims, dtypes and masks. A schedule that is refused must be refused by
+name: "expected ..." or a budget, in one line. One that is accepted runs on the simulator, on lengths that give warpgroups
+different numbers of tiles and blocks several of them; the simulator reports deadlocks, races and what fa2-run finds wrong. The
+first --ptxas accepted ones of sm_90a must assemble with neither C75xx (wgmma in series) nor an error such as C7602. The exit
+status is 1 when any of that fails; each failure is one line that can be typed again.
+"""
+import argparse
+import concurrent.futures
+import os
+import random
+import re
+import subprocess
+import sys
+
+SHAPES = ((100, 300), (330, 350), (200, 70), (129, 257), (70, 420), (64, 1), (393, 130))
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--first", type=int, default=0)
+    p.add_argument("--count", type=int, default=100, help="schedules drawn, of which most are accepted")
+    p.add_argument("--families", default="sm_90a,sm_80", type=lambda text: text.split(","))
+    p.add_argument("--ptxas", type=int, default=0, metavar="N", help="assemble the first N accepted ones of sm_90a")
+    p.add_argument("--device", default="sim?sms=2&resident=0", help="fa2-run's --device")
+    p.add_argument("--fa2-compile", default="fa2-compile", metavar="PATH")
+    p.add_argument("--fa2-run", default="fa2-run", metavar="PATH")
+    p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--seconds", type=float, default=120, help="a run that takes longer hangs")
+    return p.parse_args()
+
+
+class Draw:
+    """Of random() alone, which is the same in every version of Python."""
+
+    def __init__(self, seed):
+        self.source = random.Random(seed)
+
+    def pick(self, *choices):
+        return choices[int(self.source.random() * len(choices))]
+
+    def chance(self, p):
+        return self.source.random() < p
+
+
+def draw_sm90a(d):
+    flags, tuning = {}, {}
+    groups = d.pick(1, 2, 2, 3, 3)
+    if d.chance(0.5):
+        flags["block-q"] = 64 * groups
+    elif d.chance(0.5):
+        flags["warps"] = 4 * groups
+    if d.chance(0.6):
+        flags["block-kv"] = d.pick(16, 32, 48, 64, 80, 96, 112, 128, 160, 176)
+    if d.chance(0.7):
+        flags["stages"] = d.pick(1, 1, 2, 2, 3, 4)
+    if d.chance(0.4):
+        flags["lazy-rescale"] = d.pick(0, 1, 8, 15)
+    for name in ("overlap", "ping_pong", "persistent", "separate_output", "group_limits"):
+        if d.chance(0.45):
+            tuning[name] = d.pick(0, 1)
+    if d.chance(0.4):
+        tuning["speculate_max"] = d.pick(0, 1, 8)
+    if d.chance(0.25):
+        tuning["query_slots"] = d.pick(1, 2)
+    if d.chance(0.12):
+        tuning["packed_heads"] = d.pick(2, 4)
+    if d.chance(0.2):
+        flags["order"] = d.pick("ascending", "longest_first")
+    return flags, tuning
+
+
+def draw_sm80(d):
+    flags, tuning = {}, {}
+    if d.chance(0.6):
+        flags["warps"] = d.pick(1, 2, 3, 4, 8)
+        flags["block-q"] = 16 * flags["warps"] * d.pick(1, 1, 2)
+    if d.chance(0.3):
+        flags["partition"] = "split-k"
+        flags["block-q"] = d.pick(16, 32)
+        flags["warps"] = d.pick(2, 4, 4, 8)
+    if d.chance(0.6):
+        flags["block-kv"] = d.pick(16, 32, 48, 64, 80, 96, 128)
+    if d.chance(0.7):
+        flags["stages"] = d.pick(1, 2, 3, 4)
+    if d.chance(0.4):
+        flags["lazy-rescale"] = d.pick(0, 1, 8, 15)
+    if d.chance(0.4):
+        flags["q-in-registers"] = d.pick(0, 1)
+    if d.chance(0.12):
+        tuning["packed_heads"] = d.pick(2, 4)
+    if d.chance(0.2):
+        flags["order"] = d.pick("ascending", "longest_first")
+    return flags, tuning
+
+
+def draw(seed, number, families):
+    d = Draw(f"{seed}/{number}")
+    family = d.pick(*families)
+    flags, tuning = (draw_sm90a if family == "sm_90a" else draw_sm80)(d)
+    kernel = {"arch": family, "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
+              "mask": d.pick("none", "causal", "causal-top-left"), "dtype": d.pick("bf16", "f16")}
+    if d.chance(0.15):
+        kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
+    words = [f"--{name}={value}" for name, value in {**kernel, **flags}.items()]
+    if tuning:
+        words.append("--tuning=" + ",".join(f"{name}={value}" for name, value in tuning.items()))
+    q, k = d.pick(*SHAPES)
+    packed = tuning.get("packed_heads", 1)
+    heads_kv = d.pick(1, 1, 2) if packed == 1 or kernel["head-dim"] < 128 else 1
+    heads = heads_kv * packed * (d.pick(1, 1, 2) if packed == 1 else 1)
+    run = ["--sign"] if d.chance(0.5) else ["--random-scale", d.pick("1", "6", "60")]
+    return words, run + ["--batch", "1", "--heads", str(heads), "--heads-kv", str(heads_kv), "--seqlen-q", str(q),
+                         "--seqlen-k", str(k), "--seed", str(int(d.source.random() * 1e6))]
+
+
+def in_a_line(*texts):
+    return " ".join(" ".join(texts).split())[:400]
+
+
+def one(o, number):
+    """"refused", "" for an accepted one that is right, or what is wrong; and its PTX where it is accepted."""
+    words, run = draw(o.seed, number, o.families)
+    ptx = os.path.join(o.folder, f"{number}.ptx")
+    typed = f"fa2-compile {' '.join(words)}"
+    made = subprocess.run([o.fa2_compile, *words, "-o", ptx], capture_output=True, text=True)
+    if made.returncode == 1 and made.stderr.count("error: ") == 1 and re.search(r"error: .*\bexpected\b|error: .*\bneeds?\b",
+                                                                                  made.stderr):
+        return "refused", words
+    if made.returncode:
+        return f"{typed}: status {made.returncode}, not refused by name: {in_a_line(made.stderr)}", words
+    try:
+        ran = subprocess.run([o.fa2_run, ptx, "--device", o.device, *run], capture_output=True, text=True, timeout=o.seconds)
+    except subprocess.TimeoutExpired:
+        return f"{typed} | fa2-run - --device '{o.device}' {' '.join(run)}: still running after {o.seconds} s", words
+    if ran.returncode:
+        return f"{typed} | fa2-run - --device '{o.device}' {' '.join(run)}: {in_a_line(ran.stderr, ran.stdout)}", words
+    return "", words
+
+
+def assemble(o, number, words):
+    done = subprocess.run(["ptxas", "-arch=sm_90a", "-v", f"{o.folder}/{number}.ptx", "-o", "/dev/null"], capture_output=True,
+                          text=True)
+    text = done.stdout + done.stderr
+    if done.returncode or re.search(r"C7[56]\d\d|error|warning", text):
+        bad = [line for line in text.splitlines() if re.search(r"C7[56]\d\d|error|warning", line)]
+        return f"fa2-compile {' '.join(words)}: ptxas: {in_a_line(*bad)}"
+    return ""
+
+
+def main():
+    o = options()
+    os.makedirs(o.folder, exist_ok=True)
+    todo = range(o.first, o.first + o.count)
+    wrong, refused, assembled = 0, 0, []
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        for number, (result, words) in zip(todo, pool.map(lambda n: one(o, n), todo)):
+            if result == "refused":
+                refused += 1
+                continue
+            if result:
+                wrong += 1
+                print(f"{number}: {result}", flush=True)
+            if os.path.exists(f"{o.folder}/{number}.ptx"):
+                if words[0] == "--arch=sm_90a" and len(assembled) < o.ptxas:
+                    assembled.append((number, words))
+                else:
+                    os.remove(f"{o.folder}/{number}.ptx")
+        for text in pool.map(lambda pair: assemble(o, *pair), assembled):
+            if text:
+                wrong += 1
+                print(text, flush=True)
+    accepted = len(todo) - refused
+    print(f"{len(todo)} schedules drawn, {accepted} accepted and run, {len(assembled)} assembled: {wrong} wrong")
+    # A compiler that refused everything would pass otherwise.
+    sys.exit(wrong > 0 or accepted < 0.3 * len(todo))
+
+
+if __name__ == "__main__":
+    main()
