@@ -47,6 +47,9 @@ class Builder:
     def operations(self):
         return sum(not isinstance(n.what, Constant) for n in self.nodes)
 
+    def operation(self, which):
+        return self.random.pick([o for o in OPERATIONS if which(o)])
+
     # Integers of coordinates, of any type.
 
     def integer(self, kind, depth):
@@ -58,7 +61,7 @@ class Builder:
         if r.chance(0.12):
             return self.named("arith.select", ("i1", kind, kind), kind, self.condition(0), self.integer(kind, 0),
                               self.int_operand(kind, 0))
-        operation = r.pick([o for o in OPERATIONS if o.operands == (kind, kind) and o.result == kind])
+        operation = self.operation(lambda o: o.operands == (kind, kind) and o.result == kind)
         a = self.integer(kind, depth - 1)
         if operation.name in ("arith.shli", "arith.shrsi", "arith.shrui"):
             return self.apply(operation, a, self.constant(r.between(0, 6), kind))
@@ -74,50 +77,62 @@ class Builder:
         return self.integer(kind, depth)
 
     def cast(self, value, source, target):
-        choices = [o for o in OPERATIONS if o.cast and o.operands == (source,) and o.result == target and "f32" not in
-                   (source, target)]
-        if choices:
-            return self.apply(self.random.pick(choices), value)
-        return self.cast(self.cast(value, source, "i32"), "i32", target)
+        if source != target and not any(o.cast and o.operands == (source,) and o.result == target for o in OPERATIONS):
+            value, source = self.cast(value, source, "i32"), "i32"
+        return self.apply(self.operation(lambda o: o.cast and o.operands == (source,) and o.result == target), value)
 
     def coordinate(self):
-        """A float of coordinates, mostly scaled down."""
+        """A float of coordinates."""
         r = self.random
         kind = r.pick(("i32", "i32", "i64", "i8"))
-        source = r.pick((kind, "index"))
-        x = self.integer(source, r.between(0, 2))
-        if source == "index":
-            x = self.cast(x, "index", kind)
-        x = self.named(r.pick(("arith.sitofp", "arith.sitofp", "arith.uitofp")), (kind,), "f32", x)
-        if r.chance(0.15):
-            x = self.named("arith.sitofp", ("i1",), "f32", self.condition(1))
-        if r.chance(0.75):
-            x = self.named("arith.mulf", ("f32", "f32"), "f32", x, self.constant(r.pick((0.01, -0.01, 0.05, 0.2)), "f32"))
+        if r.chance(0.2):
+            return self.as_float(self.condition(1), "i1")
+        return self.as_float(self.integer(kind, r.between(1, 2)), kind)
+
+    def as_float(self, x, kind):
+        """Integers as a float of a few units."""
+        r = self.random
+        if kind == "index" or r.chance(0.15):
+            to = r.pick([k for k in ("i32", "i64", "i8") if k != kind])
+            x, kind = self.cast(x, kind, to), to
+        x = self.apply(self.operation(lambda o: o.cast and o.operands == (kind,) and o.result == "f32"
+                                      and o.name != "arith.bitcast"), x)
+        return self.scaled(x)
+
+    def scaled(self, x):
+        r = self.random
+        value = self.values[x].value
+        most = np.abs(value[np.isfinite(value)]).max(initial=1.0)
+        if most > 8 or r.chance(0.3):
+            factor = r.pick((1, -1)) * 2.0 ** r.between(0, 3) / 2.0 ** np.ceil(np.log2(most))
+            x = self.named("arith.mulf", ("f32", "f32"), "f32", x, self.constant(float(factor), "f32"))
         return x
 
     def condition(self, depth):
         r = self.random
         if depth > 0 and r.chance(0.3):
-            name = r.pick(("arith.andi", "arith.ori", "arith.xori"))
-            return self.named(name, ("i1", "i1"), "i1", self.condition(depth - 1), self.condition(depth - 1))
+            operation = self.operation(lambda o: o.operands == ("i1", "i1"))
+            return self.apply(operation, self.condition(depth - 1), self.condition(depth - 1))
+        if depth > 0 and r.chance(0.06):
+            return self.named("arith.select", ("i1", "i1", "i1"), "i1", *(self.condition(0) for _ in range(3)))
         if r.chance(0.06):
             return self.named("arith.trunci", ("i32",), "i1", self.integer("i32", depth))
-        kind = r.pick(("index", "index", "index") + INTEGERS)
-        operation = r.pick([o for o in OPERATIONS if o.name == "arith.cmpi" and o.operands[0] == kind])
+        kind = r.pick(("index", "index", "index", *INTEGERS))
+        operation = self.operation(lambda o: o.name == "arith.cmpi" and o.operands[0] == kind)
         if kind == "index" and r.chance(0.35):  # row against column, as masks are
             row, col = 3, 4
             if r.chance(0.5):
                 col = self.named("arith.subi", (kind, kind), kind, col, row)
                 return self.apply(operation, col, self.constant(r.pick(INTS), kind))
             return self.apply(operation, *r.pick(((row, col), (col, row))))
-        return self.apply(operation, self.integer(kind, depth), self.int_operand(kind, 0))
+        return self.apply(operation, self.integer(kind, depth + 1), self.int_operand(kind, 0))
 
     def decision(self, x):
         """A condition, of coordinates or of floats."""
         r = self.random
         if r.chance(0.65):
             return self.condition(r.between(0, 1))
-        operation = r.pick([o for o in OPERATIONS if o.name == "arith.cmpf"])
+        operation = self.operation(lambda o: o.name == "arith.cmpf")
         return self.apply(operation, *self.either_way(x, self.operand()))
 
     def either_way(self, a, b):
@@ -137,11 +152,11 @@ class Builder:
     # Steps: from a float to a float.
 
     def unary(self, x):
-        operation = self.random.pick([o for o in OPERATIONS if o.operands == ("f32",) and o.result == "f32"])
+        operation = self.operation(lambda o: o.operands == ("f32",) and o.result == "f32")
         return self.apply(operation, x)
 
     def binary(self, x):
-        operation = self.random.pick([o for o in OPERATIONS if o.operands == ("f32", "f32") and o.result == "f32"])
+        operation = self.operation(lambda o: o.operands == ("f32", "f32") and o.result == "f32")
         return self.apply(operation, *self.either_way(x, self.operand()))
 
     def select(self, x):
@@ -169,11 +184,11 @@ class Builder:
     def whole(self, x):
         """Rounded to integers and back."""
         r = self.random
+        if r.chance(0.5):
+            x = self.named("math.absf", ("f32",), "f32", x)
         scaled = self.named("arith.mulf", ("f32", "f32"), "f32", x, self.constant(r.pick((0.5, 2.0, 8.0)), "f32"))
-        name = r.pick(("fptosi", "fptoui"))
-        kind = r.pick(("i32", "i64")) if name == "fptosi" else "i32"
-        n = self.named("arith." + name, ("f32",), kind, scaled)
-        return self.named("arith.sitofp", (kind,), "f32", n)
+        operation = self.operation(lambda o: o.name in ("arith.fptosi", "arith.fptoui"))
+        return self.named("arith.sitofp", (operation.result,), "f32", self.apply(operation, scaled))
 
     def bits(self, x):
         """Through the bits of a coordinate: the sign taken, or flipped."""
@@ -182,6 +197,36 @@ class Builder:
         y = self.named(name, ("i32", "i32"), "i32", y, self.constant(constant, "i32"))
         y = self.named("arith.bitcast", ("i32",), "f32", y)
         return self.named("arith.addf", ("f32", "f32"), "f32", x, y)
+
+    def use(self, operation):
+        """A step that has this operation."""
+        def step(builder, x):
+            inputs = []
+            for kind in operation.operands:
+                if kind == "f32":
+                    inputs.append(builder.operand() if x in inputs else x)
+                elif kind == "i1":
+                    inputs.append(builder.condition(0))
+                elif inputs:
+                    inputs.append(builder.int_operand(kind, 0))
+                else:
+                    inputs.append(builder.integer(kind, 1))
+            if operation.name == "arith.bitcast":
+                return builder.bits(x)
+            if operation.name in ("arith.shli", "arith.shrsi", "arith.shrui"):
+                inputs[1] = builder.constant(builder.random.between(1, 6), operation.operands[0])
+            result = builder.apply(operation, *inputs)
+            if operation.result == "i1":
+                return builder.named("arith.select", ("i1", "f32", "f32"), "f32", result,
+                                     *builder.either_way(x, builder.operand()))
+            if operation.result == "f32" and operation.operands[0] == "f32":
+                return result
+            if operation.result == "f32":
+                result = builder.scaled(result)
+            else:
+                result = builder.as_float(result, operation.result)
+            return builder.named("arith.addf", ("f32", "f32"), "f32", x, result)
+        return step
 
     STEPS = (unary, unary, unary, binary, binary, binary, binary, select, select, hide, hide, hide, guarded, whole, bits)
 
@@ -241,6 +286,14 @@ def without_dead(program):
     return Program(nodes)
 
 
+def required(seed, number):
+    """Operations that a program should have: five in two of three programs, so that 60 programs have nearly all."""
+    if number % 3 == 0:
+        return []
+    place = 5 * (20 * seed + number - number // 3 - 1)
+    return [OPERATIONS[(place + i) % len(OPERATIONS)] for i in range(5)]
+
+
 def generate(seed, number):
     """The case and its program."""
     for attempt in range(100):
@@ -249,12 +302,18 @@ def generate(seed, number):
         attention = Attention(case)
         wanted, x = random.between(2, 14), 0
         builder = Builder(attention, random)
+        for operation in required(seed, number):
+            for _ in range(20):
+                grown = builder.grow(x, 30, (builder.use(operation),))
+                if grown:
+                    x = grown
+                    break
         hides = random.pick(("first", "last", "last", "no", "no"))
-        for _ in range(25):
-            steps = (Builder.remove,) if hides == "first" and x == 0 else Builder.STEPS
-            x = builder.grow(x, 14, steps) or x
+        for step in range(25):
+            steps = (Builder.remove,) if hides == "first" and step == 0 else Builder.STEPS
             if builder.operations() >= wanted:
                 break
+            x = builder.grow(x, 14, steps) or x
         for _ in range(5 if hides == "last" else 0):
             grown = builder.grow(x, 18, (Builder.remove,))
             if grown:
