@@ -35,9 +35,9 @@ def wrong_links(page, text):
 
 def wrong_build_paths(text, build):
     for path in re.findall(r"(?<![\w./$-])build/[\w./+-]*\w", text):
-        if path.startswith(MADE) or path == "build/release":
+        inside = re.sub("^build/(release|PRESET)(/|$)", "", path)
+        if path.startswith(MADE):
             continue
-        inside = path.removeprefix("build/release/")
         if inside == path or not os.path.exists(os.path.join(build, inside)):
             yield path
 
