@@ -238,15 +238,22 @@ class Program:
 
     def _workspace(self, size, stream):
         torch = sys.modules["torch"]
-        place = torch.device("cuda", self._ordinal)
         if not self.manifest["workspace"].get("zeroed"):
-            return torch.empty(size, dtype=torch.uint8, device=place)
-        with torch.cuda.device(place):  # whose current stream is asked
-            capturing = torch.cuda.is_current_stream_capturing()
-        if capturing:
-            return torch.zeros(size, dtype=torch.uint8, device=place)
+            return torch.empty(size, dtype=torch.uint8, device=self._torch_device(torch))
+        if self._is_capturing(torch):
+            return torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
         workspace = self._zeroed.get(stream)
         if workspace is None or workspace.numel() < size:
-            workspace = self._zeroed[stream] = torch.zeros(size, dtype=torch.uint8, device=place)
+            workspace = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
+            self._zeroed[stream] = workspace
         return workspace
 
+    def _torch_device(self, torch):
+        return torch.device("cuda", self._ordinal)
+
+    def _is_capturing(self, torch):
+        """Whether the program's device's current stream is; PyTorch tells of the current device's."""
+        if torch.cuda.current_device() == self._ordinal:
+            return torch.cuda.is_current_stream_capturing()
+        with torch.cuda.device(self._torch_device(torch)):
+            return torch.cuda.is_current_stream_capturing()

@@ -90,6 +90,7 @@ def install():
     torch.zeros = lambda shape, dtype, device: make(shape, dtype, device, 0, "zeros")
     torch.cuda = SimpleNamespace(
         device=guard,
+        current_device=lambda: state.current,
         # PyTorch's is of the current device's stream.
         is_current_stream_capturing=lambda: state.current == state.capturing,
     )

@@ -308,6 +308,10 @@ class TensorMaps(OnCuda):
         self.assertEqual([zeros(1), zeros(1)], [1, 1])
         state.capturing = 0  # on another device
         self.assertEqual(zeros(1), 0)
+        state.current = 1
+        self.assertEqual(zeros(1), 0)
+        state.capturing = 1
+        self.assertEqual(zeros(1), 1)
 
     def test_other_workspaces_are_made_each_time(self):
         program = self.device.load(kernel("tma_copy.ptx").replace(', "zeroed": true', ""))
