@@ -14,7 +14,7 @@ The simulator takes arrays of the host, of NumPy or of PyTorch's:
 
 Arguments go by name. What does not match the kernel raises fa2.Error with the
 field, its value and the limit; what is no argument at all raises TypeError.
-Nothing is launched then. docs/python.md has the rest.
+Nothing is launched then. docs/python.md says what each argument may be.
 """
 
 from .arguments import Tensor, tensor

@@ -282,6 +282,16 @@ class TensorMaps(OnCuda):
             ctypes.memset(arguments["out"].address, 0xFF, 100)
         self.assertEqual(driver().fakeCudaCount(b"cuTensorMapEncodeTiled"), before + 4)
 
+    def test_names_tell_tensors_apart(self):
+        """v and out have one layout; neither's place among the arguments says which it is."""
+        for _ in range(2):
+            for order in (("v", "out"), ("out", "v")):
+                arguments = self.arguments()
+                content = arguments["v"].bytes()[:]
+                self.program(**{name: arguments[name] for name in order})
+                self.check(arguments)
+                self.assertEqual(arguments["out"].bytes()[:], content)
+
     def test_addresses_are_checked_each_time(self):
         self.program.prepare(**self.arguments())
         for shift, text in ((8, "v: the address 0x.*8 is not a multiple of 16 bytes"), (None, "v: the address is null")):
