@@ -179,8 +179,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
-    auto tile = RankedTensorType::get(value.getShape(), value.getElementType(),
-                                      SharedAttr::get(b.getContext(), 0));
+    auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
+    auto tile = sharedTile(value, acc ? acc.getWarps()[1] : 1);
     Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

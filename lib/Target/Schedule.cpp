@@ -118,85 +118,6 @@ Schedule ScheduleOverrides::applyTo(Schedule s) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Footprint
-//===----------------------------------------------------------------------===//
-
-int64_t Footprint::sharedBytes() const {
-  if (separateOutput)
-    return queryBytes + ringBytes + outputBytes + barrierBytes;
-  return std::max({queryBytes + ringBytes + exchangeBytes, outputBytes,
-                   scratchBytes}) +
-         barrierBytes;
-}
-
-static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
-static constexpr int64_t kLanes = fa2::gpu::kWarpLanes;
-
-static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
-
-static int64_t tileBytes(const Target &t, int64_t rows, int64_t cols,
-                         int64_t elementBytes) {
-  return fa2::gpu::SharedLayout(rows, cols, elementBytes, t.sharedPanelBytes())
-      .pitch();
-}
-
-/// Keys and values stay in shared memory, dK and dV in registers.
-static Footprint backwardFootprint(const Target &t, const Problem &p,
-                                   const Schedule &s) {
-  Footprint f;
-  f.threads = s.warps * kLanes;
-  f.queryBytes = tileBytes(t, s.blockKV, p.headDim, kElementBytes) +
-                 tileBytes(t, s.blockKV, p.headDimV, kElementBytes);
-  f.ringBytes = s.stages * (tileBytes(t, s.blockQ, p.headDim, kElementBytes) +
-                            tileBytes(t, s.blockQ, p.headDimV, kElementBytes) +
-                            2 * tileBytes(t, 1, s.blockQ, kFloatBytes));
-  bool shareP = s.keyWarps != 0 && s.keyWarps != s.warps;
-  int64_t scores = tileBytes(t, s.blockKV, s.blockQ, kElementBytes);
-  f.exchangeBytes = scores * (shareP ? 2 : s.dq != GradQ::Recompute ? 1 : 0);
-  f.outputBytes = f.queryBytes; // dK and dV
-  f.accumulatorRegisters =
-      s.blockKV * (up(p.headDim, 8) + up(p.headDimV, 8)) / f.threads;
-  // S^T becomes P^T, beside dP^T; P^T once more, packed.
-  int64_t tile = s.blockKV * s.blockQ / f.threads;
-  f.scoreRegisters = 2 * tile + tile / 2;
-  f.otherRegisters = 24;
-  return f;
-}
-
-Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
-  if (p.backward)
-    return backwardFootprint(t, p, s);
-  auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
-    return ::tileBytes(t, rows, cols, elementBytes);
-  };
-  bool splitK = s.partition == Partition::SplitK;
-  // What one warp holds: rows of queries, and keys of each tile.
-  int64_t rows = splitK ? s.blockQ : s.blockQ / s.warps;
-  int64_t keys = splitK ? s.blockKV / s.warps : s.blockKV;
-
-  Footprint f;
-  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
-  f.separateOutput = s.separateOutput;
-  if (t.hasRoles())
-    f.barrierBytes = gpu::SharedLayout::kAlignment;
-  f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
-  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
-                            tileBytes(s.blockKV, p.headDimV, kElementBytes));
-  f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
-  if (splitK) // o of every warp, m and l in two more columns
-    f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
-  f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
-  // P takes the place of S.
-  f.scoreRegisters = rows * keys / kLanes;
-  if (s.qInRegisters)
-    f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
-  // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
-  // of the copies, fragments of keys and values in flight.
-  f.otherRegisters = 3 * (rows / 8) + 32;
-  return f;
-}
-
-//===----------------------------------------------------------------------===//
 // Check
 //===----------------------------------------------------------------------===//
 
@@ -226,34 +147,8 @@ std::string fa2::describeShared(const Problem &p, const Schedule &s,
                  scratchText(f));
 }
 
-/// The head dims that a row of warps of backward cannot share.
-static std::string columnsError(const Problem &p, const Schedule &s) {
-  auto check = [&](const char *what, int64_t dim, int64_t parts) {
-    if (fa2::gpu::SharedLayout(16, dim, kElementBytes).canSplitColumns(parts))
-      return std::string();
-    return formatv("the schedule splits the {0} columns of {1} over {2} warps, "
-                   "which do not share swizzled rows evenly; choose "
-                   "{3} so that {1} is not split",
-                   dim, what, parts,
-                   StringRef(what) == "dq" ? "dq_warps = warps"
-                                           : "key_warps = warps")
-        .str();
-  };
-  int64_t across = s.warps / (s.keyWarps ? s.keyWarps : s.warps);
-  int64_t rows = warpsAlongGradQ(s.warps, s.blockQ, s.dqWarps);
-  for (auto [what, dim, parts] : {std::tuple{"dk", p.headDim, across},
-                                  {"dv", p.headDimV, across},
-                                  {"dq", p.headDim, s.warps / rows}})
-    if (std::string error = check(what, dim, parts); !error.empty())
-      return error;
-  return "";
-}
-
 static std::string fitError(const Target &t, const Problem &p,
                             const Schedule &s, const Footprint &f) {
-  if (p.backward && s.partition == Partition::Keys)
-    if (std::string error = columnsError(p, s); !error.empty())
-      return error;
   if (s.dq == GradQ::AtomicV4 && !t.hasVectorReductions())
     return formatv("expected dq = atomic or recompute on {0}, whose reductions "
                    "add one element; got dq = atomic_v4",
@@ -393,12 +288,28 @@ static bool isWhole(const Target &t, const Schedule &s) {
   return split % (16 * s.warps) == 0;
 }
 
+namespace {
+/// What the rule may try. Splitting columns costs an exchange through shared
+/// memory, so rows alone come first; past both, what spills least is better
+/// than nothing.
+enum class Rule { Rows, Columns, Spilling };
+} // namespace
+
+/// What a warp of backward reads of shared memory for the products with dK and
+/// dV: least where its parts of them are square.
+static int64_t edgeOfGradKV(const Problem &p, const Schedule &s) {
+  int64_t along = s.keyWarps ? s.keyWarps : s.warps, across = s.warps / along;
+  return 2 * s.blockKV / along + gpu::columnsPerPart(p.headDim, across) +
+         gpu::columnsPerPart(p.headDimV, across);
+}
+
 /// The rule: of all schedules that fit shared memory and registers, the one
-/// with the largest tile; then the one with most stages; then by the target's
-/// choice of warps; then queries in registers.
+/// with the largest tile; then the one with most stages; then, of those that
+/// split columns, the squarest parts; then by the target's choice of warps;
+/// then queries in registers.
 static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
                                             const ScheduleOverrides &asked,
-                                            bool boundRegisters) {
+                                            Rule rule) {
   auto choices = [](std::optional<int64_t> value,
                     llvm::ArrayRef<int64_t> otherwise) {
     return value ? llvm::SmallVector<int64_t>{*value}
@@ -409,39 +320,51 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
   if (!t.hasRoles())
     rows = rows.drop_front();
   static constexpr int64_t stages[] = {2, 1};
+  static constexpr int64_t splits[] = {0, 8, 4, 2, 1};
+  bool columns = p.backward && rule != Rule::Rows;
   auto warps = choices(asked.warps, t.warpChoices());
+  auto keyWarps =
+      choices(asked.keyWarps, llvm::ArrayRef(splits, columns ? 5 : 1));
   std::optional<Schedule> best;
-  auto rank = [](const Schedule &s) {
+  auto rank = [&](const Schedule &s) {
+    Footprint f = footprint(t, p, s);
+    int64_t spilled = std::max<int64_t>(f.registers() - budgetOf(t, f, s), 0);
     // Square tiles move the fewest bytes a product.
-    return std::tuple(s.blockQ * s.blockKV, std::min(s.blockQ, s.blockKV),
-                      s.blockQ, s.stages);
+    return std::tuple(-spilled, s.blockQ * s.blockKV,
+                      std::min(s.blockQ, s.blockKV), s.blockQ, s.stages,
+                      columns ? -edgeOfGradKV(p, s) : 0);
+  };
+  auto consider = [&](Schedule s) {
+    if (p.backward) {
+      s.partition = Partition::Keys;
+      s.qInRegisters = false;
+      s.lazyRescale = 0;
+    }
+    s = asked.applyTo(s);
+    if (s.warps < 1 || !isWhole(t, s) || (!columns && padsColumns(p, s)))
+      return;
+    Footprint f = footprint(t, p, s);
+    if (!fitError(t, p, s, f).empty() ||
+        (rule != Rule::Spilling && f.registers() > budgetOf(t, f, s)))
+      return;
+    if (!best || rank(s) > rank(*best))
+      best = s;
   };
   for (int64_t w : warps)
     for (int64_t q : choices(asked.blockQ, rows))
       for (int64_t kv : choices(asked.blockKV, rows))
         for (int64_t st : choices(asked.stages, stages))
-          for (bool inRegisters : {true, false}) {
-            Schedule s = t.ruleBase();
-            s.blockQ = q;
-            s.blockKV = kv;
-            s.warps = w;
-            s.stages = st;
-            s.qInRegisters = inRegisters;
-            if (p.backward) {
-              s.partition = Partition::Keys;
-              s.qInRegisters = false;
-              s.lazyRescale = 0;
+          for (int64_t along : keyWarps)
+            for (bool inRegisters : {true, false}) {
+              Schedule s = t.ruleBase();
+              s.blockQ = q;
+              s.blockKV = kv;
+              s.warps = w;
+              s.stages = st;
+              s.keyWarps = along;
+              s.qInRegisters = inRegisters;
+              consider(s);
             }
-            s = asked.applyTo(s);
-            if (w < 1 || !isWhole(t, s))
-              continue;
-            Footprint f = footprint(t, p, s);
-            if (!fitError(t, p, s, f).empty() ||
-                (boundRegisters && f.registers() > budgetOf(t, f, s)))
-              continue;
-            if (!best || rank(s) > rank(*best))
-              best = s;
-          }
   return best;
 }
 
@@ -537,34 +460,52 @@ FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
       return failure();
     return checkSchedule(target, problem, *attr, error);
   };
-  FailureOr<Selection> chosen = failure();
-  std::string source, tableError = "it has no entry";
+  FailureOr<Selection> chosen = failure(), padded = failure();
+  std::string source, paddedSource, tableError = "it has no entry";
   for (const auto &[i, tuned] :
        llvm::enumerate(target.tunedSchedules(problem))) {
-    auto tried = trySchedule(asked.applyTo(tuned));
+    Schedule s = asked.applyTo(tuned);
+    auto tried = trySchedule(s);
     std::string wrong = failed(tried)             ? error
                         : tried->warnings.empty() ? std::string()
                                                   : tried->warnings.front();
+    std::string from =
+        formatv("schedule from {0}'s table for head dims {1} and {2}",
+                target.name(), problem.headDim, problem.headDimV);
+    if (i > 0)
+      from += ", for where its first does not serve: " + tableError;
+    if (wrong.empty())
+      tried->tuned = free;
+    if (wrong.empty() && padsColumns(problem, s)) {
+      wrong = formatv("its warps split {0} and {1} columns only with padding",
+                      problem.headDim, problem.headDimV);
+      if (failed(padded)) {
+        padded = tried;
+        paddedSource = from;
+      }
+    }
     if (i > 0 && !wrong.empty())
       continue;
     chosen = std::move(tried);
-    source = formatv("schedule from {0}'s table for head dims {1} and {2}",
-                     target.name(), problem.headDim, problem.headDimV);
-    if (i > 0)
-      source += ", for where its first does not serve: " + tableError;
-    if (wrong.empty()) {
-      chosen->tuned = free;
-      break;
-    }
+    source = from;
     tableError = wrong;
+    if (wrong.empty())
+      break;
   }
-  // Where the table does not fit, the rule may still find something that does;
-  // past that, what spills is better than nothing.
-  if (failed(chosen) || !chosen->warnings.empty()) {
-    auto ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/true);
-    if (!ruled && failed(chosen))
-      ruled = ruleSchedule(target, problem, asked, /*boundRegisters=*/false);
-    if (ruled) {
+  // Where the table does not serve, the rule may still find something that
+  // does. Padding is work thrown away, and what spills is only better than
+  // nothing.
+  if (!tableError.empty()) {
+    auto ruled = ruleSchedule(target, problem, asked, Rule::Rows);
+    bool pads = !ruled && succeeded(padded);
+    if (!ruled && !pads && problem.backward)
+      ruled = ruleSchedule(target, problem, asked, Rule::Columns);
+    if (!ruled && !pads && failed(chosen))
+      ruled = ruleSchedule(target, problem, asked, Rule::Spilling);
+    if (pads) {
+      chosen = std::move(padded);
+      source = paddedSource + ", with padding so that warps split the columns";
+    } else if (ruled) {
       chosen = trySchedule(*ruled);
       source = "schedule by rule, the largest tile that fits, because the "
                "table's does not serve: " +
@@ -594,8 +535,8 @@ FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
   // What the table asks for may be more than a smaller chip has.
   Problem forward = problem;
   forward.backward = false;
-  while (footprint(target, forward, s).sharedBytes() +
-                 tileBytes(target, s.blockQ, problem.headDimV, kElementBytes) >
+  gpu::SharedLayout dout(s.blockQ, problem.headDimV, /*elementBytes=*/2);
+  while (footprint(target, forward, s).sharedBytes() + dout.pitch() >
              target.limits().sharedBytesPerBlock &&
          s.blockKV > 16)
     s.blockKV -= 16;

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TileBuilder.h"
+#include "fa2/Dialect/FA2GPU/Layout.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -104,6 +105,11 @@ private:
   }
   /// Elements of dQ's sum that one reduction adds.
   int64_t sumWidth() { return schedule.getDq() == GradQ::AtomicV4 ? 4 : 1; }
+  /// Its columns: what the warps that share rows of dQ hold.
+  int64_t sumCols() {
+    int64_t across = schedule.getWarps() / schedule.warpsAlongGradQ();
+    return across * gpu::columnsPerPart(headDim, across);
+  }
   Value times(Value x, int64_t c) {
     return arith::MulIOp::create(b, loc, x, constant(c));
   }
@@ -153,7 +159,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   int64_t any = ShapedType::kDynamic;
   if (schedule.getDq() != GradQ::Recompute)
     add("dq_sum", "workspace",
-        RankedTensorType::get({any, any, any, headDim}, f32),
+        RankedTensorType::get({any, any, any, sumCols()}, f32),
         {"batch", rows, "heads"});
   for (StringRef name : {"neg_lse", "neg_delta"})
     add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
@@ -230,7 +236,7 @@ void GradTiler::createStatistics() {
   StoreOp::create(b, loc, arith::NegFOp::create(b, loc, delta),
                   wholeView(negDelta, batch, head), row);
   if (dqSum)
-    StoreOp::create(b, loc, splat({statRows, headDim}, 0.0f),
+    StoreOp::create(b, loc, splat({statRows, sumCols()}, 0.0f),
                     wholeView(dqSum, batch, head), row);
 }
 

@@ -82,6 +82,7 @@ struct Footprint {
   /// Backward: `queryBytes` are those of the keys and values that stay, rings
   /// bring queries and dO; dS (and P) go from warp to warp.
   int64_t exchangeBytes = 0;
+  /// Those of the scores serve dQ too, where backward adds it to a sum.
   int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
   int64_t otherRegisters = 0;
   int64_t threads = 0;
@@ -102,6 +103,10 @@ std::string describeShared(const Problem &problem, const Schedule &schedule,
 
 Footprint footprint(const Target &target, const Problem &problem,
                     const Schedule &schedule);
+
+/// Whether a head dim is padded so that the warps of a row can split it: some
+/// of what they multiply is then thrown away.
+bool padsColumns(const Problem &problem, const Schedule &schedule);
 
 struct Selection {
   ScheduleAttr schedule;

@@ -77,6 +77,7 @@ private:
   void findTiles();
   static void spread(SmallVector<Value> work, Tiles &tiles);
   void encodeValues();
+  static int64_t columnParts(Value tile);
   void convertLoads();
   void convertDots();
   void combineSplits();
@@ -225,13 +226,27 @@ void Partitioner::encodeValues() {
   });
 }
 
+/// Into how many parts the warps split the columns of a right operand.
+int64_t Partitioner::columnParts(Value tile) {
+  int64_t parts = 1;
+  for (OpOperand &use : tile.getUses())
+    if (auto dot = dyn_cast<DotOp>(use.getOwner());
+        dot && !dot.getTransposeB() && dot.getB() == tile) {
+      auto d = cast<RankedTensorType>(dot.getD().getType());
+      parts = std::max(parts, cast<AccAttr>(d.getEncoding()).getWarps()[1]);
+    }
+  return parts;
+}
+
 void Partitioner::convertLoads() {
   kernel.walk([&](fa2::LoadOp op) {
     if (!isTile(op.getTile()))
       return;
     b.setInsertionPoint(op);
     auto plain = cast<RankedTensorType>(op.getTile().getType());
-    auto type = withEncoding(plain, SharedAttr::get(ctx, sharedPanel));
+    auto type = sharedPanel
+                    ? withEncoding(plain, SharedAttr::get(ctx, sharedPanel))
+                    : sharedTile(plain, columnParts(op.getTile()));
     Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
                                           op.getRow());
     // Arithmetic works on registers.

@@ -122,7 +122,18 @@ SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
   auto shared = dyn_cast_or_null<SharedAttr>(tile.getEncoding());
   // A vector is one row, which nothing swizzles.
   int64_t rows = tile.getRank() == 1 ? 1 : tile.getDimSize(0);
-  return SharedLayout(rows, tile.getShape().back(),
-                      tile.getElementTypeBitWidth() / 8,
-                      shared ? shared.getPanel() : 0);
+  int64_t cols = tile.getShape().back();
+  int64_t bytes = tile.getElementTypeBitWidth() / 8;
+  if (shared && shared.getParts() > 1)
+    return SharedLayout::splitBy(shared.getParts(), rows, cols, bytes);
+  return SharedLayout(rows, cols, bytes, shared ? shared.getPanel() : 0);
+}
+
+RankedTensorType fa2::gpu::sharedTile(RankedTensorType tile, int64_t parts) {
+  auto with = [&](int64_t n) {
+    return RankedTensorType::get(tile.getShape(), tile.getElementType(),
+                                 SharedAttr::get(tile.getContext(), 0, n));
+  };
+  bool plain = parts == 1 || sharedLayout(with(1)).canSplitColumns(parts);
+  return with(plain ? 1 : parts);
 }

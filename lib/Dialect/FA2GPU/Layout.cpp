@@ -29,12 +29,17 @@ Fragment Fragment::transposed() const {
   return t;
 }
 
+int64_t columnsPerPart(int64_t cols, int64_t parts) {
+  constexpr int64_t unit = 16;
+  return parts == 1 ? cols : ceilDiv(ceilDiv(cols, parts), unit) * unit;
+}
+
 TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
                        int64_t warpRows, int64_t warpCols)
     : frag(std::move(fragment)), tileRows(rows), tileCols(cols),
       warpRows(warpRows), warpCols(warpCols),
       gridRows(ceilDiv(ceilDiv(rows, warpRows), frag.rows)),
-      gridCols(ceilDiv(ceilDiv(cols, warpCols), frag.cols)) {}
+      gridCols(ceilDiv(columnsPerPart(cols, warpCols), frag.cols)) {}
 
 Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {
   int64_t f = reg / frag.numRegs();
@@ -103,6 +108,20 @@ SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
       offset += rows * bytes;
     }
   assert(col == padCols && "32 bytes divide every padded row");
+}
+
+SharedLayout SharedLayout::splitBy(int64_t parts, int64_t rows, int64_t cols,
+                                   int64_t elementBytes) {
+  SharedLayout plain(rows, cols, elementBytes);
+  if (plain.canSplitColumns(parts))
+    return plain;
+  int64_t padded = parts * columnsPerPart(cols, parts);
+  for (int64_t panel : {128, 64}) {
+    SharedLayout s(rows, padded, elementBytes, panel);
+    if (s.padCols == padded && s.canSplitColumns(parts))
+      return s;
+  }
+  return SharedLayout(rows, padded, elementBytes, 32);
 }
 
 int64_t SharedLayout::bytes() const {

@@ -7,6 +7,7 @@
 #include "Schedules.h"
 
 #include <algorithm>
+#include <iterator>
 
 using namespace fa2;
 
@@ -62,17 +63,21 @@ template <typename Line> Schedule tiles(const Line &e) {
   return s;
 }
 
-std::optional<Schedule> backwardSchedule(const Problem &problem) {
+/// The line for these head dims, then the widest, whose warps share rows of dK
+/// and dV: both together may be too wide for a warp with rows of its own.
+std::vector<Schedule> backwardSchedules(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
-  for (const BackwardEntry &e : kBackwardTable)
-    if (dim <= e.maxHeadDim) {
-      Schedule s = tiles(e);
-      s.partition = Partition::Keys;
-      s.keyWarps = e.keyWarps;
-      s.dqWarps = e.dqWarps;
-      return s;
-    }
-  return std::nullopt;
+  std::vector<Schedule> schedules;
+  for (const BackwardEntry &e : kBackwardTable) {
+    bool last = &e == std::end(kBackwardTable) - 1;
+    if (dim > e.maxHeadDim || (!schedules.empty() && !last))
+      continue;
+    Schedule &s = schedules.emplace_back(tiles(e));
+    s.partition = Partition::Keys;
+    s.keyWarps = e.keyWarps;
+    s.dqWarps = e.dqWarps;
+  }
+  return schedules;
 }
 } // namespace
 
@@ -88,16 +93,16 @@ Schedule sm80::gradQSchedule(const Problem &problem) {
   return s;
 }
 
-std::optional<Schedule> sm80::tunedSchedule(const Problem &problem) {
+std::vector<Schedule> sm80::tunedSchedules(const Problem &problem) {
   if (problem.backward)
-    return backwardSchedule(problem);
+    return backwardSchedules(problem);
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   for (const Entry &e : kTable)
     if (dim <= e.maxHeadDim) {
       Schedule s = tiles(e);
       s.qInRegisters = e.qInRegisters;
       s.lazyRescale = e.lazyRescale;
-      return s;
+      return {s};
     }
-  return std::nullopt;
+  return {};
 }

@@ -7,8 +7,8 @@
 namespace fa2::sm80 {
 
 /// The entry for the larger of the two head dims, rounded up to the table's
-/// next.
-std::optional<Schedule> tunedSchedule(const Problem &problem);
+/// next, then others for where it does not serve.
+std::vector<Schedule> tunedSchedules(const Problem &problem);
 
 /// One block a tile of queries, for a kernel of dQ alone.
 Schedule gradQSchedule(const Problem &problem);

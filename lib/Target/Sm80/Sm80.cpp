@@ -57,9 +57,7 @@ public:
     return gpu::MmaSyncAttr::get(context);
   }
   std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
-    if (auto schedule = sm80::tunedSchedule(problem))
-      return {*schedule};
-    return {};
+    return sm80::tunedSchedules(problem);
   }
   std::optional<Schedule> gradQSchedule(const Problem &problem) const override {
     return sm80::gradQSchedule(problem);

@@ -260,6 +260,30 @@ TEST(SharedLayout, UniformPanelsPadTheColumns) {
   }
 }
 
+// Whatever the warps, their parts of the columns lie alike in the panels and
+// are those that the accumulator's layout gives them.
+TEST_F(LayoutTest, WarpsSplitAnyColumns) {
+  for (int64_t cols = 8; cols <= 256; cols += 8)
+    for (int64_t parts : {1, 2, 3, 4, 8}) {
+      SharedLayout s = SharedLayout::splitBy(parts, 64, cols, 2);
+      SharedLayout plain(64, cols, 2);
+      EXPECT_TRUE(s.canSplitColumns(parts)) << cols << " " << parts;
+      EXPECT_GE(s.paddedCols(), cols);
+      if (plain.canSplitColumns(parts)) {
+        EXPECT_EQ(s.print(), plain.print());
+      }
+      if (parts == 1)
+        continue;
+      TileLayout acc(family().accumulator(), 64, cols, 1, parts);
+      EXPECT_EQ(acc.colsPerWarp() * parts, s.paddedCols());
+      EXPECT_EQ(acc.colsPerWarp(), columnsPerPart(cols, parts));
+    }
+  // 168 over four warps: 48 each, in panels of 16 columns.
+  SharedLayout s = SharedLayout::splitBy(4, 64, 168, 2);
+  EXPECT_EQ(s.paddedCols(), 192);
+  EXPECT_EQ(s.panels().size(), 12u);
+}
+
 TEST(SharedLayout, Prints) {
   EXPECT_EQ(SharedLayout(64, 80, 2).print(),
             "64 x 80, 10240 bytes\n"

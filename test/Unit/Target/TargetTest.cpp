@@ -54,6 +54,63 @@ TEST_F(TargetTest, EveryProblemHasASchedule) {
       }
 }
 
+// Nor does a pair of head dims want more registers backward than there are.
+TEST_F(TargetTest, EveryBackwardProblemHasASchedule) {
+  for (const Target *t : allTargets())
+    for (GradQ dq : {GradQ::Atomic, GradQ::Recompute})
+      for (int64_t d = 8; d <= 256; d += 8)
+        for (int64_t dv = 8; dv <= 256; dv += 8) {
+          Problem p{d, dv, d % 16 == 0, /*backward=*/true};
+          if (!t->gradQSchedule(p))
+            continue;
+          ScheduleOverrides asked;
+          asked.dq = dq;
+          auto s = select(*t, p, asked);
+          ASSERT_TRUE(mlir::succeeded(s))
+              << t->name().str() << " " << d << " " << dv << ": " << error;
+          EXPECT_LE(s->footprint.sharedBytes(),
+                    t->limits().sharedBytesPerBlock);
+          EXPECT_TRUE(s->warnings.empty()) << t->name().str() << " " << d << " "
+                                           << dv << ": " << s->warnings[0];
+        }
+}
+
+// Where one head dim is 256, the other is padded to what its warps split.
+TEST_F(TargetTest, UnequalHeadDimsRunAsTheLarger) {
+  for (auto [d, dv] :
+       {std::pair{256, 168}, {168, 256}, {256, 240}, {240, 248}}) {
+    auto wide = select(target("sm_90"), {256, 256, true, true});
+    auto s = select(target("sm_90"), {d, dv, true, true});
+    ASSERT_TRUE(mlir::succeeded(s) && mlir::succeeded(wide)) << error;
+    EXPECT_EQ(s->schedule, wide->schedule) << d << " " << dv;
+  }
+}
+
+// By hand, 64 x 64 tiles of eight warps: two along the keys, four share the
+// columns of dK (256, 64 each) and of dV (168, padded to 48 each); four along
+// the queries, two share those of dQ (128 each).
+TEST_F(TargetTest, FootprintOfSplitColumnsByHand) {
+  Schedule s;
+  s.partition = Partition::Keys;
+  s.blockQ = s.blockKV = 64;
+  s.warps = 8;
+  s.stages = 1;
+  s.keyWarps = 2;
+  s.dqWarps = 4;
+  Problem p{256, 168, false, /*backward=*/true};
+  EXPECT_TRUE(padsColumns(p, s));
+  Footprint f = footprint(target("sm_90"), p, s);
+  EXPECT_EQ(f.queryBytes, 64 * (256 + 176) * 2); // no warps split V
+  EXPECT_EQ(f.ringBytes, 64 * (256 + 192) * 2 + 2 * 256);
+  EXPECT_EQ(f.outputBytes, 64 * (256 + 192) * 2);
+  EXPECT_EQ(f.accumulatorRegisters, 64 + 48);
+  EXPECT_EQ(f.scoreRegisters, 64); // dQ, more than the scores' 40
+  s.dq = GradQ::Recompute;
+  EXPECT_EQ(footprint(target("sm_90"), p, s).scoreRegisters, 40);
+  p.headDimV = 256;
+  EXPECT_FALSE(padsColumns(p, s));
+}
+
 // Head dim 128, 128 x 64 tiles, two stages, by hand: Q 128 * 256 bytes, K and V
 // 64 * 256 bytes each, twice. Four warps of 32 rows: O 32 * 128 / 32 registers.
 TEST_F(TargetTest, FootprintByHand) {

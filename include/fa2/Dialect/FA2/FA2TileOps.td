@@ -215,8 +215,9 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]
 
     The sum's tiles are whole. Within the bytes of one, elements lie in the order of the
     registers of the accumulator that is added, `width` of a thread together, so that the
-    reductions of a warp are neighbours; `fa2.load` of the same shape and width reads them back in that order. The sum is
-    zeroed before with `fa2.store`, whose order does not matter then.
+    reductions of a warp are neighbours; `fa2.load` of the same shape and width reads them back in that order. Where warps
+    share rows and their parts of the columns are padded, the view has the padding's columns too. The sum is
+    zeroed before with `fa2.store` of all its columns, whose order does not matter then.
 
     Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>`
   }];

@@ -23,6 +23,9 @@
 namespace fa2::gpu {
 /// The shared-memory layout of a tile type with encoding #fa2gpu.shared.
 SharedLayout sharedLayout(mlir::RankedTensorType tile);
+/// `tile` with encoding #fa2gpu.shared, its columns as `parts` warps can split
+/// them.
+mlir::RankedTensorType sharedTile(mlir::RankedTensorType tile, int64_t parts);
 } // namespace fa2::gpu
 
 #endif

@@ -94,12 +94,16 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     place c ^ (r mod 8), c ^ (r/2 mod 4) or c ^ (r/4 mod 2), as the tensor-map swizzles of
     128, 64 and 32 bytes do. Eight consecutive rows of one chunk then fall into
     eight different bank groups. With `panel`, every panel is that many bytes wide and
-    the columns are padded to whole panels, as one tensor map brings them.
+    the columns are padded to whole panels, as one tensor map brings them. With `parts`,
+    they are padded until so many warps can split them: to multiples of 16 columns each,
+    in the widest panels that all parts fall into alike.
 
-    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`.
+    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`.
   }];
-  let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel);
-  let assemblyFormat = "(`<` `panel` `=` $panel^ `>`)?";
+  let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel,
+    DefaultValuedParameter<"int64_t", "1">:$parts);
+  let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1);">];
+  let assemblyFormat = "(`<` struct(params)^ `>`)?";
 }
 
 def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {

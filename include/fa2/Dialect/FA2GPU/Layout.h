@@ -40,9 +40,14 @@ struct Fragment {
   Fragment transposed() const;
 };
 
+/// Columns of each of `parts` warps that share rows: multiples of 16, as one
+/// ldmatrix brings them. The last warps' may be past the end.
+int64_t columnsPerPart(int64_t cols, int64_t parts);
+
 /// A tile cut into warpRows x warpCols equal parts, one a warp, each a grid of
 /// fragments. Registers are numbered fragment by fragment, rows of fragments
-/// first. Sizes that the fragment does not divide are rounded up (padding).
+/// first. Sizes that the fragment does not divide are rounded up (padding), and
+/// so are columns that warps share (columnsPerPart).
 class TileLayout {
 public:
   TileLayout(Fragment fragment, int64_t rows, int64_t cols, int64_t warpRows,
@@ -103,6 +108,11 @@ public:
   /// padded to whole panels: what one tensor map can bring.
   SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
                int64_t uniformPanel = 0);
+  /// The layout whose columns `parts` warps can split: the plain one where it
+  /// can be, else padded to columnsPerPart of each, in the widest panels that
+  /// the parts fall into alike.
+  static SharedLayout splitBy(int64_t parts, int64_t rows, int64_t cols,
+                              int64_t elementBytes);
 
   int64_t rows() const { return tileRows; }
   int64_t elementBytes() const { return elemBytes; }

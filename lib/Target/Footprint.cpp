@@ -1,0 +1,114 @@
+//===- Footprint.cpp - what one block of a schedule takes -----------------===//
+
+#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Target.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace fa2;
+
+int64_t Footprint::sharedBytes() const {
+  if (separateOutput)
+    return queryBytes + ringBytes + outputBytes + barrierBytes;
+  return std::max({queryBytes + ringBytes + exchangeBytes, outputBytes,
+                   scratchBytes}) +
+         barrierBytes;
+}
+
+static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
+static constexpr int64_t kLanes = fa2::gpu::kWarpLanes;
+
+static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
+/// How warps share rows: the parts that the columns of dK and dV, and of dQ,
+/// are split into.
+static int64_t partsOfGradKV(const Schedule &s) {
+  return s.keyWarps ? s.warps / s.keyWarps : 1;
+}
+static int64_t partsOfGradQ(const Schedule &s) {
+  return s.warps / warpsAlongGradQ(s.warps, s.blockQ, s.dqWarps);
+}
+
+bool fa2::padsColumns(const Problem &p, const Schedule &s) {
+  auto pads = [](int64_t dim, int64_t parts) {
+    return !fa2::gpu::SharedLayout(16, dim, kElementBytes)
+                .canSplitColumns(parts);
+  };
+  return p.backward && (pads(p.headDim, partsOfGradKV(s)) ||
+                        pads(p.headDimV, partsOfGradKV(s)) ||
+                        pads(p.headDim, partsOfGradQ(s)));
+}
+
+/// Keys and values stay in shared memory, dK and dV in registers.
+static Footprint backwardFootprint(const Problem &p, const Schedule &s) {
+  auto bytes = [](int64_t rows, int64_t cols, int64_t parts = 1) {
+    return fa2::gpu::SharedLayout::splitBy(parts, rows, cols, kElementBytes)
+        .pitch();
+  };
+  int64_t across = partsOfGradKV(s), along = s.warps / across;
+  int64_t d = p.headDim, dv = p.headDimV;
+  int64_t vector = fa2::gpu::SharedLayout(1, s.blockQ, kFloatBytes).pitch();
+
+  Footprint f;
+  f.threads = s.warps * kLanes;
+  f.queryBytes = bytes(s.blockKV, d, partsOfGradQ(s)) + bytes(s.blockKV, dv);
+  f.ringBytes = s.stages * (bytes(s.blockQ, d, across) +
+                            bytes(s.blockQ, dv, across) + 2 * vector);
+  bool shareP = across > 1;
+  int64_t scores = bytes(s.blockKV, s.blockQ);
+  f.exchangeBytes = scores * (shareP ? 2 : s.dq != GradQ::Recompute ? 1 : 0);
+  f.outputBytes = bytes(s.blockKV, d, across) + bytes(s.blockKV, dv, across);
+  // One warp's part of a product with so many rows and columns.
+  auto part = [](int64_t rows, int64_t cols, int64_t along, int64_t across) {
+    return rows / along * up(fa2::gpu::columnsPerPart(cols, across), 8) /
+           kLanes;
+  };
+  f.accumulatorRegisters =
+      part(s.blockKV, d, along, across) + part(s.blockKV, dv, along, across);
+  // S^T becomes P^T, beside dP^T; P^T once more, packed. Then dQ, whose
+  // reductions wait for all of it.
+  int64_t tile = s.blockKV * s.blockQ / f.threads;
+  f.scoreRegisters = 2 * tile + tile / 2;
+  if (s.dq != GradQ::Recompute)
+    f.scoreRegisters =
+        std::max(f.scoreRegisters,
+                 part(s.blockQ, d, s.warps / partsOfGradQ(s), partsOfGradQ(s)));
+  f.otherRegisters = 24;
+  return f;
+}
+
+Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
+  if (p.backward)
+    return backwardFootprint(p, s);
+  auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
+    return fa2::gpu::SharedLayout(rows, cols, elementBytes,
+                                  t.sharedPanelBytes())
+        .pitch();
+  };
+  bool splitK = s.partition == Partition::SplitK;
+  // What one warp holds: rows of queries, and keys of each tile.
+  int64_t rows = splitK ? s.blockQ : s.blockQ / s.warps;
+  int64_t keys = splitK ? s.blockKV / s.warps : s.blockKV;
+
+  Footprint f;
+  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
+  f.separateOutput = s.separateOutput;
+  if (t.hasRoles())
+    f.barrierBytes = gpu::SharedLayout::kAlignment;
+  f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
+  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
+                            tileBytes(s.blockKV, p.headDimV, kElementBytes));
+  f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
+  if (splitK) // o of every warp, m and l in two more columns
+    f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
+  f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
+  // P takes the place of S.
+  f.scoreRegisters = rows * keys / kLanes;
+  if (s.qInRegisters)
+    f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
+  // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
+  // of the copies, fragments of keys and values in flight.
+  f.otherRegisters = 3 * (rows / 8) + 32;
+  return f;
+}
