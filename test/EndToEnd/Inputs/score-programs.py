@@ -20,6 +20,7 @@ import sys
 
 import numpy as np
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from scorefuzz.attention import Attention, excess, expect, plain  # noqa: E402

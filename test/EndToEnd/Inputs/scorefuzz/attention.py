@@ -15,7 +15,7 @@ def by_head(x):
 
 
 class Attention:
-    """One case's data. `only_last` keeps the last head of the last batch entry."""
+    """One case's inputs and scores."""
 
     def __init__(self, case):
         self.case = case
