@@ -38,7 +38,7 @@ const std::array kFields = {
     Field{{"stages", "slots of the key and value rings, 1 to 4 (0: choose)"}, &Specification::stages},
     Field{{"partition", "how warps share a tile: split_q or split_k"}, &Specification::partition},
     Field{{"q_in_registers", "keep query fragments in registers: 0, 1 (-1: choose)"}, &Specification::qInRegisters},
-    Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 15 (-1: choose)"}, &Specification::lazyRescale},
+    Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 15 with f16 and 60 with bf16 (-1: choose)"}, &Specification::lazyRescale},
     Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
     Field{{"key_warps", "backward: warps along the keys (0: choose)"}, &Specification::keyWarps},
     Field{{"dq_warps", "backward: warps along the rows of dQ (0: choose)"}, &Specification::dqWarps},

@@ -67,6 +67,8 @@ void ScheduleOverrides::completeRows(const Target &target) {
     blockQ = *warps * 16;
 }
 
+int64_t fa2::maxSlack(mlir::Type dtype) { return dtype.isBF16() ? 60 : 15; }
+
 /// Whether a warpgroup in its turn would wait for keys whose slot one that
 /// skips tiles frees in a later turn (fa2gpu-verify finds it in any kernel).
 static bool turnsBlock(const Schedule &s) {
@@ -172,6 +174,12 @@ static std::string fitError(const Target &t, const Problem &p,
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",
                    s.querySlots);
+  for (auto [name, slack] : {std::pair{"lazy_rescale", s.lazyRescale},
+                             {"speculate_max", s.speculateMax}})
+    if (slack > p.maxSlack)
+      return formatv("expected {0} to be at most {1}, the powers of two that "
+                     "probabilities of this element type may reach; got {2}",
+                     name, p.maxSlack, slack);
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
@@ -356,7 +364,7 @@ static std::optional<Schedule> ruleSchedule(const Target &t, const Problem &p,
         for (int64_t st : choices(asked.stages, stages))
           for (int64_t along : keyWarps)
             for (bool inRegisters : {true, false}) {
-              Schedule s = t.ruleBase();
+              Schedule s = t.ruleBase(p);
               s.blockQ = q;
               s.blockKV = kv;
               s.warps = w;

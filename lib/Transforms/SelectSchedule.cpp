@@ -40,6 +40,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     problem.headDimV =
         cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
     problem.masked = bool(op.getMaskAttr());
+    problem.maxSlack =
+        maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
     problem.backward = std::is_same_v<Op, AttentionGradOp>;
 
     auto asked = overrides(error);

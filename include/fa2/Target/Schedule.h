@@ -73,7 +73,11 @@ struct Problem {
   int64_t headDim, headDimV;
   bool masked = false;
   bool backward = false;
+  /// Powers of two that probabilities may reach: #fa2.schedule, lazy_rescale.
+  int64_t maxSlack = 15;
 };
+/// That of probabilities of an element type.
+int64_t maxSlack(mlir::Type dtype);
 
 /// What one block takes. Bytes are those of the layouts in shared memory;
 /// registers are an estimate for one thread.

@@ -83,9 +83,9 @@ public:
   /// Registers a thread of each role, for so many multiplying warps.
   virtual RoleRegisters roleRegisters(int64_t warps) const { return {}; }
   /// What a schedule found by rule has beyond tiles and stages.
-  virtual Schedule ruleBase() const {
+  virtual Schedule ruleBase(const Problem &problem) const {
     Schedule s;
-    s.lazyRescale = 8;
+    s.lazyRescale = problem.maxSlack;
     return s;
   }
 

@@ -16,7 +16,7 @@ struct Entry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockQ, blockKV, warps, stages;
   bool qInRegisters;
-  int64_t lazyRescale, minBlocks;
+  int64_t minBlocks;
 };
 
 // Tuned on an H200. A warp has 32 query rows up to 128 columns, so that each
@@ -24,14 +24,14 @@ struct Entry {
 // leaves room for 16. None of them spills (docs/performance.md).
 // clang-format off
 constexpr Entry kTable[] = {
-    // d    q    kv  warps stages  q in regs  lazy  min blocks
-    {  64, 128,  64,   4,    2,    true,       8,     1},
-    {  80, 128,  64,   4,    2,    false,      8,     1},
-    {  96, 128,  48,   4,    2,    false,      8,     1},
-    { 112, 128,  32,   4,    2,    false,      8,     1},
-    { 128, 128,  32,   4,    3,    false,      8,     1},
-    { 224,  64,  48,   4,    2,    true,       8,     1},
-    { 256,  64,  32,   4,    2,    true,       8,     1},
+    // d    q    kv  warps stages  q in regs  min blocks
+    {  64, 128,  64,   4,    2,    true,       1},
+    {  80, 128,  64,   4,    2,    false,      1},
+    {  96, 128,  48,   4,    2,    false,      1},
+    { 112, 128,  32,   4,    2,    false,      1},
+    { 128, 128,  32,   4,    3,    false,      1},
+    { 224,  64,  48,   4,    2,    true,       1},
+    { 256,  64,  32,   4,    2,    true,       1},
 };
 // clang-format on
 
@@ -101,7 +101,7 @@ std::vector<Schedule> sm80::tunedSchedules(const Problem &problem) {
     if (dim <= e.maxHeadDim) {
       Schedule s = tiles(e);
       s.qInRegisters = e.qInRegisters;
-      s.lazyRescale = e.lazyRescale;
+      s.lazyRescale = problem.maxSlack;
       return {s};
     }
   return {};

@@ -19,7 +19,7 @@ struct Entry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   For mask;
   int64_t blockQ, blockKV, stages, querySlots;
-  int64_t lazyRescale, speculateMax;
+  bool lazy;     // rescales what is not speculated by need
   bool pingPong; // not under a mask, where warpgroups differ in their tiles
   bool separateOutput;
 };
@@ -32,19 +32,19 @@ struct Entry {
 // own, the first below it that fits serves.
 // clang-format off
 constexpr Entry kTable[] = {
-    // d    mask          q    kv stages q slots lazy speculate ping-pong own output
-    {  64, For::Any,    192, 128,   4,    2,      0,    8,       true,     true},
-    { 128, For::Any,    192,  64,   4,    1,      8,    8,       true,     true},
-    { 152, For::Any,    192,  64,   3,    1,      8,    8,       false,    false},
-    { 160, For::Any,    128,  64,   3,    1,      8,    8,       false,    false},
-    { 168, For::Any,    192,  48,   4,    1,      8,    8,       false,    false},
-    { 184, For::Any,    128,  64,   3,    1,      8,    8,       false,    false},
-    { 192, For::Any,    128,  80,   2,    1,      8,    8,       false,    true},
-    { 200, For::Any,    128,  48,   3,    1,      8,    8,       false,    false},
-    { 208, For::Any,    128,  64,   2,    1,      8,    8,       false,    false},
-    { 216, For::Any,    128,  48,   3,    1,      8,    8,       false,    false},
-    { 256, For::Any,    128,  64,   2,    1,      8,    8,       false,    false},
-    { 256, For::Any,    128,  48,   2,    1,      8,    8,       false,    true},
+    // d    mask          q    kv stages q slots  lazy   ping-pong own output
+    {  64, For::Any,    192, 128,   4,    2,      false, true,     true},
+    { 128, For::Any,    192,  64,   4,    1,      true,  true,     true},
+    { 152, For::Any,    192,  64,   3,    1,      true,  false,    false},
+    { 160, For::Any,    128,  64,   3,    1,      true,  false,    false},
+    { 168, For::Any,    192,  48,   4,    1,      true,  false,    false},
+    { 184, For::Any,    128,  64,   3,    1,      true,  false,    false},
+    { 192, For::Any,    128,  80,   2,    1,      true,  false,    true},
+    { 200, For::Any,    128,  48,   3,    1,      true,  false,    false},
+    { 208, For::Any,    128,  64,   2,    1,      true,  false,    false},
+    { 216, For::Any,    128,  48,   3,    1,      true,  false,    false},
+    { 256, For::Any,    128,  64,   2,    1,      true,  false,    false},
+    { 256, For::Any,    128,  48,   2,    1,      true,  false,    true},
 };
 
 // Other tiles where a guard holds; the first line of its range that holds wins.
@@ -79,8 +79,8 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
       s.warps = e.blockQ / 16;
       s.stages = e.stages;
       s.querySlots = e.querySlots;
-      s.lazyRescale = e.lazyRescale;
-      s.speculateMax = e.speculateMax;
+      s.lazyRescale = e.lazy ? problem.maxSlack : 0;
+      s.speculateMax = problem.maxSlack;
       s.pingPong = e.pingPong && !problem.masked;
       s.groupLimits = true;
       s.separateOutput =

@@ -55,9 +55,9 @@ public:
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;
   }
-  Schedule ruleBase() const override {
+  Schedule ruleBase(const Problem &problem) const override {
     Schedule s;
-    s.lazyRescale = 8;
+    s.lazyRescale = problem.maxSlack;
     s.overlap = s.persistent = true;
     return s;
   }

@@ -16,7 +16,7 @@ func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.share
                               !fa2gpu.tensor_map,
                               !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
-  panels = #fa2gpu.shared<panel = 128>, param = #fa2gpu.param<"stride", "q", 1>}
+  panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
 
 func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index,
                  %q: tensor<128x64xbf16, #fa2gpu.shared>, %o: tensor<128x64xbf16, #acc>,
