@@ -139,6 +139,8 @@ def measure(options):
     with torch.inference_mode():
         torch.zeros(1, device="cuda")  # makes the context that the runtime then works in
         results.machine = machine_line(torch, library)
+        if options.values != "normal":
+            results.machine += f"; values: {options.values}"
         say(results.machine)
         try:
             wanted = {id(who): who for group in groups for _, _, who, _ in group

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from .cases import DTYPES, MASKS, Refused
+from .values import VALUES
 
 EPILOG = """\
 examples:
@@ -96,6 +97,10 @@ def parser():
                       help="batch * seqlen (default: 16384)")
     what.add_argument("--layout", choices=("bhsd", "bshd"), default="bhsd",
                       help="the tensors' order in memory, innermost last (default: bhsd)")
+    what.add_argument("--values", choices=tuple(VALUES), default="normal",
+                      help="what the scores look like: of standard deviation 1, 3 or 6; a first key 20 nats above "
+                           "the rest; later keys 0.05 nats higher each; or 8 powers of two every 64 keys, falling or "
+                           "rising in the order in which kernels take them (default: normal)")
     what.add_argument("--dims", type=head_dims, metavar="D,...",
                       help="time these head dims, and print each time's ratio to the linear "
                            "interpolation, at d rounded up to 16, between --head-dims' times")

@@ -10,6 +10,7 @@ from .kernels import KernelFile
 from .measure import Budget, Contestant, interleave, set_count
 from .results import record_for
 from .runtime import RuntimeFailure
+from .values import VALUES
 
 DEVICE = "cuda"
 TORCH_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -73,7 +74,7 @@ def load_and_check(kernels, library, device, failures, seed):
 class Inputs:
     """Sets of q, k, v of a case, and what a few heads of the first set should give."""
 
-    def __init__(self, case, layout, generator, l2_bytes):
+    def __init__(self, case, layout, generator, l2_bytes, values="normal"):
         self.case, dtype = case, TORCH_DTYPES[case.dtype]
         self.shape = (case.batch, case.heads, case.seqlen, case.head_dim)
         elements = math.prod(self.shape)
@@ -84,6 +85,7 @@ class Inputs:
             tensors = [self.empty() for _ in range(3)]
             for tensor in tensors:
                 tensor.normal_(generator=generator)
+            VALUES[values](tensors[0], tensors[1])
             self.sets.append(tensors)
         self._references = None
 
@@ -220,7 +222,7 @@ def run_groups(groups, options, facts, results, failures, say):
 
         def inputs_of(case):
             if case not in inputs:
-                inputs[case] = Inputs(case, options.layout, generator, l2_bytes)
+                inputs[case] = Inputs(case, options.layout, generator, l2_bytes, options.values)
             return inputs[case]
         first = len(results.records)
         run_group(group, inputs_of, facts, results, failures, budget.next(), options.pause)
