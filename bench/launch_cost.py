@@ -18,7 +18,7 @@ from fa2bench.cases import Refused  # noqa: E402
 from fa2bench.runtime import find_library, manifest_of  # noqa: E402
 
 EPILOG = """\
-example: launch_cost.py kernels --runtime build/runtime/lib/libfa2rt.so.0
+example: launch_cost.py kernels --runtime build/release/runtime/lib/libfa2rt.so
 
 Each forward kernel of the folder is launched through python/fa2 on tensors so small that the device is
 sooner done than the host. Columns, microseconds of the host, medians over --calls calls:

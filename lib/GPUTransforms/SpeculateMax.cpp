@@ -76,9 +76,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     // Lanes read shared memory, which lane 0 releases to the copy engine.
     ProxyFenceOp::create(b, loc);
     WarpBarrierOp::create(b, loc);
-    auto exact =
-        SoftmaxStepOp::create(b, loc, softmax.getResultTypes(), scores, m, l,
-                              softmax.getScale(), b.getF32FloatAttr(0.0f));
+    auto exact = SoftmaxStepOp::create(
+        b, loc, softmax.getResultTypes(), scores, m, l, softmax.getScale(),
+        b.getF32FloatAttr(0.0f), softmax.getWideAttr());
     Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, exact.getAlpha(),
                                        /*skip_unit=*/false);
     scf::YieldOp::create(

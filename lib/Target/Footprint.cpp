@@ -103,12 +103,14 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   if (splitK) // o of every warp, m and l in two more columns
     f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
-  // P takes the place of S.
+  // P takes the place of S, but for the tile before's beside the next scores.
   f.scoreRegisters = rows * keys / kLanes;
+  if (s.overlap)
+    f.scoreRegisters += f.scoreRegisters / 2;
   if (s.qInRegisters)
     f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
   // of the copies, fragments of keys and values in flight.
-  f.otherRegisters = 3 * (rows / 8) + 32;
+  f.otherRegisters = 3 * (rows / 8) + (t.hasRoles() ? 26 : 32);
   return f;
 }

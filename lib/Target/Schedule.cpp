@@ -217,6 +217,13 @@ static std::string fitError(const Target &t, const Problem &p,
                    s.blockKV == widest ? "block_kv" : "head_dim_v",
                    (entry - 32) * 2, f.threads, entry, widest,
                    s.blockQ - kGroupRows);
+  // Matmuls in flight cannot be spilled: ptxas runs them one by one (C7512).
+  if (int64_t budget = budgetOf(t, f, s);
+      t.hasRoles() && f.registers() > budget)
+    return formatv("expected block_kv = {0} and warps = {1} to want at most "
+                   "{2} registers a thread, because matmuls in flight cannot "
+                   "be spilled; got about {3}; lower either",
+                   s.blockKV, s.warps, budget, f.registers());
   return "";
 }
 

@@ -3,6 +3,7 @@
 #include "ScoreProgram.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -11,6 +12,27 @@ using namespace fa2;
 
 static bool is16Bit(Type t) {
   return t.isIntOrFloat() && t.getIntOrFloatBitWidth() == 16;
+}
+
+/// Operations that are elementwise and that the targets have no code for.
+static bool hasNoCode(Operation &op) {
+  if (isa_and_nonnull<math::MathDialect>(op.getDialect()))
+    return !isa<math::ExpOp, math::Exp2Op, math::TanhOp, math::AbsFOp>(op);
+  return isa<arith::RemFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
+}
+
+/// Whether the program's result is computed from its score.
+static bool readsScore(Block &program) {
+  SmallVector<Value> work(program.getTerminator()->getOperands());
+  llvm::SmallPtrSet<Value, 16> seen;
+  while (!work.empty()) {
+    Value v = work.pop_back_val();
+    if (v == program.getArgument(0))
+      return true;
+    if (Operation *op = v.getDefiningOp(); op && seen.insert(v).second)
+      llvm::append_range(work, op->getOperands());
+  }
+  return false;
 }
 
 LogicalResult fa2::checkScoreProgram(AttentionOp op) {
@@ -26,8 +48,14 @@ LogicalResult fa2::checkScoreProgram(AttentionOp op) {
       return inner.emitOpError()
              << "is not supported in a score program: expected elementwise "
                 "operations with one result";
+    if (hasNoCode(inner))
+      return inner.emitOpError()
+             << "is not supported in a score program: expected operations of "
+                "arith but for remf, maxnumf and minnumf, or math.exp, exp2, "
+                "tanh and absf";
     for (Type type : inner.getResultTypes())
-      if (!type.isIntOrIndexOrFloat() || is16Bit(type))
+      if (!type.isIntOrIndexOrFloat() || is16Bit(type) ||
+          (isa<FloatType>(type) && !type.isF32()))
         return inner.emitOpError()
                << "is not supported in a score program: expected values of "
                   "f32, index or integers that are not 16 bits wide, got "
@@ -38,6 +66,9 @@ LogicalResult fa2::checkScoreProgram(AttentionOp op) {
       if (v.getParentBlock() != &program)
         return inner.emitOpError() << "is not supported in a score program: "
                                       "expected values of the region only";
+  if (!readsScore(program))
+    return op.emitOpError() << "expected a score program whose result depends "
+                               "on its score";
   return success();
 }
 

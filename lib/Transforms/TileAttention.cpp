@@ -28,7 +28,7 @@ namespace {
 
 /// What a row's maximum begins with. Finite, so that a row that has seen no
 /// score above -inf has exp(-inf - m) = 0 like any other; far below what scores
-/// are accurate for (docs/numerics.md).
+/// are accurate for (docs/contract.md).
 constexpr float kNoScore = -0x1p100f;
 
 class Tiler : TileBuilder {
@@ -121,7 +121,10 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
       schedule.getOverlap() ? b.getUnitAttr() : UnitAttr());
   Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
   Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
-  Value m0 = splat({bq}, kNoScore), l0 = splat({bq}, 0.0f),
+  // A program's scores may be as low as f32 goes, to hide what they belong to.
+  bool program = !op.getScore().empty();
+  float none = program ? std::numeric_limits<float>::lowest() : kNoScore;
+  Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
 
   auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
@@ -137,7 +140,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
                           Value{}, /*transpose_b=*/true);
-  if (!op.getScore().empty()) {
+  if (program) {
     place.kvBlock = j;
     s = applyProgram(s, place);
   }
@@ -147,7 +150,8 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
-      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())));
+      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
+      program ? b.getUnitAttr() : UnitAttr());
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),

@@ -37,6 +37,19 @@
 // REDEFINE: %{target} = sm_90a
 // RUN: %{compile} && %{launch} %{save} && %{check}
 
+// -1e9 hides keys from rows that see others; rows that see no others see all of them alike, in f16 too.
+// REDEFINE: %{expected} = np.where(j - i < -199, s, -1e9)
+// REDEFINE: %{program} = s/OTHER/-1.0e9/;s/BOUND/-199/;s/bf16/f16/g
+// RUN: %{compile} && %{launch} %{save} && %{check}
+// REDEFINE: %{target} = sm_80
+// RUN: %{compile} && %{launch} %{save} && %{check}
+
+// A constant that the accumulator begins with too, in another layout.
+// REDEFINE: %{expected} = np.where(j - i < 7, s, 0)
+// REDEFINE: %{program} = s/OTHER/0.0/;s/BOUND/7/
+// REDEFINE: %{target} = sm_80 partition=split_k block-q=16
+// RUN: %{compile} && %{launch} %{save} && %{check}
+
 func.func @select(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)

@@ -286,9 +286,10 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       } else {
         m1 = e.fmax(m, rowMax);
       }
-      Value shift = e.fneg(e.fmul(m1, k));
+      Value shift = op.getWide() ? m1 : e.fneg(e.fmul(m1, k));
       for (int64_t r : regs)
-        p[r] = e.ex2(e.fma(p[r], k, shift));
+        p[r] = e.ex2(op.getWide() ? e.fmul(e.fsub(p[r], shift), k)
+                                  : e.fma(p[r], k, shift));
       SmallVector<Value> row;
       for (int64_t r : regs)
         row.push_back(p[r]);

@@ -51,6 +51,7 @@ public:
   }
 
   LogicalResult run() {
+    separateConstants();
     findPartialSums();
     encodeValues();
     convertLoads();
@@ -73,6 +74,7 @@ public:
 private:
   using Tiles = llvm::SmallPtrSet<Value, 8>;
 
+  void separateConstants();
   void findPartialSums();
   void findTiles();
   static void spread(SmallVector<Value> work, Tiles &tiles);
@@ -103,6 +105,21 @@ private:
   /// elementwise; vectors of one value a column, which stay in shared memory.
   Tiles scoreTiles, gradQTiles, loadedTiles, columnVectors;
 };
+
+/// A constant of its own for each use: equal ones may get different layouts.
+void Partitioner::separateConstants() {
+  SmallVector<arith::ConstantOp> constants;
+  kernel.walk([&](arith::ConstantOp op) {
+    if (isTile(op))
+      constants.push_back(op);
+  });
+  for (arith::ConstantOp op : constants)
+    for (OpOperand &use : llvm::make_early_inc_range(op->getUses()))
+      if (!op->hasOneUse()) {
+        b.setInsertionPoint(op);
+        use.set(cast<arith::ConstantOp>(b.clone(*op)));
+      }
+}
 
 /// The running sum of a softmax_step, through the loop that carries it.
 void Partitioner::findPartialSums() {
@@ -187,6 +204,8 @@ void Partitioner::findTiles() {
         for (Operation *user : load.getTile().getUsers())
           if (user->hasTrait<OpTrait::Elementwise>())
             loaded.push_back(user->getResult(0));
+    } else if (auto step = dyn_cast<SoftmaxStepOp>(op)) {
+      work.push_back(step.getS()); // of a program, perhaps not of a product
     } else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op)) {
       if (p.getColumns())
         columnVectors.insert(p.getN());

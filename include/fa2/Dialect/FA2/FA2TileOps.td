@@ -303,7 +303,12 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     new_m is a reference, not necessarily the maximum: the final division makes
     either exact. m begins with a finite value, -2^100, not with -inf: then a row
     whose scores are all -inf so far has p = 0 and l = 0 like any other, never
-    NaN. Scores below that value count as -inf.
+    NaN. Scores below that value count as -inf. (With `wide`, the lowest f32.)
+
+    The exponential is 2^(k s - k m) with k = log2(e) c, one fused multiply-add whose
+    second term is rounded: it is off by |k m| 2^-24 powers of two, the same for all of a
+    row's scores, which the division takes out again while it fits p's type. With
+    `wide`, s - m comes first, which is exact where it matters, for scores of any size.
 
     Example:
 
@@ -313,7 +318,7 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
-    DefaultValuedAttr<F32Attr, "0.0f">:$slack);
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack, UnitAttr:$wide);
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";
