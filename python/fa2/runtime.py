@@ -89,6 +89,7 @@ class Program:
         self._reader = Reader(self._ordinal, written)
         self._start = library().fa2rtPreparedLaunch
         self._prepared: Dict[tuple, _Prepared] = {}  # by layouts
+        self._latest = ([], None)  # layouts and what was prepared of them: calls repeat theirs
         self._lock = threading.Lock()  # of additions to it
         self._zeroed: Dict[int, Any] = {}  # workspaces of zeros, by stream
         self._stream = None
@@ -196,15 +197,19 @@ class Program:
         tensor_type = torch_tensor_type()
         layouts, addresses = [], []
         for name, value in arguments.items():
-            if isinstance(value, tensor_type) and value.shape:
-                layouts.append((name, value.dtype, value.shape, value.stride(), value.device))
+            if isinstance(value, tensor_type) and (shape := value.shape):
+                layouts.append((name, value.dtype, shape, value.stride(), value.get_device()))
                 addresses.append(value.data_ptr())
             else:
                 layout, address = self._reader.layout(name, value)
                 layouts.append(layout)
                 addresses.append(address)
-        key = tuple(layouts)
-        return self._prepared.get(key) or self._prepare(key, arguments), addresses
+        known, prepared = self._latest
+        if layouts != known or prepared is None:
+            key = tuple(layouts)
+            prepared = self._prepared.get(key) or self._prepare(key, arguments)
+            self._latest = (layouts, prepared)
+        return prepared, addresses
 
     def _prepare(self, key, arguments):
         prepared = _Prepared(self._handle, self._reader, arguments)
@@ -253,7 +258,10 @@ class Program:
 
     def _is_capturing(self, torch):
         """Whether the program's device's current stream is; PyTorch tells of the current device's."""
-        if torch.cuda.current_device() == self._ordinal:
-            return torch.cuda.is_current_stream_capturing()
+        # PyTorch's own, without the look at whether CUDA is there.
+        device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+        capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+        if device() == self._ordinal:
+            return capturing()
         with torch.cuda.device(self._torch_device(torch)):
-            return torch.cuda.is_current_stream_capturing()
+            return capturing()

@@ -109,7 +109,7 @@ TensorMapImage Program::encode(const TensorMapRequest &request) const {
   {
     std::lock_guard lock(mapsMutex);
     for (const CachedMap &cached : maps)
-      if (cached.request == request)
+      if (cached.request.data == request.data && cached.request == request)
         return cached.image;
   }
   TensorMapImage encoded = target.encodeTensorMap(request);

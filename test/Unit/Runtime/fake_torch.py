@@ -59,6 +59,9 @@ class Tensor:
     def numel(self):
         return math.prod(self.shape)
 
+    def get_device(self):
+        return self.device.index if self.device.type == "cuda" else -1
+
     def item(self):
         return ctypes.c_float.from_address(self.address).value
 
