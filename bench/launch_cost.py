@@ -34,7 +34,7 @@ bursts; the host waits for the device after each. exit status: 0; 1 when a kerne
 "prepared" is above --limit; 2 for bad input.
 """
 COLUMNS = ("prepared", "with outputs", "new layout", "launch()", "SDPA")
-BURST = 20  # calls between two waits: far fewer than a driver queues
+BURST = 100  # calls between two waits: far fewer than a driver queues
 DEVICE_ERROR = 3  # FA2RT_ERROR_DEVICE
 
 

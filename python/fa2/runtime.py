@@ -91,8 +91,9 @@ class Program:
         self._prepared: Dict[tuple, _Prepared] = {}  # by layouts
         self._latest = ([], None)  # layouts and what was prepared of them: calls repeat theirs
         self._lock = threading.Lock()  # of additions to it
-        self._zeroed: Dict[int, Any] = {}  # workspaces of zeros, by stream
-        self._stream = None
+        self._wants_zeros = self.manifest["workspace"].get("zeroed", False)
+        self._zeroed: Dict[int, Any] = {}  # workspaces of zeros by stream: memory, address, bytes
+        self._stream = self._capture = None  # functions of PyTorch
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -185,8 +186,7 @@ class Program:
             memory, workspace, stream = self._host_workspace(size)
         else:
             stream = (self._stream or self._find_stream())(self._ordinal)
-            memory = self._workspace(size, stream) if size else None
-            workspace = memory.data_ptr() if size else None
+            memory, workspace = self._workspace(size, stream) if size else (None, None)
         # `memory` lives until the launch is queued.
         status = self._start(prepared.handle, packed, len(addresses), workspace, size, stream)
         if status:
@@ -242,25 +242,32 @@ class Program:
         return memory, -(-ctypes.addressof(memory) // alignment) * alignment, None
 
     def _workspace(self, size, stream):
+        """(memory, its address)"""
         torch = sys.modules["torch"]
-        if not self.manifest["workspace"].get("zeroed"):
-            return torch.empty(size, dtype=torch.uint8, device=self._torch_device(torch))
-        if self._is_capturing(torch):
-            return torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
-        workspace = self._zeroed.get(stream)
-        if workspace is None or workspace.numel() < size:
-            workspace = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
-            self._zeroed[stream] = workspace
-        return workspace
+        if not self._wants_zeros:
+            memory = torch.empty(size, dtype=torch.uint8, device=self._torch_device(torch))
+        elif self._is_capturing(torch):
+            memory = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
+        else:
+            kept = self._zeroed.get(stream)
+            if kept is None or kept[2] < size:
+                memory = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
+                kept = self._zeroed[stream] = (memory, memory.data_ptr(), size)
+            return kept[:2]
+        return memory, memory.data_ptr()
 
     def _torch_device(self, torch):
         return torch.device("cuda", self._ordinal)
 
     def _is_capturing(self, torch):
         """Whether the program's device's current stream is; PyTorch tells of the current device's."""
-        # PyTorch's own, without the look at whether CUDA is there.
-        device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-        capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+        if self._capture is None:
+            # PyTorch's own, without the look at whether CUDA is there.
+            self._capture = (
+                getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device),
+                getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing),
+            )
+        device, capturing = self._capture
         if device() == self._ordinal:
             return capturing()
         with torch.cuda.device(self._torch_device(torch)):
