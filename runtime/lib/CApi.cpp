@@ -14,13 +14,15 @@
 using namespace fa2rt;
 
 struct fa2rtDevice {
-  std::unique_ptr<Device> device;
+  std::shared_ptr<Device> device;
 };
 
+// Programs and events may live longer than the handle of their device.
 struct fa2rtProgram {
-  explicit fa2rtProgram(Device &device, std::string_view ptx,
+  explicit fa2rtProgram(std::shared_ptr<Device> on, std::string_view ptx,
                         std::span<const std::byte> image)
-      : program(device, ptx, image) {}
+      : device(std::move(on)), program(*device, ptx, image) {}
+  std::shared_ptr<Device> device;
   Program program;
 };
 
@@ -30,7 +32,7 @@ struct fa2rtPrepared {
 };
 
 struct fa2rtEvent {
-  Device *device;
+  std::shared_ptr<Device> device;
   std::unique_ptr<Event> event;
 };
 
@@ -154,7 +156,7 @@ fa2rtStatus fa2rtProgramLoad(fa2rtDevice *device, const char *ptx,
     if (image && image_bytes == 0)
       fail(FA2RT_ERROR_ARGUMENT, "the image has 0 bytes");
     *program = new fa2rtProgram(
-        *device->device, text,
+        device->device, text,
         {static_cast<const std::byte *>(image), image ? image_bytes : 0});
   });
 }
@@ -315,14 +317,16 @@ fa2rtStatus fa2rtMemoryFree(fa2rtDevice *device, void *memory) {
 
 fa2rtStatus fa2rtMemoryCopyIn(fa2rtDevice *device, void *to,
                               const void *from_host, size_t bytes) {
-  return onDevice(device,
-                  [&](Device &target) { target.copyIn(to, from_host, bytes); });
+  return onDevice(device, [&](Device &target) {
+    target.copyIn(to, bytes ? need(from_host, "from_host") : from_host, bytes);
+  });
 }
 
 fa2rtStatus fa2rtMemoryCopyOut(fa2rtDevice *device, void *to_host,
                                const void *from, size_t bytes) {
-  return onDevice(
-      device, [&](Device &target) { target.copyOut(to_host, from, bytes); });
+  return onDevice(device, [&](Device &target) {
+    target.copyOut(bytes ? need(to_host, "to_host") : to_host, from, bytes);
+  });
 }
 
 fa2rtStatus fa2rtMemorySet(fa2rtDevice *device, void *memory, int32_t value,
@@ -338,7 +342,7 @@ fa2rtStatus fa2rtDeviceSynchronize(fa2rtDevice *device) {
 fa2rtStatus fa2rtEventCreate(fa2rtDevice *device, fa2rtEvent **event) {
   return onDevice(device, [&](Device &target) {
     *need(event, "event") = nullptr;
-    *event = new fa2rtEvent{&target, target.createEvent()};
+    *event = new fa2rtEvent{device->device, target.createEvent()};
   });
 }
 
@@ -356,6 +360,12 @@ fa2rtStatus fa2rtEventElapsed(fa2rtEvent *start, fa2rtEvent *stop,
   return guarded([&] {
     need(start, "start");
     ContextScope scope(*need(stop, "stop")->device);
+    if (start->device->properties().simulated !=
+        stop->device->properties().simulated)
+      fail(
+          FA2RT_ERROR_ARGUMENT,
+          "'start' is an event of {}, 'stop' of {}; both must be of one device",
+          start->device->properties().name, stop->device->properties().name);
     *need(milliseconds, "milliseconds") = stop->event->since(*start->event);
   });
 }

@@ -8,6 +8,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace fa2rt {
@@ -21,10 +24,37 @@ public:
   fa2rtStatus status;
 };
 
+/// A text from outside as far as an error shows it.
+inline std::string clipped(std::string_view text) {
+  constexpr size_t most = 400;
+  if (text.size() <= most)
+    return std::string(text);
+  return fmt::format("{}... ({} bytes)", text.substr(0, most), text.size());
+}
+
+template <typename T> auto shownInError(const T &value) {
+  if constexpr (std::is_convertible_v<const T &, std::string_view>)
+    return clipped(value);
+  else
+    return value;
+}
+
+/// Formats; texts among the arguments are clipped.
+template <typename... Args>
+std::string formatError(fmt::format_string<Args...> format, Args &&...args) {
+  auto values = std::make_tuple(shownInError(args)...);
+  return std::apply(
+      [&](auto &...value) {
+        return fmt::vformat(fmt::string_view(format),
+                            fmt::make_format_args(value...));
+      },
+      values);
+}
+
 template <typename... Args>
 [[noreturn]] void fail(fa2rtStatus status, fmt::format_string<Args...> format,
                        Args &&...args) {
-  throw Error(status, fmt::format(format, std::forward<Args>(args)...));
+  throw Error(status, formatError(format, std::forward<Args>(args)...));
 }
 
 } // namespace fa2rt

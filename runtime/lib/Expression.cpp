@@ -2,6 +2,8 @@
 
 #include "Expression.h"
 
+#include "Error.h"
+
 #include <fmt/format.h>
 
 #include <limits>
@@ -30,13 +32,13 @@ public:
     uint32_t root = parseOr();
     skipSpace();
     if (position < text.size())
-      error(fmt::format("unexpected '{}'", text[position]));
+      error(formatError("unexpected '{}'", text[position]));
     return root;
   }
 
 private:
   [[noreturn]] void error(const std::string &what) const {
-    throw std::invalid_argument(fmt::format("expression '{}': {} at column {}",
+    throw std::invalid_argument(formatError("expression '{}': {} at column {}",
                                             text, what, position + 1));
   }
 
@@ -58,13 +60,13 @@ private:
     if (accept(token))
       return;
     error(position < text.size()
-              ? fmt::format("expected '{}', got '{}'", token, text[position])
-              : fmt::format("expected '{}', got the end", token));
+              ? formatError("expected '{}', got '{}'", token, text[position])
+              : formatError("expected '{}', got the end", token));
   }
 
   uint32_t add(Node node) {
     if (result.nodes.size() >= kMaxNodes)
-      error(fmt::format("more than {} operations", kMaxNodes));
+      error(formatError("more than {} operations", kMaxNodes));
     result.nodes.push_back(node);
     return static_cast<uint32_t>(result.nodes.size() - 1);
   }
@@ -74,7 +76,7 @@ private:
 
   uint32_t parseOr() {
     if (++depth > kMaxDepth)
-      error(fmt::format("nested deeper than {} levels", kMaxDepth));
+      error(formatError("nested deeper than {} levels", kMaxDepth));
     uint32_t left = parseAnd();
     while (accept("||"))
       left = add(Kind::Or, left, parseAnd());
@@ -129,7 +131,7 @@ private:
 
   uint32_t parseUnary() {
     if (++depth > kMaxDepth)
-      error(fmt::format("nested deeper than {} levels", kMaxDepth));
+      error(formatError("nested deeper than {} levels", kMaxDepth));
     uint32_t node;
     skipSpace();
     bool notEqual = text.compare(position, 2, "!=") == 0;
@@ -156,7 +158,7 @@ private:
       return inner;
     }
     if (!isNameStart(c))
-      error(fmt::format("expected a value, got '{}'", c));
+      error(formatError("expected a value, got '{}'", c));
     std::string name = parseName();
     if (accept("("))
       return parseCall(name);
@@ -193,13 +195,13 @@ private:
         skipSpace();
         if (position >= text.size() || !isDigit(text[position]))
           error("expected an integer in stride[...]");
-        name += fmt::format("[{}]", parseInteger());
+        name += formatError("[{}]", parseInteger());
         expect("]");
       }
     }
     std::optional<uint32_t> slot = lookup(name);
     if (!slot)
-      error(fmt::format("unknown name '{}'", name));
+      error(formatError("unknown name '{}'", name));
     bool seen = false;
     for (auto &entry : result.used)
       seen |= entry.second == *slot;
@@ -229,12 +231,12 @@ private:
         operands[i] = parseOr();
       }
       if (accept(","))
-        error(fmt::format("'{}' takes {} operand{}", name, function.arity,
+        error(formatError("'{}' takes {} operand{}", name, function.arity,
                           function.arity == 1 ? "" : "s"));
       expect(")");
       return add(function.kind, operands[0], operands[1], operands[2]);
     }
-    error(fmt::format("unknown function '{}' (known: min, max, ceildiv, "
+    error(formatError("unknown function '{}' (known: min, max, ceildiv, "
                       "pow2floor, if)",
                       name));
   }
@@ -265,7 +267,7 @@ int64_t Expression::evaluate(SlotValues values) const {
 }
 
 void Expression::fault(const char *what) const {
-  throw std::domain_error(fmt::format("expression '{}': {}", source, what));
+  throw std::domain_error(formatError("expression '{}': {}", source, what));
 }
 
 int64_t Expression::evaluate(uint32_t index, SlotValues values) const {
@@ -283,7 +285,7 @@ int64_t Expression::evaluate(uint32_t index, SlotValues values) const {
     for (const auto &[name, slot] : used)
       if (int64_t(slot) == node.value)
         throw std::domain_error(
-            fmt::format("expression '{}': '{}' has no value because the "
+            formatError("expression '{}': '{}' has no value because the "
                         "argument that gives it was left out",
                         source, name));
     fault("a name has no value");

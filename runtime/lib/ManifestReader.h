@@ -26,8 +26,10 @@ public:
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format,
                            Args &&...args) const {
-    fail(FA2RT_ERROR_MANIFEST, "manifest, line {}: {}: {}", node->line, path,
-         fmt::format(format, std::forward<Args>(args)...));
+    throw Error(FA2RT_ERROR_MANIFEST,
+                fmt::format("manifest, line {}: {}: {}", node->line,
+                            clipped(path),
+                            formatError(format, std::forward<Args>(args)...)));
   }
 
   bool isInteger() const { return node->kind == JsonNode::Kind::Integer; }

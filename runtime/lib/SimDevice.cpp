@@ -12,6 +12,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -26,7 +27,9 @@ struct Settings {
   DeviceProperties properties;
 };
 
-uint64_t parseNumber(std::string_view name, std::string_view value) {
+uint64_t parseNumber(std::string_view name, std::string_view value,
+                     uint64_t least = 0,
+                     uint64_t most = std::numeric_limits<uint64_t>::max()) {
   uint64_t number = 0;
   auto [end, error] =
       std::from_chars(value.data(), value.data() + value.size(), number);
@@ -34,6 +37,10 @@ uint64_t parseNumber(std::string_view name, std::string_view value) {
     fail(FA2RT_ERROR_ARGUMENT,
          "the simulator's option {}={} is not a whole number of at least 0",
          name, value);
+  if (number < least || number > most)
+    fail(FA2RT_ERROR_ARGUMENT,
+         "the simulator's option {}={} is not within {} to {}", name, number,
+         least, most);
   return number;
 }
 
@@ -46,17 +53,15 @@ void applyOption(Settings &settings, std::string_view option) {
   if (name == "seed" && hasValue) {
     options.seed = parseNumber(name, value);
   } else if (name == "resident" && hasValue) {
-    options.residentBlocks = unsigned(parseNumber(name, value));
+    options.residentBlocks = unsigned(
+        parseNumber(name, value, 0, std::numeric_limits<unsigned>::max()));
   } else if (name == "budget" && hasValue) {
     options.instructionBudget = parseNumber(name, value);
   } else if (name == "perturb" && hasValue) {
     options.perturbApproximations = parseNumber(name, value);
   } else if (name == "sms" && hasValue) {
-    uint64_t count = parseNumber(name, value);
-    if (count < 1 || count > 100000)
-      fail(FA2RT_ERROR_ARGUMENT,
-           "the simulator's option sms={} is not within 1 to 100000", count);
-    settings.properties.multiprocessors = int(count);
+    settings.properties.multiprocessors =
+        int(parseNumber(name, value, 1, 100000));
   } else if (name == "completion" && hasValue) {
     if (value == "random")
       options.completion = sim::Completion::Random;
@@ -210,7 +215,8 @@ public:
       text += fmt::format("\n{}", sim::toString(report));
     if (result.suppressedReports)
       text += fmt::format("\n{} more reports", result.suppressedReports);
-    throw Error(FA2RT_ERROR_SIMULATOR, text);
+    throw Error(result.outOfMemory ? FA2RT_ERROR_MEMORY : FA2RT_ERROR_SIMULATOR,
+                text);
   }
 
   std::string profile() const override {
@@ -301,26 +307,29 @@ public:
       fail(FA2RT_ERROR_MEMORY, "mapping {} bytes of host memory failed: {}",
            bytes, std::strerror(errno));
     std::lock_guard lock(mutex);
-    allocations[memory] = bytes;
+    allocations[static_cast<std::byte *>(memory)] = bytes;
     return memory;
   }
   void release(void *memory) override {
     std::lock_guard lock(mutex);
-    auto found = allocations.find(memory);
+    auto found = allocations.find(static_cast<std::byte *>(memory));
     if (found == allocations.end())
       fail(FA2RT_ERROR_ARGUMENT, "{} was not allocated on this device", memory);
     munmap(memory, found->second);
     allocations.erase(found);
   }
   void copyIn(void *to, const void *from, size_t bytes) override {
+    checkRange(to, bytes);
     if (bytes)
       std::memcpy(to, from, bytes);
   }
   void copyOut(void *to, const void *from, size_t bytes) override {
+    checkRange(from, bytes);
     if (bytes)
       std::memcpy(to, from, bytes);
   }
   void set(void *memory, int value, size_t bytes) override {
+    checkRange(memory, bytes);
     if (bytes)
       std::memset(memory, value, bytes);
   }
@@ -331,9 +340,35 @@ public:
   std::shared_ptr<void> hold(void *) override { return nullptr; }
 
 private:
+  /// Any host memory serves as device memory, so that only the bounds of what
+  /// was allocated here are known.
+  void checkRange(const void *memory, size_t bytes) {
+    if (!bytes)
+      return;
+    if (!memory)
+      fail(FA2RT_ERROR_ARGUMENT,
+           "the device address is null, where {} bytes are to be", bytes);
+    auto *at = static_cast<std::byte *>(const_cast<void *>(memory));
+    std::lock_guard lock(mutex);
+    auto behind = allocations.upper_bound(at);
+    if (behind != allocations.end() && size_t(behind->first - at) < bytes)
+      fail(FA2RT_ERROR_ARGUMENT,
+           "{} bytes at {} reach into an allocation that begins at {}", bytes,
+           memory, static_cast<void *>(behind->first));
+    if (behind == allocations.begin())
+      return;
+    const auto &[base, size] = *std::prev(behind);
+    size_t offset = size_t(at - base);
+    if (offset < size && bytes > size - offset)
+      fail(FA2RT_ERROR_ARGUMENT,
+           "{} bytes at {} reach beyond the end of their allocation of {} "
+           "bytes at {}",
+           bytes, memory, size, static_cast<void *>(base));
+  }
+
   Settings settings;
   std::mutex mutex;
-  std::map<void *, size_t> allocations;
+  std::map<std::byte *, size_t> allocations; // their bytes
 };
 
 } // namespace

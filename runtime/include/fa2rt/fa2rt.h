@@ -89,7 +89,9 @@ typedef struct fa2rtDevice fa2rtDevice;
                        (for fa2rtProgramProfile). */
 FA2RT_API fa2rtStatus fa2rtDeviceOpen(const char *name, fa2rtDevice **device);
 
-/* Closes a device. Its programs must have been unloaded. NULL is allowed. */
+/* Closes a device. Its memory must not be used any more; its programs and
+   events keep what they need until they are unloaded and destroyed. NULL is
+   allowed. */
 FA2RT_API void fa2rtDeviceClose(fa2rtDevice *device);
 
 /* Whether this library was built with the simulator: 1 or 0. */
@@ -312,7 +314,9 @@ FA2RT_API fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
 FA2RT_API fa2rtStatus fa2rtMemoryAllocate(fa2rtDevice *device, size_t bytes,
                                           void **memory);
 FA2RT_API fa2rtStatus fa2rtMemoryFree(fa2rtDevice *device, void *memory);
-/* Synchronous copies between host and device memory. */
+/* Synchronous copies between host and device memory. On the simulator any host
+   memory serves as device memory; of what was allocated on it the bounds are
+   checked. */
 FA2RT_API fa2rtStatus fa2rtMemoryCopyIn(fa2rtDevice *device, void *to,
                                         const void *from_host, size_t bytes);
 FA2RT_API fa2rtStatus fa2rtMemoryCopyOut(fa2rtDevice *device, void *to_host,
@@ -328,7 +332,8 @@ typedef struct fa2rtEvent fa2rtEvent;
 FA2RT_API fa2rtStatus fa2rtEventCreate(fa2rtDevice *device, fa2rtEvent **event);
 FA2RT_API void fa2rtEventDestroy(fa2rtEvent *event);
 FA2RT_API fa2rtStatus fa2rtEventRecord(fa2rtEvent *event, void *stream);
-/* Waits for `stop`; milliseconds between the two on the device. */
+/* Waits for `stop`; milliseconds between the two on the device that both are
+   of. */
 FA2RT_API fa2rtStatus fa2rtEventElapsed(fa2rtEvent *start, fa2rtEvent *stop,
                                         float *milliseconds);
 

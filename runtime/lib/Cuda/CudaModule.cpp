@@ -41,10 +41,11 @@ public:
         &handle, data, unsigned(options.size()), options.data(), values.data());
     if (result) {
       handle = nullptr;
-      fail(result == kOutOfMemory ? FA2RT_ERROR_MEMORY : FA2RT_ERROR_DRIVER,
-           "cuModuleLoadDataEx of {} failed: {}{}{}",
-           request.image.empty() ? "the PTX" : "the cubin",
-           driver.describe(result), errorLog[0] ? "\n" : "", errorLog.data());
+      throw Error(Driver::statusOf(result),
+                  fmt::format("cuModuleLoadDataEx of {} failed: {}{}{}",
+                              request.image.empty() ? "the PTX" : "the cubin",
+                              driver.describe(result), errorLog[0] ? "\n" : "",
+                              errorLog.data()));
     }
     for (const KernelRequest &kernel : request.kernels)
       addKernel(kernel);

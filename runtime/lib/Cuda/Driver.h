@@ -24,15 +24,21 @@ struct Driver {
   /// "invalid argument (CUDA_ERROR_INVALID_VALUE)"
   std::string describe(Result result) const;
 
+  /// The status of a call that failed.
+  static fa2rtStatus statusOf(Result result) {
+    return result == kOutOfMemory ? FA2RT_ERROR_MEMORY : FA2RT_ERROR_DRIVER;
+  }
+
   /// Throws when `result` is not 0; the text has the call and its arguments.
   template <typename... Args>
   void check(Result result, fmt::format_string<Args...> call,
              Args &&...args) const {
     if (result == 0)
       return;
-    fail(result == kOutOfMemory ? FA2RT_ERROR_MEMORY : FA2RT_ERROR_DRIVER,
-         "{} failed: {}", fmt::format(call, std::forward<Args>(args)...),
-         describe(result));
+    throw Error(statusOf(result),
+                fmt::format("{} failed: {}",
+                            formatError(call, std::forward<Args>(args)...),
+                            describe(result)));
   }
 };
 

@@ -588,7 +588,8 @@ Result run(const std::vector<Launch> &launches,
   } catch (const Fatal &fatal) {
     result.error = fatal.text;
   } catch (const std::bad_alloc &) {
-    result.error = "not enough memory for the simulation";
+    result.error = "not enough host memory for the simulation";
+    result.outOfMemory = true;
   }
   return result;
 }

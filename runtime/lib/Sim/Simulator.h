@@ -245,6 +245,7 @@ struct Result {
   /// Not empty when the run was refused or stopped: a bad launch, an address
   /// out of bounds, a deadlock, the instruction budget.
   std::string error;
+  bool outOfMemory = false;    ///< of the host, and `error` says so
   std::vector<Report> reports; ///< in order of appearance
   uint64_t suppressedReports = 0;
   uint64_t warpInstructions = 0;

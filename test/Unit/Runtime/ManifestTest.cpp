@@ -1,6 +1,7 @@
 //===- ManifestTest.cpp - reading and refusing manifests ------------------===//
 
 #include "Manifest.h"
+#include "Program.h"
 #include "PtxEntries.h"
 #include "Support.h"
 
@@ -260,7 +261,7 @@ TEST(Manifest, EveryTruncationIsRefused) {
 }
 
 TEST(Manifest, AnyChangeParsesOrIsRefused) {
-  // Seeded edits of a good text; Fuzz/ goes further. A reader that crashes,
+  // Seeded edits of a good text; test/Fuzz goes further. A reader that crashes,
   // hangs or throws anything else fails here.
   const std::string whole = samplePtx();
   const std::string alphabet = "{}[]\",:0189-eE.+*/()qks_ \n\\\xff";
@@ -294,6 +295,28 @@ TEST(Manifest, AnyChangeParsesOrIsRefused) {
   }
   EXPECT_GT(parsed, 100);
   EXPECT_GT(refused, 1000);
+}
+
+TEST(Manifest, LongTextsAreClippedInErrors) {
+  const std::string endless(100000, 'x');
+  for (auto [from, to] :
+       {std::pair<std::string, std::string>{"\"sm_80\"", "\"" + endless + "\""},
+        {"\"dtype\": \"f32\"", "\"dtype\": \"" + endless + "\""},
+        {"\"ceildiv(seqlen_q, 128)\"", "\"" + endless + "\""},
+        {"\"ceildiv(seqlen_q, 128)\"", "\"1 + " + endless + "\""},
+        {"\"kernel\": \"first\"", "\"kernel\": \"" + endless + "\""},
+        {"\"that\"", "\"" + endless + "\": 1, \"that\""}}) {
+    std::string ptx =
+        wrapManifest(replaced(sampleJson(), from, to), sampleEntries());
+    try {
+      Manifest manifest = Manifest::parse(ptx);
+      checkTarget(manifest, DeviceProperties(), false);
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error &error) {
+      EXPECT_LT(std::string(error.what()).size(), 2000u) << from;
+      EXPECT_CONTAINS(error.what(), "bytes)");
+    }
+  }
 }
 
 TEST(Manifest, CarriageReturnsAreWhitespace) {

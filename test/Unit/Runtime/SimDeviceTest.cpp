@@ -77,8 +77,9 @@ TEST(SimDevice, Properties) {
 TEST(SimDevice, RefusesNamesAndOptions) {
   for (const char *name :
        {"sim:", "sim:sm_70", "sim:sm_80?seed", "sim?seed=x", "sim?seed=-1",
-        "sim?sms=0", "sim?completion=soon", "sim?strict=1", "sim?fast",
-        "sim?seed=1&&strict", "simx", "sim:sm_80x"}) {
+        "sim?sms=0", "sim?sms=4294967297", "sim?resident=4294967297",
+        "sim?completion=soon", "sim?strict=1", "sim?fast", "sim?seed=1&&strict",
+        "simx", "sim:sm_80x"}) {
     fa2rtDevice *device = nullptr;
     EXPECT_EQ(fa2rtDeviceOpen(name, &device), FA2RT_ERROR_ARGUMENT) << name;
     EXPECT_EQ(device, nullptr);
@@ -157,6 +158,17 @@ TEST(SimDevice, RefusesParametersOfOtherSizes) {
   Case c("sim", replaced(naive, ".visible", ".file 1 \"a\\\"b\"\n.visible"));
   EXPECT_EQ(c.launch(), FA2RT_OK) << fa2rtLastError();
 }
+
+#ifndef __SANITIZE_ADDRESS__ // which ends the process instead
+TEST(SimDevice, RunningOutOfMemoryIsNoReport) {
+  // A byte an element of the output, 2^50 of them.
+  Case c("sim");
+  c.q[1] = c.o[1] = c.l[2] = INT32_MAX;
+  c.q[2] = c.o[2] = c.l[1] = 65535;
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_MEMORY);
+  EXPECT_CONTAINS(fa2rtLastError(), "not enough host memory");
+}
+#endif
 
 TEST(SimDevice, Profile) {
   const char *json = nullptr;
@@ -245,6 +257,67 @@ TEST(SimDevice, RefusesKernelsOfAnotherFamily) {
       "the kernels are for sm_90a, which runs on compute capability "
       "9.0 only; simulated sm_80 has 8.0");
   fa2rtDeviceClose(device);
+}
+
+// Where CUDA gives a status.
+TEST(SimDevice, MemoryIsBounded) {
+  fa2rtDevice *device = nullptr;
+  ASSERT_EQ(fa2rtDeviceOpen("sim", &device), FA2RT_OK);
+  void *memory = nullptr;
+  ASSERT_EQ(fa2rtMemoryAllocate(device, 4096, &memory), FA2RT_OK);
+  char host[64] = {}, *at = static_cast<char *>(memory);
+  struct Range {
+    void *memory;
+    size_t bytes;
+    const char *says;
+  };
+  for (auto [where, bytes, says] :
+       {Range{nullptr, 1, "the device address is null"},
+        {at, 4097, "4097 bytes at"},
+        {at + 4090, 7, "beyond the end of their allocation of 4096 bytes"},
+        {at + 1, SIZE_MAX, "beyond the end"},
+        {at - 8, 16, "reach into an allocation that begins at"}}) {
+    EXPECT_EQ(fa2rtMemoryCopyIn(device, where, host, bytes),
+              FA2RT_ERROR_ARGUMENT);
+    EXPECT_CONTAINS(fa2rtLastError(), says);
+    EXPECT_EQ(fa2rtMemoryCopyOut(device, host, where, bytes),
+              FA2RT_ERROR_ARGUMENT);
+    EXPECT_EQ(fa2rtMemorySet(device, where, 0, bytes), FA2RT_ERROR_ARGUMENT);
+  }
+  EXPECT_EQ(fa2rtMemoryCopyIn(device, at, nullptr, 1), FA2RT_ERROR_ARGUMENT);
+  EXPECT_CONTAINS(fa2rtLastError(), "'from_host' is null");
+  EXPECT_EQ(fa2rtMemoryCopyOut(device, nullptr, at, 1), FA2RT_ERROR_ARGUMENT);
+  EXPECT_EQ(fa2rtMemoryCopyIn(device, nullptr, nullptr, 0), FA2RT_OK);
+  EXPECT_EQ(fa2rtMemorySet(device, at, 7, 4096), FA2RT_OK);
+  EXPECT_EQ(fa2rtMemoryCopyOut(device, host, at + 4032, 64), FA2RT_OK);
+  EXPECT_EQ(host[63], 7);
+  // Memory of the host is device memory too.
+  EXPECT_EQ(fa2rtMemorySet(device, host, 1, 64), FA2RT_OK);
+  fa2rtDeviceClose(device);
+}
+
+TEST(SimDevice, ProgramsAndEventsOutliveTheHandle) {
+  fa2rtDevice *device = nullptr;
+  fa2rtProgram *program = nullptr;
+  fa2rtEvent *start = nullptr, *stop = nullptr;
+  std::string ptx = naivePtx();
+  ASSERT_EQ(fa2rtDeviceOpen("sim", &device), FA2RT_OK);
+  ASSERT_EQ(fa2rtEventCreate(device, &start), FA2RT_OK);
+  ASSERT_EQ(fa2rtEventCreate(device, &stop), FA2RT_OK);
+  ASSERT_EQ(
+      fa2rtProgramLoad(device, ptx.data(), ptx.size(), nullptr, 0, &program),
+      FA2RT_OK);
+  fa2rtDeviceClose(device);
+  float milliseconds = -1;
+  EXPECT_EQ(fa2rtEventRecord(start, nullptr), FA2RT_OK);
+  EXPECT_EQ(fa2rtEventRecord(stop, nullptr), FA2RT_OK);
+  EXPECT_EQ(fa2rtEventElapsed(start, stop, &milliseconds), FA2RT_OK);
+  EXPECT_GE(milliseconds, 0);
+  fa2rtKernelInfo info;
+  EXPECT_EQ(fa2rtProgramGetKernel(program, 0, &info), FA2RT_OK);
+  fa2rtProgramUnload(program);
+  fa2rtEventDestroy(start);
+  fa2rtEventDestroy(stop);
 }
 
 TEST(SimDevice, MemoryOfHugeExtentCostsWhatItTouches) {
