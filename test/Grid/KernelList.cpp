@@ -3,7 +3,7 @@
 #include "KernelList.h"
 
 #include "Failure.h"
-#include "Npy.h"
+#include "Files.h"
 
 #include <array>
 #include <cstdio>

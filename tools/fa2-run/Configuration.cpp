@@ -3,6 +3,7 @@
 #include "Configuration.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace fa2run {
 
@@ -24,47 +25,80 @@ nlohmann::ordered_json toJson(const Configuration &c) {
   return json;
 }
 
+namespace {
+
+/// A value in an error text: not the whole of a long one.
+std::string shown(const nlohmann::json &value) {
+  constexpr size_t most = 60;
+  std::string text =
+      value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.size() > most ? text.substr(0, most) + "..." : text;
+}
+
+int64_t wholeNumber(const std::string &name, const nlohmann::json &value) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX))
+    refuse("{} is {}; it must be a whole number within 64 bits", name,
+           shown(value));
+  return value.get<int64_t>();
+}
+
+double realNumber(const std::string &name, const nlohmann::json &value) {
+  if (!value.is_number())
+    refuse("{} is {}; it must be a number", name, shown(value));
+  return value.get<double>();
+}
+
+void setField(Configuration &c, const std::string &name,
+              const nlohmann::json &value) {
+  if (name == "batch") {
+    c.batch = wholeNumber(name, value);
+  } else if (name == "heads") {
+    c.heads = wholeNumber(name, value);
+  } else if (name == "heads_kv") {
+    c.headsKv = wholeNumber(name, value);
+  } else if (name == "seqlen_q") {
+    c.seqlenQ = wholeNumber(name, value);
+  } else if (name == "seqlen_k") {
+    c.seqlenK = wholeNumber(name, value);
+  } else if (name == "layout") {
+    if (value != "bshd" && value != "bhsd")
+      refuse("layout is {}; it must be bshd or bhsd", shown(value));
+    c.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
+  } else if (name == "row_padding") {
+    c.rowPadding = wholeNumber(name, value);
+  } else if (name == "tail_rows") {
+    c.tailRows = wholeNumber(name, value);
+  } else if (name == "random_scale") {
+    c.randomScale = realNumber(name, value);
+  } else if (name == "sign") {
+    if (!value.is_boolean())
+      refuse("sign is {}; it must be true or false", shown(value));
+    c.sign = value;
+  } else if (name == "seed") {
+    if (!value.is_number_unsigned())
+      refuse("seed is {}; it must be a whole number from 0 to 2^64 - 1",
+             shown(value));
+    c.seed = value;
+  } else if (name == "scale") {
+    c.scale = realNumber(name, value);
+  } else {
+    refuse("a configuration has no field {}", shown(name));
+  }
+}
+
+} // namespace
+
 Configuration fromJson(const nlohmann::json &json) {
   Configuration c;
   if (!json.is_object())
-    refuse("a configuration is a JSON object, got {}", json.dump());
-  try {
-    for (const auto &[name, value] : json.items()) {
-      if (name == "batch")
-        c.batch = value;
-      else if (name == "heads")
-        c.heads = value;
-      else if (name == "heads_kv")
-        c.headsKv = value;
-      else if (name == "seqlen_q")
-        c.seqlenQ = value;
-      else if (name == "seqlen_k")
-        c.seqlenK = value;
-      else if (name == "layout" && (value == "bshd" || value == "bhsd"))
-        c.layout = value == "bshd" ? Layout::BSHD : Layout::BHSD;
-      else if (name == "row_padding")
-        c.rowPadding = value;
-      else if (name == "tail_rows")
-        c.tailRows = value;
-      else if (name == "random_scale")
-        c.randomScale = value;
-      else if (name == "sign")
-        c.sign = value;
-      else if (name == "seed")
-        c.seed = value;
-      else if (name == "scale")
-        c.scale = value.get<double>();
-      else
-        refuse("a configuration has no field {} = {}", name, value.dump());
-    }
-  } catch (const nlohmann::json::exception &error) {
-    refuse("a configuration's field has the wrong type: {}", error.what());
-  }
+    refuse("a configuration is a JSON object, got {}", shown(json));
+  for (const auto &[name, value] : json.items())
+    setField(c, name, value);
   if (!json.contains("heads_kv"))
     c.headsKv = c.heads;
   return c;
 }
-
 void validate(const Configuration &c) {
   constexpr int64_t kMaxExtent = (int64_t(1) << 31) - 1;
   auto range = [](const char *name, int64_t value, int64_t least,
@@ -79,6 +113,9 @@ void validate(const Configuration &c) {
   range("seqlen-k", c.seqlenK, 0, kMaxExtent);
   range("row padding", c.rowPadding, 0, 1 << 20);
   range("tail rows", c.tailRows, 0, 1 << 20);
+  // f16 holds up to 65504, and what is drawn is up to some 8.
+  if (!(std::abs(c.randomScale) <= 4096))
+    refuse("random-scale is {:g}; it must be -4096 to 4096", c.randomScale);
   if (c.headsKv == 0 ? c.heads != 0 : c.heads % c.headsKv != 0)
     refuse("heads is {}, not a multiple of heads-kv = {}", c.heads, c.headsKv);
 }

@@ -3,17 +3,10 @@
 #include "Npy.h"
 
 #include "Failure.h"
+#include "Files.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <sstream>
 
 namespace fa2run {
 
@@ -225,43 +218,6 @@ std::string formatNpy(const Array &array, bool asF16) {
     }
   }
   return bytes;
-}
-
-void writeFile(const std::string &path, std::string_view bytes) {
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
-  std::FILE *file = std::fopen(temporary.c_str(), "wb");
-  if (!file)
-    refuse("cannot write {}: {}", path, std::strerror(errno));
-  bool good = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  int error = errno;
-  if (std::fclose(file) != 0 && good) {
-    good = false;
-    error = errno;
-  }
-  if (good && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    good = false;
-    error = errno;
-  }
-  if (!good) {
-    std::remove(temporary.c_str());
-    refuse("cannot write {}: {}", path, std::strerror(error));
-  }
-}
-
-std::string readFile(const std::string &path) {
-  if (path == "-")
-    return {std::istreambuf_iterator<char>(std::cin), {}};
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file || !(bytes << file.rdbuf())) {
-    // An empty file makes the insertion fail, without an error.
-    if (file.is_open() && errno == 0)
-      return {};
-    refuse("cannot read {}: {}", path,
-           errno ? std::strerror(errno) : "it cannot be opened");
-  }
-  return bytes.str();
 }
 
 } // namespace fa2run

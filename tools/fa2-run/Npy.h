@@ -32,13 +32,6 @@ Array readNpy(const std::string &path);
 /// exactly).
 std::string formatNpy(const Array &array, bool asF16);
 
-/// Writes a file whole or not at all: to a temporary beside it, then renamed.
-/// Throws Failure.
-void writeFile(const std::string &path, std::string_view bytes);
-
-/// Reads a file, or standard input for "-". Throws Failure.
-std::string readFile(const std::string &path);
-
 } // namespace fa2run
 
 #endif // FA2RUN_NPY_H

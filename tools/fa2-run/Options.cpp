@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <map>
 
 namespace fa2run {
@@ -28,12 +29,17 @@ that it must not write is checked.
 
 const char *const kFooter = R"(
 Devices: cuda, cuda:N, sim (the oldest device that runs the kernel), sim:sm_80,
-sim:sm_90; the simulator takes options, as in 'sim:sm_80?seed=3&resident=2&strict'
-or 'sim?sms=3' (multiprocessors). Default: cuda when there is a driver and a device,
-else sim.
+sim:sm_90. The simulator takes options, as in 'sim:sm_80?seed=3&resident=2&strict':
+seed=N (order of blocks and warps), resident=N (blocks in flight), sms=N
+(multiprocessors), completion=early|late|random (of asynchronous copies), budget=N
+(warp instructions; default 2e10), perturb=N (approximations within their bounds),
+strict (warnings are errors), nochecks, profile. Default: cuda when there is a
+driver and a device, else sim.
 
-Exit status: 0 the check held; 1 it did not; 2 bad input, nothing was run;
-3 no device to run on.)";
+Exit status: 0 the check held; 1 it did not, or the launch failed, or the simulator
+reported something; 2 bad input, which is not run, or not enough memory, or an
+output that cannot be written; 3 no device that runs the kernel. With --json an
+error is JSON too: {"error": ..., "status": ...}.)";
 
 } // namespace
 
@@ -80,8 +86,10 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   auto data = "Data";
   app.add_option("--seed", c.seed, "seed of the drawn inputs (default: 0)")
       ->group(data);
-  app.add_option("--random-scale", c.randomScale,
-                 "multiplies the drawn q, and so every score")
+  app.add_option(
+         "--random-scale", c.randomScale,
+         "multiplies the drawn q, and so every score (default: 1; up to "
+         "4096)")
       ->group(data);
   app.add_flag("--sign", c.sign,
                "draw q >= 0 and k <= 0: a mask off by one shows")
@@ -171,8 +179,12 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    int status = app.exit(error);
-    return status == 0 ? kPassed : kBadInput;
+    o.json |=
+        std::find(argv, argv + argc, std::string("--json")) != argv + argc;
+    if (error.get_exit_code() != 0)
+      refuse("{}", error.what());
+    app.exit(error); // --help and --version
+    return kPassed;
   }
   if (seqlen) {
     if (!o.seqlenQ)

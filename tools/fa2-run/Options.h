@@ -32,7 +32,7 @@ struct Options {
 };
 
 /// Parses the command line. Returns an exit status when there is nothing left
-/// to do (--help, --version, or an error that has been printed).
+/// to do (--help, --version). Throws Failure.
 std::optional<int> parseOptions(int argc, char **argv, Options &options);
 
 } // namespace fa2run

@@ -10,6 +10,12 @@
 
 namespace fa2run {
 
+std::string jsonText(const nlohmann::ordered_json &json) {
+  return json.dump(2, ' ', false,
+                   nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
 std::string headText(const Kernel &kernel, const std::string &deviceName,
                      const fa2rtDeviceProperties &properties,
                      const nlohmann::ordered_json &program) {

@@ -11,6 +11,9 @@
 
 namespace fa2run {
 
+/// JSON text, whatever bytes names hold.
+std::string jsonText(const nlohmann::ordered_json &json);
+
 /// The kernel, the device, and what the driver says of the kernel.
 std::string headText(const Kernel &kernel, const std::string &deviceName,
                      const fa2rtDeviceProperties &properties,

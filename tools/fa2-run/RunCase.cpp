@@ -34,7 +34,7 @@ public:
     if (!bytes || !zeroed || !result.disturbed.empty())
       return;
     std::vector<unsigned char> left(bytes);
-    check(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
+    checkLaunch(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
     for (size_t i = 0; i < bytes; ++i)
       if (left[i]) {
         result.disturbed = fmt::format("the workspace, which every launch is "
@@ -155,9 +155,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   Workspace workspace(device, program, arguments);
   result.kernels = kernelsOf(program, arguments);
   try {
-    check(fa2rtLaunch(program, arguments.data(), arguments.size(),
-                      workspace.data(), workspace.bytes, nullptr));
-    check(fa2rtDeviceSynchronize(device));
+    checkLaunch(fa2rtLaunch(program, arguments.data(), arguments.size(),
+                            workspace.data(), workspace.bytes, nullptr));
+    checkLaunch(fa2rtDeviceSynchronize(device));
   } catch (const Failure &failure) {
     if (failure.code != kCheckFailed)
       throw;
@@ -196,9 +196,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   if (options.repeats > 0) {
     result.times.resize(size_t(options.repeats));
-    check(fa2rtMeasure(program, arguments.data(), arguments.size(),
-                       workspace.data(), workspace.bytes, nullptr,
-                       options.repeats, result.times.data()));
+    checkLaunch(fa2rtMeasure(program, arguments.data(), arguments.size(),
+                             workspace.data(), workspace.bytes, nullptr,
+                             options.repeats, result.times.data()));
     std::sort(result.times.begin(), result.times.end());
     // One order of every sum gives the same bits each time.
     for (Tensor *tensor : outputs)

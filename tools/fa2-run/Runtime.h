@@ -12,14 +12,20 @@
 
 namespace fa2run {
 
-/// Throws the runtime's error as a Failure: reports of the simulator and
-/// failed driver calls mean that the check failed, the rest is bad input.
+/// Throws the error of a call before any launch as a Failure.
 inline void check(fa2rtStatus status) {
-  if (status == FA2RT_OK)
-    return;
-  bool ran = status == FA2RT_ERROR_SIMULATOR || status == FA2RT_ERROR_DRIVER ||
-             status == FA2RT_ERROR_INTERNAL;
-  throw Failure(ran ? kCheckFailed : kBadInput, fa2rtLastError());
+  if (status != FA2RT_OK)
+    throw Failure(status == FA2RT_ERROR_DEVICE ? kNotRun : kBadInput,
+                  fa2rtLastError());
+}
+
+/// The same of a launch, or of a call that waits for one: reports of the
+/// simulator and failed driver calls mean that the check failed.
+inline void checkLaunch(fa2rtStatus status) {
+  if (status == FA2RT_ERROR_SIMULATOR || status == FA2RT_ERROR_DRIVER ||
+      status == FA2RT_ERROR_INTERNAL)
+    throw Failure(kCheckFailed, fa2rtLastError());
+  check(status);
 }
 
 template <auto Destroy> struct Destroyer {

@@ -2,12 +2,24 @@
 
 #include "Sweep.h"
 
+#include "Files.h"
+
 #include <fmt/core.h>
 
 #include <cstdio>
 #include <sstream>
 
 namespace fa2run {
+
+Configuration parseConfiguration(std::string_view line) {
+  try {
+    Configuration c = fromJson(nlohmann::json::parse(line));
+    validate(c);
+    return c;
+  } catch (const nlohmann::json::exception &error) {
+    refuse("not valid JSON: {}", std::string_view(error.what()).substr(0, 200));
+  }
+}
 
 std::vector<Configuration> readSweep(const std::string &path) {
   std::istringstream lines(readFile(path));
@@ -18,10 +30,7 @@ std::vector<Configuration> readSweep(const std::string &path) {
     if (begin == std::string::npos || line[begin] == '#')
       continue;
     try {
-      cases.push_back(fromJson(nlohmann::json::parse(line)));
-      validate(cases.back());
-    } catch (const nlohmann::json::exception &error) {
-      refuse("{}, line {}: not valid JSON: {}", path, number, error.what());
+      cases.push_back(parseConfiguration(line));
     } catch (const Failure &failure) {
       refuse("{}, line {}: {}", path, number, failure.what());
     }

@@ -8,9 +8,13 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fa2run {
+
+/// A case from a line of a sweep, one JSON object. Throws Failure.
+Configuration parseConfiguration(std::string_view line);
 
 /// The configurations in a file of JSON lines ("#" begins a comment line).
 /// Throws Failure with the line's number.

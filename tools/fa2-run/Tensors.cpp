@@ -97,13 +97,13 @@ void Tensor::upload(fa2rtDevice *device) {
 }
 
 void Tensor::download() {
-  check(
+  checkLaunch(
       fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(), storage.size()));
 }
 
 bool Tensor::changedOnDevice() {
   std::vector<uint8_t> now(storage.size());
-  check(fa2rtMemoryCopyOut(owner, now.data(), buffer.data(), now.size()));
+  checkLaunch(fa2rtMemoryCopyOut(owner, now.data(), buffer.data(), now.size()));
   return now != storage;
 }
 

@@ -5,8 +5,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Doctor.h"
+#include "Files.h"
 #include "Options.h"
 #include "Parallel.h"
+#include "Patience.h"
 #include "Report.h"
 #include "RunCase.h"
 #include "Sweep.h"
@@ -71,12 +73,12 @@ int assembleOnly(const std::string &ptx, const Kernel &kernel,
       fmt::print(stderr, "{}", assembled.text);
     if (!assembled.good) {
       if (options.json)
-        fmt::print("{}\n", json.dump(2));
+        fmt::print("{}", jsonText(json));
       return kCheckFailed;
     }
   }
   if (options.json)
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", jsonText(json));
   return kNotRun;
 }
 
@@ -192,9 +194,14 @@ int runOne(const Options &options, fa2rtDevice *device,
     run.dout = readNpy(options.dout);
   Configuration configuration =
       completeConfiguration(options, run, kernel, simulated);
+  std::optional<Patience> patience;
+  if (simulated)
+    patience.emplace(simulatedSeconds(kernel, configuration) *
+                     (1 + run.repeats));
   Tensors tensors;
   CaseResult result =
       runCase(device, program, kernel, configuration, run, &tensors);
+  patience.reset();
   json["configuration"] = toJson(configuration);
   json["check"] = toJson(result);
   if (run.check == CheckMode::None)
@@ -257,7 +264,7 @@ int runMany(const Options &options, fa2rtDevice *device,
 int run(const Options &options) {
   if (options.doctor) {
     OrderedJson findings = examine();
-    fmt::print("{}", options.json ? findings.dump(2) + "\n"
+    fmt::print("{}", options.json ? jsonText(findings)
                                   : describeExamination(findings));
     return kPassed;
   }
@@ -304,34 +311,59 @@ int run(const Options &options) {
       {"head_dim", kernel.headDim},  {"head_dim_v", kernel.headDimV},
       {"mask", kernel.maskName},     {"kernels", kernelReport(program.get())}};
   json["device"] = {{"name", name}, {"model", properties.name}};
-  if (!options.json)
+  if (!options.json) {
     fmt::print("{}", headText(kernel, name, properties, json["program"]));
+    std::fflush(stdout); // what follows may take long
+  }
   bool many = options.cases > 0 || !options.sweep.empty();
   int status = many ? runMany(options, device.get(), program.get(), kernel,
                               properties.is_simulated, json)
                     : runOne(options, device.get(), program.get(), kernel,
                              properties.is_simulated, json);
   if (options.json)
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", jsonText(json));
   return status;
+}
+
+/// Runs `body`, which returns an exit status; what it throws becomes one, and
+/// a text.
+template <typename Body> int guarded(Body body, std::string &error) {
+  try {
+    return body();
+  } catch (const Failure &failure) {
+    error = failure.what();
+    return failure.code;
+  } catch (const std::bad_alloc &) {
+    error = "out of host memory";
+  } catch (const std::exception &exception) {
+    error = exception.what();
+  }
+  return kBadInput;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  guardStandardStreams();
   Options options;
-  if (std::optional<int> status = parseOptions(argc, argv, options))
-    return *status;
-  try {
-    return run(options);
-  } catch (const Failure &failure) {
-    fmt::print(stderr, "fa2-run: {}\n", failure.what());
-    return failure.code;
-  } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "fa2-run: out of host memory\n");
-    return kBadInput;
-  } catch (const std::exception &error) {
-    fmt::print(stderr, "fa2-run: {}\n", error.what());
-    return kBadInput;
-  }
+  std::string error, lost;
+  int status = guarded(
+      [&] {
+        std::optional<int> done = parseOptions(argc, argv, options);
+        return done ? *done : run(options);
+      },
+      error);
+  int written = guarded(
+      [&] {
+        if (!error.empty() && options.json)
+          fmt::print("{}", jsonText({{"error", error}, {"status", status}}));
+        finishOutput();
+        return 0;
+      },
+      lost);
+  if (written != 0 || !options.json)
+    for (const std::string &text : {error, lost})
+      if (!text.empty())
+        std::fputs(("fa2-run: " + text + "\n").c_str(), stderr);
+  return written ? written : status;
 }

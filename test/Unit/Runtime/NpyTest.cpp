@@ -3,28 +3,16 @@
 #include "Npy.h"
 #include "Check.h"
 #include "Configuration.h"
-#include "Failure.h"
+#include "Refusal.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <set>
-#include <unistd.h>
 
 using namespace fa2run;
+using namespace fa2run::test;
 
 namespace {
-
-template <typename Body> std::string refusalOf(Body body) {
-  try {
-    body();
-  } catch (const Failure &failure) {
-    EXPECT_EQ(failure.code, kBadInput);
-    return failure.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return "";
-}
 
 std::string file(std::string header, std::string data, char major = 1) {
   std::string bytes("\x93NUMPY", 6);
@@ -40,13 +28,6 @@ std::string file(std::string header, std::string data, char major = 1) {
 const char *const kHeader =
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
 const std::string kTwoFloats("\0\0\x80\x3f\0\0\0\x40", 8); // 1, 2
-
-void expectContains(const std::string &text, const std::string &part,
-                    int line) {
-  if (text.find(part) == std::string::npos)
-    ADD_FAILURE_AT(__FILE__, line) << "no '" << part << "' in: " << text;
-}
-#define EXPECT_CONTAINS(text, part) expectContains(text, part, __LINE__)
 
 } // namespace
 
@@ -124,20 +105,6 @@ TEST(Npy, RefusesWhatItCannotRead) {
     refusalOf([&] { parseNpy(whole.substr(0, length), "x"); });
 }
 
-TEST(Files, AreWrittenWholeOrNotAtAll) {
-  std::string path = testing::TempDir() + "fa2-npy-test";
-  writeFile(path, "first");
-  EXPECT_EQ(readFile(path), "first");
-  writeFile(path, "");
-  EXPECT_EQ(readFile(path), "");
-  std::remove(path.c_str());
-  EXPECT_CONTAINS(refusalOf([] { writeFile("/no/such/folder/x", "1"); }),
-                  "cannot write /no/such/folder/x: No such file");
-  EXPECT_CONTAINS(refusalOf([] { readFile("/no/such/file"); }),
-                  "cannot read /no/such/file: No such file");
-  EXPECT_CONTAINS(refusalOf([] { readFile("/tmp"); }), "cannot read /tmp");
-}
-
 TEST(Configuration, GoesThroughJson) {
   Kernel kernel;
   kernel.headDim = kernel.headDimV = 64;
@@ -169,9 +136,9 @@ TEST(Configuration, Refusals) {
   EXPECT_CONTAINS(refusal(R"({"heads": 6, "heads_kv": 0})"), "heads is 6");
   EXPECT_CONTAINS(refusal(R"({"batch": -1})"), "batch is -1");
   EXPECT_CONTAINS(refusal(R"({"seqlen_q": 2147483648})"), "seqlen-q");
-  EXPECT_CONTAINS(refusal(R"({"bach": 1})"), "no field bach");
+  EXPECT_CONTAINS(refusal(R"({"bach": 1})"), "no field \"bach\"");
   EXPECT_CONTAINS(refusal(R"({"layout": "sbhd"})"), "layout");
-  EXPECT_CONTAINS(refusal(R"({"batch": "x"})"), "wrong type");
+  EXPECT_CONTAINS(refusal(R"({"batch": "x"})"), "must be a whole number");
   EXPECT_CONTAINS(refusal("[1]"), "JSON object");
 }
 

@@ -47,6 +47,29 @@ const std::string kSmall = kNaive + "--batch 2 --heads 4 --heads-kv 2 "
 
 std::string temporary(const char *name) { return testing::TempDir() + name; }
 
+struct Refused {
+  std::string arguments, environment;
+  const char *says;
+};
+
+/// As text and as JSON.
+void expectRefused(int status, const std::vector<Refused> &cases) {
+  for (const Refused &c : cases) {
+    Ran ran = runTool(c.arguments, c.environment);
+    EXPECT_EQ(ran.status, status) << c.arguments << "\n" << ran.text;
+    EXPECT_SAYS(ran, c.says);
+    EXPECT_LT(ran.text.size(), 4000u);
+    ran = runTool(c.arguments + " --json", c.environment);
+    EXPECT_EQ(ran.status, status) << c.arguments << "\n" << ran.text;
+    nlohmann::json json =
+        nlohmann::json::parse(ran.text, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(json.is_object()) << ran.text;
+    EXPECT_EQ(json.value("status", -1), status);
+    EXPECT_NE(json.value("error", "").find(c.says), std::string::npos)
+        << ran.text;
+  }
+}
+
 #ifdef HAS_SIMULATOR
 /// The naive kernel with each {from, to} replaced, in a file.
 std::string
@@ -201,6 +224,21 @@ TEST(Tool, Sweeps) {
   ran = runTool(kNaive + "--sweep " + path);
   EXPECT_EQ(ran.status, 2);
   EXPECT_SAYS(ran, "line 2: not valid JSON");
+  for (auto [field, says] :
+       {std::pair<const char *, const char *>{
+            "\"batch\": 2.9", "batch is 2.9; it must be a whole"},
+        {"\"heads\": 1e40", "heads is 1e+40; it must be a whole"},
+        {"\"seed\": -1", "seed is -1; it must be a whole number from 0"},
+        {"\"heads\": 18446744073709551615", "it must be a whole number within"},
+        {"\"sign\": 1", "sign is 1; it must be true or false"},
+        {"\"layout\": \"sbhd\"", "layout is \"sbhd\"; it must be bshd or"},
+        {"\"random_scale\": \"1\"", "random_scale is \"1\"; it must be a"},
+        {"\"random_scale\": 1e300", "random-scale is 1e+300; it must be"},
+        {"\"scale\": 1e999", "not valid JSON"},
+        {"\"width\": 1", "no field \"width\""}}) {
+    std::ofstream(path) << "{" << field << "}\n";
+    expectRefused(2, {{kNaive + "--sweep " + path, "", says}});
+  }
   std::ofstream(path) << "{\"batch\": 1, \"heads\": 3, \"heads_kv\": 2}\n";
   ran = runTool(kNaive + "--sweep " + path);
   EXPECT_EQ(ran.status, 2);
@@ -209,40 +247,78 @@ TEST(Tool, Sweeps) {
 }
 
 TEST(Tool, RefusesBadInput) {
-  struct Case {
-    std::string arguments, environment;
-    const char *says;
+  expectRefused(
+      2,
+      {
+          {"", "", "no PTX file"},
+          {"/no/such/file", "", "cannot read /no/such/file"},
+          {"/dev/null", "", "is empty"},
+          {KERNELS "/naive_forward.cu", "", "no manifest"},
+          {kNaive + "--heads 3 --heads-kv 2", "", "heads is 3, not a multiple"},
+          {kNaive + "--batch -1", "", "batch is -1"},
+          {kNaive + "--scale 0", "", "scale: 0 is not positive"},
+          {kNaive + "--scale nan", "", "scale: nan is not"},
+          {kNaive + "--scale inf", "", "not a finite"},
+          {kNaive + "--device gpu", "", "no device is named 'gpu'"},
+          {kNaive + "--device sim:sm_70", "", "sim"},
+          {kNaive + "--layout sbhd", "", "layout"},
+          {kNaive + "--nonsense", "", "nonsense"},
+          {kNaive + "--q /no/such.npy", "", "cannot read"},
+          {kNaive + "--image /dev/null", "", "is empty"},
+          {kNaive + "--profile --device cuda", "",
+           "--profile needs --device sim"},
+          {kNaive + "--batch 100000 --heads 100000 --seqlen 100000", "",
+           "2^40"},
+          {kNaive + "--random-scale inf", "",
+           "random-scale is inf; it must be"},
+          {kNaive + "--random-scale nan", "",
+           "random-scale is nan; it must be"},
+          {kNaive + "--random-scale -5000", "", "it must be -4096 to 4096"},
+          {kNaive + "--device " + std::string(100000, 'x'), "", "no device is"},
+          {std::string(100000, 'x'), "", "cannot read xxx"},
+          {kNaive + "--pass " + std::string(100000, 'x'), "", "--pass"},
+          {kSmall + "--repeats 0 --save-out /no/such/folder/x", "",
+           "cannot write"},
+      });
+}
+
+TEST(Tool, SaysThatNoDeviceRunsIt) {
+  expectRefused(
+      3, {{kNaive + "--device cuda:5", "", "cuda:5 does not exist"},
+          {kNaive, "FAKE_CUDA_CAPABILITY=75", "has 7.5"},
+          {kNaive, "FAKE_CUDA_VERSION=10020", "driver for CUDA 11.0"},
+          {kNaive + "--device cuda", "FAKE_CUDA_DEVICES=0", "sees no device"},
+          {kNaive + "--device cuda", "FAKE_CUDA_INIT=100", "cuInit"},
+          {kNaive + "--device cuda", "LD_LIBRARY_PATH=/nowhere",
+           "no CUDA driver"}});
+}
+
+// Whoever keeps what is printed must learn that it is not all there.
+TEST(Tool, LostOutputIsAFailure) {
+  auto statusOf = [](const std::string &arguments) {
+    return runTool(arguments + " #").status; // the stream of errors as it says
   };
-  const Case cases[] = {
-      {"", "", "no PTX file"},
-      {"/no/such/file", "", "cannot read /no/such/file"},
-      {"/dev/null", "", "is empty"},
-      {KERNELS "/naive_forward.cu", "", "no manifest"},
-      {kNaive + "--heads 3 --heads-kv 2", "", "heads is 3, not a multiple"},
-      {kNaive + "--batch -1", "", "batch is -1"},
-      {kNaive + "--scale 0", "", "scale: 0 is not positive"},
-      {kNaive + "--scale nan", "", "scale: nan is not"},
-      {kNaive + "--scale inf", "", "not a finite"},
-      {kNaive + "--device cuda:5", "", "cuda:5 does not exist"},
-      {kNaive + "--device gpu", "", "no device is named 'gpu'"},
-      {kNaive + "--device sim:sm_70", "", "sim"},
-      {kNaive + "--layout sbhd", "", "layout"},
-      {kNaive + "--nonsense", "", "nonsense"},
-      {kNaive + "--q /no/such.npy", "", "cannot read"},
-      {kNaive + "--image /dev/null", "", "is empty"},
-      {kNaive + "--profile --device cuda", "", "--profile needs --device sim"},
-      {kNaive, "FAKE_CUDA_CAPABILITY=75", "has 7.5"},
-      {kNaive, "FAKE_CUDA_VERSION=10020", "driver for CUDA 11.0"},
-      {kNaive + "--device cuda", "FAKE_CUDA_DEVICES=0", "sees no device"},
-      {kNaive + "--device cuda", "FAKE_CUDA_INIT=100", "cuInit"},
-      {kNaive + "--device cuda", "LD_LIBRARY_PATH=/nowhere", "no CUDA driver"},
-      {kNaive + "--batch 100000 --heads 100000 --seqlen 100000", "", "2^40"},
-  };
-  for (const Case &c : cases) {
-    Ran ran = runTool(c.arguments, c.environment);
-    EXPECT_EQ(ran.status, 2) << c.arguments << "\n" << ran.text;
-    EXPECT_SAYS(ran, c.says);
-  }
+  const std::string small = kSmall + "--repeats 0 ";
+  for (std::string arguments :
+       {std::string("--doctor"), std::string("--help"),
+        std::string("--doctor --json"), std::string("--version"), small,
+        small + "--json", small + "--cases 2"})
+    for (const char *to : {" >/dev/full", " >&-", " >/dev/full 2>&-"})
+      EXPECT_EQ(statusOf(arguments + to), 2) << arguments << to;
+  EXPECT_EQ(statusOf(small + " 2>&- >/dev/null"), 0);
+  EXPECT_EQ(statusOf(small + " <&- >/dev/null"), 0);
+  EXPECT_EQ(statusOf("/no/such/file 2>&-"), 2);
+  EXPECT_EQ(statusOf("/no/such/file --json >&-"), 2);
+  // What is saved does not take the closed stream's place.
+  std::string path = temporary("fa2-closed.npy");
+  EXPECT_EQ(statusOf(small + "--save-out " + path + " >&-"), 2);
+  std::remove(path.c_str());
+}
+
+TEST(Tool, SavesThroughPipes) {
+  Ran ran = runTool(kSmall + "--repeats 0 --json --save-out /dev/stderr 2>&1 "
+                             ">/dev/null | head -c 6 | tail -c 5");
+  EXPECT_EQ(ran.text, "NUMPY");
 }
 
 TEST(Tool, WithoutADevice) {
@@ -281,9 +357,26 @@ TEST(Tool, SimulatesADeviceThatRunsTheKernel) {
     EXPECT_EQ(ran.status, 0) << ran.text;
     EXPECT_SAYS(ran, "simulated sm_90");
   }
-  Ran ran = runTool(kernel + "--device sim:sm_80");
-  EXPECT_EQ(ran.status, 2);
-  EXPECT_SAYS(ran, "for sm_90a, which runs on compute capability 9.0 only");
+  expectRefused(3, {{kernel + "--device sim:sm_80", "",
+                     "for sm_90a, which runs on compute capability 9.0 only"}});
+}
+
+TEST(Tool, WhatTheSimulatorCannotDoIsNoVerdict) {
+  expectRefused(2,
+                {{variant("cannot.ptx", {{"st.global.f32", "st.global.f99"}}) +
+                      "--device sim",
+                  "", "the simulator cannot take the PTX"},
+                 {kNaive + "--device 'sim?resident=4294967297'", "",
+                  "resident=4294967297 is not within 0 to 4294967295"},
+                 {kNaive + "--device 'sim?sms=0'", "", "not within 1 to"}});
+}
+
+TEST(Tool, SaysThatASimulationTakesLong) {
+  Ran ran = runTool("--help > /dev/null; timeout 5 " FA2_RUN " " + kNaive +
+                    "--device sim --heads 8 --seqlen 20000 --check none 2>&1 | "
+                    "head -c 4000000");
+  EXPECT_SAYS(ran, "the simulator will take about");
+  EXPECT_SAYS(ran, "simulated sm_80"); // the head lines, before the end
 }
 
 // As PyTorch gives them, which no address of fa2-run's own would show.
