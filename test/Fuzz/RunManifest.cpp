@@ -126,15 +126,19 @@ void runManifest(std::string_view input) {
       refusals([&] {
         DeviceProperties device = someDevice(choices);
         Call made(manifest, choices, nullptr, 0);
-        Bindings bindings =
-            bindArguments(manifest, device, made.arguments, choices.flag());
+        LaunchPlan plan(manifest,
+                        bindArguments(manifest, device, made.arguments));
+        const Bindings &bindings = plan.bound();
+        std::vector<void *> addresses(manifest.arguments.size());
+        for (size_t i = 0; i < bindings.order.size(); ++i)
+          if (made.arguments[i].is_tensor)
+            addresses[bindings.order[i]] = made.arguments[i].data;
         WorkspaceRegion workspace{reinterpret_cast<void *>(uintptr_t(1) << 32),
                                   size_t(choices.pick(kNumbers))};
-        checkWorkspace(manifest, bindings, workspace);
-        LaunchPlan plan(
-            manifest, bindings, workspace,
+        PlacedLaunch placed(
+            plan, addresses, workspace,
             [](const TensorMapRequest &) { return TensorMapImage(); });
-        for (const KernelLaunch &launch : plan.kernels())
+        for (const KernelLaunch &launch : placed.kernels())
           if (launch.parameterOffsets.size() !=
               manifest.launches[launch.kernel].parameters.size())
             std::abort();
