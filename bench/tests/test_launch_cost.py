@@ -19,7 +19,7 @@ except ImportError:
 
 class Costs(unittest.TestCase):
     def test_takes_turns_and_waits_after_each_burst(self):
-        now, said = [0], []
+        now, said, calls = [0], [], 2 * launch_cost.BURST + 10
 
         def spend(label, microseconds):
             def run():
@@ -31,9 +31,9 @@ class Costs(unittest.TestCase):
             said.append("wait")
             now[0] += 10**9  # is nobody's
 
-        times = launch_cost.costs({"a": spend("a", 5), "b": spend("b", 7)}, 50, wait, lambda: now[0])
-        self.assertEqual(times, {"a": [5.0] * 50, "b": [7.0] * 50})
-        full, rest = launch_cost.BURST, 50 - 2 * launch_cost.BURST
+        times = launch_cost.costs({"a": spend("a", 5), "b": spend("b", 7)}, calls, wait, lambda: now[0])
+        self.assertEqual(times, {"a": [5.0] * calls, "b": [7.0] * calls})
+        full, rest = launch_cost.BURST, calls - 2 * launch_cost.BURST
         self.assertEqual(said, [*["a"] * full, "wait", *["b"] * full, "wait",
                                 *["b"] * full, "wait", *["a"] * full, "wait",
                                 *["a"] * rest, "wait", *["b"] * rest, "wait"])
