@@ -102,8 +102,8 @@ SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
   padCols = ceilDiv(cols * elementBytes, unit) * unit / elementBytes;
   int64_t col = 0, offset = 0;
   for (int64_t bytes : {128, 64, 32})
-    while (bytes <= (uniformPanel ? uniformPanel : bytes) &&
-           (padCols - col) * elemBytes >= bytes) {
+    while ((padCols - col) * elemBytes >= bytes &&
+           (!uniformPanel || bytes == uniformPanel)) {
       panelList.push_back({col, bytes, offset});
       col += bytes / elemBytes;
       offset += rows * bytes;
