@@ -19,7 +19,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <ostream>
 #include <unistd.h>
+
+namespace fa2::fuzz {
+/// GoogleTest would print its bytes, addresses among them.
+static void PrintTo(const Target &target, std::ostream *out) {
+  *out << target.name;
+}
+} // namespace fa2::fuzz
 
 using namespace fa2::fuzz;
 
