@@ -182,7 +182,7 @@ def measure(options):
         torch.cuda.empty_cache()
         inputs, contestants, notes = Inputs(case, generator), [], {}
         for label, kernels in sets.items():
-            kernel = kernels.get((case.head_dim, case.mask, case.dtype))
+            kernel = kernels.get(case.key)
             if kernel is None:
                 continue
             try:

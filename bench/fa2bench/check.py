@@ -35,16 +35,17 @@ def visible(mask, rows, seqlen_q, seqlen_k):
 class HeadReference:
     """out and lse of one head in float64, and the errors of standard attention beside them.
 
-    q: [seqlen_q, d], k, v: [seqlen_k, d], of the input dtype, on any device.
+    q: [seqlen_q, d], k: [seqlen_k, d], v: [seqlen_k, d_v], of the input dtype, on any device. `rows`: the rows
+    of q that are looked at, in order (default: all).
     """
 
-    def __init__(self, q, k, v, mask, scale, rows_at_once=2048):
+    def __init__(self, q, k, v, mask, scale, rows_at_once=2048, rows=None):
         self.dtype, self.scale = q.dtype, scale
         seqlen_q, seqlen_k = q.shape[0], k.shape[0]
+        self.rows = torch.arange(seqlen_q, device=q.device) if rows is None else rows
         outs, lses, errors = [], [], []
         columns = torch.arange(seqlen_k, device=q.device)
-        for first in range(0, seqlen_q, rows_at_once):
-            rows = torch.arange(first, min(first + rows_at_once, seqlen_q), device=q.device)
+        for rows in self.rows.split(rows_at_once):
             seen = visible(mask, rows, seqlen_q, seqlen_k)
             hidden = columns[None, :] >= seen[:, None]
             block = q[rows]
@@ -68,7 +69,8 @@ class HeadReference:
                         + 2 * ulp(self.dtype, largest))
 
     def judge(self, out, lse, where=""):
-        """Raises WrongResult; else the worst row's share of what it is allowed."""
+        """Raises WrongResult; else the worst row's share of what it is allowed. out, lse: of the whole head."""
+        out = out[self.rows]
         error = (out.double() - self.out).abs().amax(1)
         share = torch.where(error == 0, torch.zeros_like(error), error / self.allowed)
         share = torch.where(self.empty, torch.where(error == 0, 0.0, math.inf), share)
@@ -76,23 +78,24 @@ class HeadReference:
         worst = int(share.argmax())
         if not share[worst] <= 1:
             raise WrongResult(
-                f"{where}row {worst}: error {float(error[worst]):.3g} exceeds the allowed "
+                f"{where}row {int(self.rows[worst])}: error {float(error[worst]):.3g} exceeds the allowed "
                 f"{0.0 if self.empty[worst] else float(self.allowed[worst]):.3g} "
                 f"({int((share > 1).sum())} of {len(share)} rows are wrong)")
         if lse is not None:
+            lse = lse[self.rows]
             same = lse.double() == self.lse  # -inf too
             error = torch.where(same, torch.zeros_like(self.lse), (lse.double() - self.lse).abs())
             bad = ~(error <= 1e-5 * (1 + self.lse.abs()))
             bad |= self.empty & ~same
             if bad.any():
                 row = int(bad.nonzero()[0])
-                raise WrongResult(f"{where}row {row}: lse is {float(lse[row]):.9g}, the reference "
+                raise WrongResult(f"{where}row {int(self.rows[row])}: lse is {float(lse[row]):.9g}, the reference "
                                   f"{float(self.lse[row]):.9g}")
         return float(share[worst])
 
     def difference(self, out):
         """||out - ref|| / ||ref||, infinite where out is not a number."""
-        value = float((out.double() - self.out).norm() / self.out.norm())
+        value = float((out[self.rows].double() - self.out).norm() / self.out.norm())
         return value if math.isfinite(value) else math.inf
 
 
@@ -103,14 +106,14 @@ ODD_SHAPES = ((2, 3, 3, 113, 257, 1.0), (1, 4, 2, 257, 129, 1.0), (1, 2, 1, 1000
 
 def check_odd_shapes(kernel, dtype, device, allocate, generator):
     """Runs a KernelFile on ODD_SHAPES, outputs poisoned; the worst share of what is allowed."""
-    head_dim, mask, _ = kernel.key
+    head_dim, head_dim_v, mask, _ = kernel.key
     worst = 0.0
     for batch, heads, heads_kv, seqlen_q, seqlen_k, factor in ODD_SHAPES:
-        def draw(h, n, scaled=1.0):
-            x = torch.randn(batch, h, n, head_dim, device=device, generator=generator)
-            return (x * scaled).to(dtype)
-        q, k, v = draw(heads, seqlen_q, factor), draw(heads_kv, seqlen_k), draw(heads_kv, seqlen_k)
-        out = torch.full_like(q, math.nan)
+        def draw(h, n, d):
+            return torch.randn(batch, h, n, d, device=device, generator=generator)
+        q = (draw(heads, seqlen_q, head_dim) * factor).to(dtype)
+        k, v = (draw(heads_kv, seqlen_k, d).to(dtype) for d in (head_dim, head_dim_v))
+        out = torch.full((batch, heads, seqlen_q, head_dim_v), math.nan, dtype=dtype, device=device)
         lse = torch.full((batch, heads, seqlen_q), math.nan, device=device)
         kernel.bind(q, k, v, out, lse, allocate)(current_stream(device))
         synchronize(device)

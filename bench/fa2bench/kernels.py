@@ -27,9 +27,9 @@ class KernelFile:
 
     @property
     def key(self):
-        """(head dim, mask, dtype): what a case is looked up by."""
+        """As a case's: (head dim, that of v, mask, dtype)."""
         s = self.manifest["specification"]
-        return s["head_dim"], s["mask"], s["dtype"]
+        return s["head_dim"], s["head_dim_v"], s["mask"], s["dtype"]
 
     @property
     def name(self):
@@ -81,7 +81,7 @@ class KernelFile:
 
 
 def find_kernels(library, text, label=None, pass_="forward"):
-    """The kernels of one pass of '[LABEL=]directory, file or glob', by (head dim, mask, dtype)."""
+    """The kernels of one pass of '[LABEL=]directory, file or glob', by their keys."""
     if label is None:
         head, equals, tail = text.partition("=")
         label, text = (head, tail) if equals and "/" not in head else (None, text)
@@ -106,13 +106,13 @@ def find_kernels(library, text, label=None, pass_="forward"):
             continue
         if kernel.key in kernels:
             raise Refused(f"{path}: {kernels[kernel.key].path} in the same set is for the same head "
-                          "dim, mask and dtype; give each set a directory of its own")
+                          "dims, mask and dtype; give each set a directory of its own")
         kernels[kernel.key] = kernel
     return label, kernels
 
 
 def read_kernel(library, label, path, pass_="forward"):
-    """None for a kernel that is not of this pass with head_dim_v = head_dim."""
+    """None for a kernel that is not of this pass."""
     image = None
     if path.suffix == ".cubin":
         image = path.read_bytes()
@@ -130,7 +130,7 @@ def read_kernel(library, label, path, pass_="forward"):
     missing = [f for f in ("pass", "dtype", "head_dim", "head_dim_v", "mask") if f not in specification]
     if missing:
         raise Refused(f"its manifest's specification has no {missing[0]}")
-    if specification["pass"] != pass_ or specification["head_dim"] != specification["head_dim_v"]:
+    if specification["pass"] != pass_:
         return None
     return KernelFile(label, path, ptx, image, manifest)
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from .cases import DTYPES, MASKS, Refused
+from .cases import DTYPES, LAYOUTS, MASKS, Refused
 from .values import VALUES
 
 EPILOG = """\
@@ -75,16 +75,48 @@ def one_of(allowed):
     return parse
 
 
-def parser():
-    p = argparse.ArgumentParser(
-        prog="forward.py", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
-        description="Measures fa2's forward kernels against PyTorch's attention on this GPU.")
+def add_kernels(p):
     p.add_argument("kernels", nargs="*", metavar="[LABEL=]KERNELS", help="kernel sets to measure")
     p.add_argument("--variants", nargs="+", action="extend", default=[], metavar="[LABEL=]KERNELS",
                    help="more kernel sets, measured side by side")
     p.add_argument("--runtime", metavar="LIBRARY",
                    help="libfa2rt.so (default: $FA2RT_LIBRARY, then build*/ of this tree, "
                         "then the system's)")
+
+
+def add_peers(p):
+    peers = p.add_argument_group("peers")
+    peers.add_argument("--peers", type=one_of(("fa2", "cudnn", "none")), default=["fa2", "cudnn"],
+                       metavar="PEER,...", help="PyTorch's backends: fa2, cudnn; or none")
+    peers.add_argument("--peer", action="append", default=[], metavar="NAME=PATH",
+                       help="a further peer: a Python module, or a kernel set with manifests")
+
+
+def add_how(p):
+    how = p.add_argument_group("how to measure")
+    how.add_argument("--seconds", type=seconds, default=200.0,
+                     help="time for the measurements; repetitions are chosen by it (default: 200)")
+    how.add_argument("--pause", type=milliseconds, default=60.0, metavar="MS",
+                     help="idle time before each burst of launches (default: 60)")
+    how.add_argument("--seed", type=int, default=0)
+    return how
+
+
+def add_output(p, files):
+    out = p.add_argument_group("output")
+    out.add_argument("--out", type=Path, default=Path("bench-results"), metavar="DIRECTORY",
+                     help=f"for {files} (default: bench-results)")
+    out.add_argument("--title", default="", help="a line above the tables")
+    out.add_argument("--list", action="store_true", help="list the kernels found and stop")
+    out.add_argument("--render", type=Path, metavar="CSV",
+                     help="write the tables of an earlier run's CSV and stop")
+
+
+def parser():
+    p = argparse.ArgumentParser(
+        prog="forward.py", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EPILOG,
+        description="Measures fa2's forward kernels against PyTorch's attention on this GPU.")
+    add_kernels(p)
     what = p.add_argument_group("what to measure")
     what.add_argument("--head-dims", type=head_dims, default=[64, 128, 256], metavar="D,...")
     what.add_argument("--seqlens", type=integers, metavar="N,...",
@@ -95,7 +127,7 @@ def parser():
     what.add_argument("--hidden", type=positive, default=2048, help="heads * head dim (default: 2048)")
     what.add_argument("--tokens", type=positive, default=16384,
                       help="batch * seqlen (default: 16384)")
-    what.add_argument("--layout", choices=("bhsd", "bshd"), default="bhsd",
+    what.add_argument("--layout", choices=LAYOUTS, default="bhsd",
                       help="the tensors' order in memory, innermost last (default: bhsd)")
     what.add_argument("--values", choices=tuple(VALUES), default="normal",
                       help="what the scores look like: of standard deviation 1, 3 or 6; a first key 20 nats above "
@@ -106,24 +138,10 @@ def parser():
                            "interpolation, at d rounded up to 16, between --head-dims' times")
     what.add_argument("--dims-heads", type=positive, default=16, metavar="H",
                       help="heads at every head dim of --dims (default: 16)")
-    peers = p.add_argument_group("peers")
-    peers.add_argument("--peers", type=one_of(("fa2", "cudnn", "none")), default=["fa2", "cudnn"],
-                       metavar="PEER,...", help="PyTorch's backends: fa2, cudnn; or none")
-    peers.add_argument("--peer", action="append", default=[], metavar="NAME=PATH",
-                       help="a further peer: a Python module, or a kernel set with manifests")
-    how = p.add_argument_group("how to measure")
-    how.add_argument("--seconds", type=seconds, default=200.0,
-                     help="time for the measurements; repetitions are chosen by it (default: 200)")
-    how.add_argument("--pause", type=milliseconds, default=60.0, metavar="MS",
-                     help="idle time before each burst of launches (default: 60)")
-    how.add_argument("--seed", type=int, default=0)
-    out = p.add_argument_group("output")
-    out.add_argument("--out", type=Path, default=Path("bench-results"), metavar="DIRECTORY",
-                     help="for forward.csv, .md and .png (default: bench-results)")
-    out.add_argument("--title", default="", help="a line above the tables and the plot")
-    out.add_argument("--list", action="store_true", help="list the kernels found and stop")
-    out.add_argument("--render", type=Path, metavar="CSV",
-                     help="write the tables and the plot of an earlier run's CSV and stop")
+    add_peers(p)
+    add_how(p)
+    add_output(p, "forward.csv, .md and .png")
+    p.set_defaults(bits=False, untimed=False)
     return p
 
 
@@ -131,20 +149,25 @@ def parse(arguments):
     """Parses and checks a command line; exits with status 2 where it is bad."""
     p = parser()
     options = p.parse_args(arguments)
+    finish(p, options)
+    if options.seqlens is None:
+        options.seqlens = [2048, 8192] if options.dims else [512 << i for i in range(6)]
+    if options.dims and not options.variants:
+        p.error("--dims needs a kernel set")
+    return options
+
+
+def finish(p, options):
+    """What the groups of arguments above mean together."""
     options.variants = options.kernels + options.variants
     options.pytorch_peers = [peer for peer in options.peers if peer != "none"]
     if "none" in options.peers and options.pytorch_peers:
         p.error("--peers none stands alone")
-    if options.seqlens is None:
-        options.seqlens = [2048, 8192] if options.dims else [512 << i for i in range(6)]
     if options.render and options.variants:
         p.error("--render takes no kernels: it reads an earlier run's figures")
     if not options.render and not options.variants and not (options.pytorch_peers or options.peer):
         p.error("nothing to measure: name a kernel set or a peer")
-    if options.dims and not options.variants:
-        p.error("--dims needs a kernel set")
     options.peer = [split_peer(p, text) for text in options.peer]
-    return options
 
 
 def split_peer(p, text):

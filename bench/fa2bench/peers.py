@@ -9,8 +9,23 @@ from .cases import Refused
 BACKENDS = {"fa2": ("FlashAttention-2", "FLASH_ATTENTION"), "cudnn": ("cuDNN", "CUDNN_ATTENTION")}
 
 
+def mask_for(peer, case):
+    """(the mask that a peer is measured with or None, why that is not the case's)"""
+    if case.mask != "causal" or case.seqlen == case.seqlen_k:
+        return case.mask, ""
+    if case.seqlen == 1:
+        return "none", ""  # a single query sees every key
+    if peer.bottom_right:
+        return "causal", ""
+    if case.few_queries:
+        return "none", "measured without a mask, since its causal one is not aligned at the bottom right"
+    return None, "its causal mask is not aligned at the bottom right"
+
+
 class PyTorchPeer:
     """torch.nn.functional.scaled_dot_product_attention held to one backend."""
+
+    bottom_right = False  # whether causal means that the last query sees every key
 
     def __init__(self, name):
         self.label, self.backend = BACKENDS[name]
@@ -22,9 +37,10 @@ class PyTorchPeer:
         backend = getattr(SDPBackend, self.backend)
 
         def call(q, k, v):
+            grouped = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
             with sdpa_kernel(backend), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the reasons of a refusal come as warnings
-                return scaled_dot_product_attention(q, k, v, is_causal=causal)
+                return scaled_dot_product_attention(q, k, v, is_causal=causal, **grouped)
         return call
 
 
@@ -44,3 +60,4 @@ class ModulePeer:
         if not callable(getattr(module, "make", None)):
             raise Refused(f"--peer {label}: {path} has no make(head_dim, causal, dtype)")
         self.make = module.make
+        self.bottom_right = bool(getattr(module, "BOTTOM_RIGHT", False))

@@ -2,7 +2,7 @@
 
 import math
 
-from .tables import MASK_TEXT
+from .text import MASK_TEXT
 
 # Distinguishable without colour vision; peers in the first ones, ours in the last.
 PEER_COLORS = ["#9a9a9a", "#5b9bd5", "#b8a1cf", "#c9b458"]

@@ -4,7 +4,7 @@ import csv
 import math
 from dataclasses import asdict, dataclass, fields
 
-from .cases import Case, Refused
+from .cases import CASE_FIELDS, Case, Refused, case_of
 
 
 @dataclass
@@ -19,21 +19,29 @@ class Record:
     batch: int
     heads: int
     dtype: str
+    heads_kv: int
+    seqlen_k: int
+    head_dim_v: int
+    layout: str
+    values: str
     median_ms: float = math.nan
     best_ms: float = math.nan
     launches: int = 0
     tflops: float = math.nan
+    gbs: float = math.nan
     accuracy: float = math.nan  # ours: the worst row's error over what it is allowed
     registers: int = -1
     local_bytes: int = -1
     shared_bytes: int = -1
     threads: int = -1
     file: str = ""
-    note: str = ""  # why there are no figures
+    note: str = ""  # why there are no figures, or what they are of
+    list: str = ""  # the list of cases that it is from
+    bits: str = ""  # where they are compared: same, or where they are not
 
     @property
     def case(self):
-        return Case(self.head_dim, self.mask, self.seqlen, self.batch, self.heads, self.dtype)
+        return case_of(self)
 
     @property
     def measured(self):
@@ -45,11 +53,15 @@ class Record:
         self.median_ms = times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
         self.best_ms, self.launches = times[0], len(times)
         self.tflops = self.case.flops / self.median_ms / 1e9
+        self.gbs = self.case.bytes / self.median_ms / 1e6
+
+    def clear(self, note):
+        self.median_ms = self.best_ms = self.tflops = self.gbs = math.nan
+        self.note = note
 
 
 def record_for(label, role, case, **more):
-    return Record(label, role, case.head_dim, case.mask, case.seqlen, case.batch, case.heads,
-                  case.dtype, **more)
+    return Record(label, role, **asdict(case), **more)
 
 
 def geometric_mean(values):
@@ -58,7 +70,7 @@ def geometric_mean(values):
 
 
 class Results:
-    """Records and what the run was: `machine` is a line for people, `mode` grid or dims."""
+    """Records and what the run was: `machine` is a line for people, `mode` grid, dims or shapes."""
 
     def __init__(self, mode="grid", machine="", title=""):
         self.mode, self.machine, self.title = mode, machine, title
@@ -139,7 +151,9 @@ def read_csv(path):
     types = {f.name: f.type if isinstance(f.type, str) else f.type.__name__ for f in fields(Record)}
     try:
         for row in csv.DictReader(line for line in lines if not line.startswith("# ")):
-            results.add(Record(**{k: NUMBERS[types[k]](v) for k, v in row.items()}))
+            values = {k: NUMBERS[types[k]](v) for k, v in row.items()}
+            case = Case(**{k: values[k] for k in CASE_FIELDS if k in values})  # older files say less
+            results.add(Record(**{**values, **asdict(case)}))
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"{path}: not a CSV of this benchmark: {error!r}") from None
     if not results.records:

@@ -2,12 +2,16 @@
 
 import math
 import random
+import time
 
 import torch
 
+from .bits import alone_differs, differs, same_bits
 from .check import HeadReference, WrongResult, check_odd_shapes, current_stream
+from .group import Sample
 from .kernels import KernelFile
 from .measure import Budget, Contestant, interleave, set_count
+from .peers import mask_for
 from .results import record_for
 from .runtime import RuntimeFailure
 from .values import VALUES
@@ -15,7 +19,7 @@ from .values import VALUES
 DEVICE = "cuda"
 TORCH_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 PEER_TOLERANCE = 0.02  # ||out - ref|| / ||ref||: a peer must compute the same thing
-CHECKED_HEADS = 3
+MEMORY_SHARE = 0.5  # of the device's that unused blocks may hold before they are given back
 
 
 class DeviceLost(Exception):
@@ -29,9 +33,13 @@ class Failures:
         self.say, self.texts, self.kernels = say, [], set()
 
     def add(self, kernel, error):
+        """The kernel is measured no more."""
+        self.kernels.add(id(kernel))
+        self.tell(kernel, error)
+
+    def tell(self, kernel, error):
         text = f"{kernel.name}: {error}"
         self.texts.append(text)
-        self.kernels.add(id(kernel))
         self.say(f"FAILED {text}")
 
     def failed(self, kernel):
@@ -54,7 +62,7 @@ def load_and_check(kernels, library, device, failures, seed):
     generator = torch.Generator(device=DEVICE).manual_seed(seed)
     facts = {}
     for kernel in kernels:
-        dtype = TORCH_DTYPES[kernel.key[2]]
+        dtype = TORCH_DTYPES[kernel.key[-1]]
         try:
             infos = kernel.load(library, device)
             facts[id(kernel)] = {"registers": max(i["registers"] for i in infos),
@@ -74,40 +82,46 @@ def load_and_check(kernels, library, device, failures, seed):
 class Inputs:
     """Sets of q, k, v of a case, and what a few heads of the first set should give."""
 
-    def __init__(self, case, layout, generator, l2_bytes, values="normal"):
-        self.case, dtype = case, TORCH_DTYPES[case.dtype]
-        self.shape = (case.batch, case.heads, case.seqlen, case.head_dim)
-        elements = math.prod(self.shape)
-        self.count = set_count(3 * 2 * elements, l2_bytes)
-        self.layout, self.dtype = layout, dtype
+    def __init__(self, case, generator, l2_bytes, sample=Sample()):
+        self.case, self.dtype, self.sample = case, TORCH_DTYPES[case.dtype], sample
+        self.out_shape = (case.batch, case.heads, case.seqlen, case.head_dim_v)
+        shapes = ((case.heads, case.seqlen, case.head_dim), (case.heads_kv, case.seqlen_k, case.head_dim),
+                  (case.heads_kv, case.seqlen_k, case.head_dim_v))
+        elements = case.batch * sum(map(math.prod, shapes))
+        self.count = set_count(2 * elements, l2_bytes)
         self.sets = []
         for _ in range(self.count):
-            tensors = [self.empty() for _ in range(3)]
+            tensors = [self.empty(case.batch, *shape) for shape in shapes]
             for tensor in tensors:
                 tensor.normal_(generator=generator)
-            VALUES[values](tensors[0], tensors[1])
+            VALUES[case.values](tensors[0], tensors[1])
             self.sets.append(tensors)
-        self._references = None
+        self._references = {}
 
-    def empty(self):
-        """[batch, heads, seqlen, head_dim], in memory as --layout says."""
-        b, h, n, d = self.shape
-        if self.layout == "bhsd":
+    def empty(self, b, h, n, d):
+        """[batch, heads, seqlen, head_dim], in memory as the case's layout says."""
+        if self.case.layout == "bhsd":
             return torch.empty(b, h, n, d, dtype=self.dtype, device=DEVICE)
         return torch.empty(b, n, h, d, dtype=self.dtype, device=DEVICE).transpose(1, 2)
 
-    def references(self):
-        """[(batch entry, head, HeadReference)]: the first, the last, and random ones."""
-        if self._references is None:
-            case, chosen = self.case, {(0, 0), (self.case.batch - 1, self.case.heads - 1)}
-            draw = random.Random(str(case))
-            while len(chosen) < min(CHECKED_HEADS, case.batch * case.heads):
-                chosen.add((draw.randrange(case.batch), draw.randrange(case.heads)))
-            q, k, v = self.sets[0]
-            self._references = [
-                (b, h, HeadReference(q[b, h], k[b, h], v[b, h], case.mask,
-                                     1 / math.sqrt(case.head_dim))) for b, h in sorted(chosen)]
-        return self._references
+    def references(self, mask=None):
+        """[(batch entry, head, HeadReference)]: the first, the last, and random ones. `mask`: default the case's."""
+        mask = mask or self.case.mask
+        if mask not in self._references:
+            self._references[mask] = list(self._draw_references(mask))
+        return self._references[mask]
+
+    def _draw_references(self, mask):
+        case, chosen = self.case, {(0, 0), (self.case.batch - 1, self.case.heads - 1)}
+        draw = random.Random(str(case))
+        while len(chosen) < self.sample.heads_of(case):
+            chosen.add((draw.randrange(case.batch), draw.randrange(case.heads)))
+        rows = self.sample.rows_of(case, draw)
+        rows = None if rows is None else torch.tensor(rows, device=DEVICE)
+        q, k, v = self.sets[0]
+        for b, h in sorted(chosen):
+            kv = h // (case.heads // case.heads_kv)
+            yield b, h, HeadReference(q[b, h], k[b, kv], v[b, kv], mask, 1 / math.sqrt(case.head_dim), rows=rows)
 
 
 class KernelRun:
@@ -116,9 +130,8 @@ class KernelRun:
     def __init__(self, kernel, inputs):
         self.kernel, self.inputs = kernel, inputs
         self.has_lse = any(a["name"] == "lse" for a in kernel.manifest["arguments"])
-        b, h, n, _ = inputs.shape
-        self.outs = [inputs.empty().fill_(math.nan) for _ in inputs.sets]
-        self.lses = [torch.full((b, h, n), math.nan, device=DEVICE) for _ in inputs.sets]
+        self.outs = [inputs.empty(*inputs.out_shape).fill_(math.nan) for _ in inputs.sets]
+        self.lses = [torch.full(inputs.out_shape[:3], math.nan, device=DEVICE) for _ in inputs.sets]
         self.calls = [kernel.bind(*tensors, out, lse, allocate)
                       for tensors, out, lse in zip(inputs.sets, self.outs, self.lses)]
         self.first_bits = None
@@ -145,56 +158,92 @@ class KernelRun:
 
     def check_again(self):
         for index, (out, first) in enumerate(zip(self.outs, self.first_bits)):
-            if not torch.equal(out, first):
+            if not same_bits(out, first):
                 raise WrongResult(f"{self.inputs.case}: set {index}: a later launch gave other bits")
+
+    def entry_alone(self, b):
+        """(out, lse) of one batch entry of the first set, launched as a batch of its own."""
+        out, lse = (torch.full_like(x[0][b:b + 1], math.nan) for x in (self.outs, self.lses))
+        tensors = [x[b:b + 1] for x in self.inputs.sets[0]]
+        self.kernel.bind(*tensors, out, lse, allocate)(current_stream(DEVICE))
+        synchronize(self.kernel.name)
+        return out, lse
 
 
 def peer_run(peer, inputs):
-    """(launch, note): note says why there is no launch."""
+    """(launch, note): where there is no launch, note says why."""
     case = inputs.case
+    mask, note = mask_for(peer, case)
+    if mask is None:
+        return None, note
     try:
-        call = peer.make(case.head_dim, case.mask != "none", inputs.dtype)
+        call = peer.make(case.head_dim, mask != "none", inputs.dtype)
         if call is None:
             return None, "it does not do this case"
         out = call(*inputs.sets[0])
         torch.cuda.synchronize()
-        if tuple(out.shape) != inputs.shape:
-            return None, f"it gave the shape {tuple(out.shape)}, not {inputs.shape}"
-        worst = max(reference.difference(out[b, h]) for b, h, reference in inputs.references())
+        if tuple(out.shape) != inputs.out_shape:
+            return None, f"it gave the shape {tuple(out.shape)}, not {inputs.out_shape}"
+        worst = max(reference.difference(out[b, h]) for b, h, reference in inputs.references(mask))
         if not worst <= PEER_TOLERANCE:
             return None, f"it computes something else (relative error {worst:.3g})"
     except Exception as error:
         synchronize(f"{peer.label}, {case}")
         return None, (str(error).splitlines() or [repr(error)])[0][:160]
-    return (lambda index: call(*inputs.sets[index])), ""
+    return (lambda index: call(*inputs.sets[index])), note
 
 
-def run_group(entries, inputs_of, facts, results, failures, seconds, pause_ms):
-    """Measures (label, role, contestant, case) entries interleaved; adds their records."""
+def checked_run(kernel, inputs, record, facts, failures):
+    """A KernelRun whose results are right, or None; the record says which."""
+    for name, value in facts.get(id(kernel), {}).items():
+        setattr(record, name, value)
+    if failures.failed(kernel):
+        record.note = "failed, see above"
+        return None
+    try:
+        run = KernelRun(kernel, inputs)
+        record.accuracy = run.check()
+        return run
+    except (WrongResult, RuntimeFailure) as error:
+        failures.add(kernel, error)
+        record.note = f"failed: {error}"
+        return None
+
+
+def compare_bits(kernel_runs, failures):
+    """Each case's outputs over the kernel sets, and each batch entry's alone and in its batch."""
+    first_of = {}
+    for run, record in kernel_runs:
+        case = run.inputs.case
+        first, label = first_of.setdefault(case, (run, record.label))
+        texts = [f"{text} than those of {label}" for text in [differs(run, first)] if text]
+        texts += [f"{text} alone" for text in [alone_differs(run)] if text]
+        record.bits = "; ".join(texts) or "same"
+        for text in texts:
+            failures.tell(run.kernel, f"{case}: {text}")
+
+
+def prepare_group(group, inputs_of, facts, results, failures, options):
+    """([(Contestant, record)], [(KernelRun, record)]) of what is right"""
     contestants, kernel_runs = [], []
-    for label, role, who, case in entries:
+    for label, role, who, case in group.entries:
         inputs = inputs_of(case)
-        record = results.add(record_for(label, role, case))
+        record = results.add(record_for(label, role, case, list=group.list))
         if isinstance(who, KernelFile):
-            for name, value in facts.get(id(who), {}).items():
-                setattr(record, name, value)
-            if failures.failed(who):
-                record.note = "failed, see above"
-                continue
-            try:
-                run = KernelRun(who, inputs)
-                record.accuracy = run.check()
-            except (WrongResult, RuntimeFailure) as error:
-                failures.add(who, error)
-                record.note = f"failed: {error}"
-                continue
-            kernel_runs.append((run, record))
-            launch = run.launch
+            run = checked_run(who, inputs, record, facts, failures)
+            if run:
+                kernel_runs.append((run, record))
+            launch = run and run.launch
         else:
             launch, record.note = peer_run(who, inputs)
-            if launch is None:
-                continue
-        contestants.append((Contestant(label, launch, inputs.count), record))
+        if launch:
+            contestants.append((Contestant(label, launch, inputs.count), record))
+    if options.bits:
+        compare_bits(kernel_runs, failures)
+    return contestants, kernel_runs
+
+
+def time_group(contestants, kernel_runs, failures, seconds, pause_ms):
     interleave([c for c, _ in contestants], seconds, pause_ms)
     for contestant, record in contestants:
         record.fill(contestant.times)
@@ -203,30 +252,47 @@ def run_group(entries, inputs_of, facts, results, failures, seconds, pause_ms):
             run.check_again()
         except WrongResult as error:
             failures.add(run.kernel, error)
-            record.median_ms = record.best_ms = record.tflops = math.nan
-            record.note = f"failed: {error}"
+            record.clear(f"failed: {error}")
 
 
-def run_groups(groups, options, facts, results, failures, say):
-    """groups: lists of (label, role, contestant, case), each measured interleaved."""
+def free_memory():
+    """Gives unused blocks back where they are much of the device's memory; it takes long."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    if torch.cuda.memory_reserved() > MEMORY_SHARE * total:
+        torch.cuda.empty_cache()
+
+
+def say_figures(records, say):
+    lines = {}
+    for record in records:
+        if record.measured:
+            lines.setdefault(record.case, []).append(f"{record.label} {record.median_ms * 1e3:.1f}")
+    for case, figures in lines.items():
+        say(f"{case}: {', '.join(figures)} us")
+
+
+def run_groups(groups, options, facts, results, failures, say, sample=Sample()):
+    """Checks and measures each Group, within options.seconds where that leaves a few rounds."""
     l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
     generator = torch.Generator(device=DEVICE).manual_seed(options.seed)
-    budget = Budget(options.seconds, [len(group) for group in groups])
-    inputs, last_cases = {}, None
+    budget = Budget(options.seconds, [len(group.entries) for group in groups])
+    inputs, last_cases, began, preparing = {}, None, time.monotonic(), 0.0
     for group in groups:
-        cases = {case for *_, case in group}
+        cases = {case for *_, case in group.entries}
         if cases != last_cases:
             inputs.clear()
-            torch.cuda.empty_cache()
+            free_memory()
             last_cases = cases
 
         def inputs_of(case):
             if case not in inputs:
-                inputs[case] = Inputs(case, options.layout, generator, l2_bytes, options.values)
+                inputs[case] = Inputs(case, generator, l2_bytes, sample)
             return inputs[case]
-        first = len(results.records)
-        run_group(group, inputs_of, facts, results, failures, budget.next(), options.pause)
-        figures = ", ".join(f"{r.label} {r.head_dim}: {r.tflops:.0f}" for r in results.records[first:]
-                            if r.measured)
-        case = group[0][3]
-        say(f"{case.mask} seqlen {case.seqlen}: {figures}")
+        first, start = len(results.records), time.monotonic()
+        contestants, kernel_runs = prepare_group(group, inputs_of, facts, results, failures, options)
+        preparing += time.monotonic() - start
+        seconds = budget.next()
+        if not options.untimed:
+            time_group(contestants, kernel_runs, failures, seconds, options.pause)
+        say_figures(results.records[first:], say)
+    say(f"{len(groups)} groups in {time.monotonic() - began:.0f} s, {preparing:.0f} s of them to prepare and check")

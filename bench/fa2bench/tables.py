@@ -2,22 +2,12 @@
 
 import math
 
+from . import shape_tables
 from .dims import dim_rows
 from .results import geometric_mean
+from .text import MASK_TEXT, aligned, markdown_rows, number
 
-MASK_TEXT = {"none": "full", "causal": "causal", "causal_top_left": "causal top-left"}
 LONG = 2048  # "long" sequences in the summary start here
-
-
-def number(value, digits=0):
-    return f"{value:.{digits}f}" if math.isfinite(value) else "-"
-
-
-def aligned(rows):
-    """Rows of strings; the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows if len(row) > i) for i in range(max(map(len, rows)))]
-    return ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
-                      for i, (cell, w) in enumerate(zip(row, widths))) for row in rows]
 
 
 def grid_block(results, head_dim, mask):
@@ -96,7 +86,9 @@ def dims_block(results, label, mask, seqlen, tuned_dims):
 
 
 def blocks_of(results, tuned_dims):
-    """Every table of a run, in order."""
+    """Every table of a run and their captions, in order."""
+    if results.mode == "shapes":
+        return shape_tables.blocks_of(results)
     blocks = []
     if results.mode == "dims":
         for label in results.labels("kernel"):
@@ -113,6 +105,8 @@ def blocks_of(results, tuned_dims):
 
 def notes_of(results):
     """Why figures are missing, once each."""
+    if results.mode == "shapes":
+        return shape_tables.notes_of(results)
     notes = {}
     for record in results.records:
         if record.note:
@@ -130,20 +124,19 @@ def spills_of(results):
             for (label, file), count in found.items()]
 
 
-def terminal(results, tuned_dims):
+def terminal(results, tuned_dims=()):
     lines = []
     for block in blocks_of(results, tuned_dims):
-        lines += aligned(block) + [""]
+        lines += [block] if isinstance(block, str) else aligned(block) + [""]
     return "\n".join(lines + notes_of(results) + spills_of(results)).rstrip() + "\n"
 
 
-def markdown(results, tuned_dims):
+def markdown(results, tuned_dims=()):
     lines = [results.title + "\n"] if results.title else []
-    what = "times" if results.mode == "dims" else "TFLOP/s"
+    what = {"dims": "times", "shapes": "times and speeds"}.get(results.mode, "TFLOP/s")
     lines.append(f"{results.machine}\n\nMedians of {what}, all contestants interleaved in one run.\n")
     for block in blocks_of(results, tuned_dims):
-        lines.append("| " + " | ".join(block[0]) + " |")
-        lines.append("|---|" + "---:|" * (len(block[0]) - 1))
-        lines += ["| " + " | ".join(row) + " |" for row in block[1:]] + [""]
+        lines += [block] if isinstance(block, str) else markdown_rows(block)
+        lines.append("")
     lines += [f"- {note}" for note in notes_of(results) + spills_of(results)]
     return "\n".join(lines).rstrip() + "\n"

@@ -3,7 +3,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from fa2bench.cases import Refused
+from fa2bench.cases import Case, Refused
 from fa2bench.kernels import declarations, find_kernels
 from fa2bench.runtime import Library, RuntimeFailure, find_library, manifest_of
 
@@ -35,7 +35,7 @@ class Kernels(unittest.TestCase):
         write_ptx(self.path / "b.ptx", manifest(128, "causal"))
         label, kernels = find_kernels(LIBRARY, str(self.path))
         self.assertEqual(label, "tiles")
-        self.assertEqual(sorted(kernels), [(64, "none", "bf16"), (128, "causal", "bf16")])
+        self.assertEqual(sorted(kernels), [(64, 64, "none", "bf16"), (128, 128, "causal", "bf16")])
         self.assertEqual(find_kernels(LIBRARY, f"mine={self.path}/*.ptx")[0], "mine")
 
     def test_two_for_one_case_are_refused(self):
@@ -46,8 +46,17 @@ class Kernels(unittest.TestCase):
 
     def test_other_passes_are_left_out(self):
         specification = manifest()["specification"]
-        write_ptx(self.path / "a.ptx", manifest(specification={**specification, "head_dim_v": 128}))
+        write_ptx(self.path / "a.ptx", manifest(specification={**specification, "pass": "backward"}))
         self.assertEqual(find_kernels(LIBRARY, str(self.path))[1], {})
+
+    def test_a_kernel_is_for_its_own_head_dim_of_v(self):
+        specification = manifest()["specification"]
+        write_ptx(self.path / "a.ptx", manifest())
+        write_ptx(self.path / "b.ptx", manifest(specification={**specification, "head_dim_v": 128}))
+        kernels = find_kernels(LIBRARY, str(self.path))[1]
+        self.assertEqual({key: k.path.name for key, k in kernels.items()},
+                         {(64, 64, "none", "bf16"): "a.ptx", (64, 128, "none", "bf16"): "b.ptx"})
+        self.assertIn(Case(64, "none", 512, 1, 4, "bf16", head_dim_v=128).key, kernels)
 
     def test_errors_name_the_file(self):
         with self.assertRaisesRegex(Refused, "tiles: no kernels there"):
@@ -63,13 +72,13 @@ class Kernels(unittest.TestCase):
     def test_a_cubin_takes_the_manifest_beside_it(self):
         write_ptx(self.path / "a.ptx", manifest())
         (self.path / "a.cubin").write_bytes(b"\x7fELF")
-        kernel = find_kernels(LIBRARY, str(self.path / "a.cubin"))[1][64, "none", "bf16"]
+        kernel = find_kernels(LIBRARY, str(self.path / "a.cubin"))[1][64, 64, "none", "bf16"]
         self.assertEqual(kernel.image, b"\x7fELF")
         text = "\n".join(line[3:] for line in (self.path / "a.ptx").read_text().splitlines()[1:]
                          if line.startswith("// ") and "manifest-" not in line)
         (self.path / "a.ptx").unlink()
         (self.path / "a.json").write_text(text)
-        kernel = find_kernels(LIBRARY, str(self.path / "a.cubin"))[1][64, "none", "bf16"]
+        kernel = find_kernels(LIBRARY, str(self.path / "a.cubin"))[1][64, 64, "none", "bf16"]
         self.assertEqual(manifest_of(kernel.ptx), manifest())
         with self.assertRaisesRegex(Refused, "broken"):
             declarations("{}")

@@ -19,6 +19,7 @@ if torch:
     from fa2bench import measure, run
     from fa2bench.cases import Case
     from fa2bench.check import HeadReference, WrongResult, ulp, visible
+    from fa2bench.group import Group
     from fa2bench.kernels import KernelFile
 
 
@@ -132,7 +133,8 @@ class FakeStream:
     def patches(self):
         cuda = {"Event": lambda enable_timing=False: FakeEvent(self), "synchronize": self.synchronize,
                 "_sleep": lambda cycles: self.launch(cycles / 2e9), "empty_cache": lambda: None,
-                "get_device_properties": lambda _: SimpleNamespace(L2_cache_size=1 << 20)}
+                "get_device_properties": lambda _: SimpleNamespace(L2_cache_size=1 << 20, total_memory=1 << 37),
+                "memory_reserved": lambda: 0}
         return mock.patch.multiple(torch.cuda, create=True, **cuda)
 
     def clock(self):
@@ -208,7 +210,7 @@ class Measure(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
 class Run(unittest.TestCase):
-    CASE = Case(64, "causal", 64, 2, 2, "bf16") if torch else None
+    CASE = Case(64, "causal", 64, 2, 2, "bf16", layout="bshd") if torch else None
 
     def kernel(self, stream, name="good.ptx", fault=None):
         """A KernelFile whose launches compute on the CPU; fault(out, launch number)."""
@@ -235,13 +237,13 @@ class Run(unittest.TestCase):
     def measure(self, kernels, stream, peers=()):
         results, said = Results(), []
         failures = run.Failures(said.append)
-        options = SimpleNamespace(seed=0, seconds=1.0, pause=60.0, layout="bshd")
+        options = SimpleNamespace(seed=0, seconds=1.0, pause=60.0, bits=False, untimed=False)
         group = [("ours", "kernel", k, self.CASE) for k in kernels]
         group += [(p.label, "peer", p, self.CASE) for p in peers]
         with stream.patches(), stream.clock(), mock.patch.object(run, "DEVICE", "cpu"), \
                 mock.patch.object(run, "current_stream", lambda device: None):
             facts = run.load_and_check(kernels, None, None, failures, 0)
-            run.run_groups([group], options, facts, results, failures, said.append)
+            run.run_groups([Group(group)], options, facts, results, failures, said.append)
         return results, failures
 
     def peer(self, stream, function, label="peer"):
