@@ -100,7 +100,7 @@ class Inputs:
 
     def __init__(self, case, generator):
         import torch
-        from fa2bench.run import TORCH_DTYPES
+        from fa2bench.inputs import TORCH_DTYPES
         shape = (case.batch, case.seqlen, case.heads, case.head_dim)
         dtype = TORCH_DTYPES[case.dtype]
 

@@ -77,7 +77,7 @@ class Run:
     def __init__(self, problem, dtype, heads_kv, seqlen, tokens, generator, rounded=False):
         import torch
         from fa2bench.measure import set_count
-        from fa2bench.run import TORCH_DTYPES
+        from fa2bench.inputs import TORCH_DTYPES
 
         def draw(heads, dim):
             values = torch.randn(tokens // seqlen, heads, seqlen, dim, device="cuda", generator=generator)

@@ -47,7 +47,8 @@ class Case:
 
     @property
     def pairs(self):
-        """Of a query and a key that it sees, in one head; half of all for a square causal problem, as the paper counts."""
+        """Of a query and a key that it sees, in one head; half of all where a causal problem is square, as the paper
+        counts."""
         n, m = self.seqlen, self.seqlen_k
         if self.mask == "none":
             return n * m

@@ -1,23 +1,21 @@
 """A run on a GPU: loads, checks, measures, checks again."""
 
 import math
-import random
 import time
 
 import torch
 
 from .bits import alone_differs, differs, same_bits
-from .check import HeadReference, WrongResult, check_odd_shapes, current_stream
+from .check import WrongResult, check_odd_shapes, current_stream
 from .group import Sample
+from .inputs import TORCH_DTYPES, Inputs
 from .kernels import KernelFile
-from .measure import Budget, Contestant, interleave, set_count
+from .measure import Budget, Contestant, MeasurementFailed, interleave
 from .peers import mask_for
 from .results import record_for
 from .runtime import RuntimeFailure
-from .values import VALUES
 
 DEVICE = "cuda"
-TORCH_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 PEER_TOLERANCE = 0.02  # ||out - ref|| / ||ref||: a peer must compute the same thing
 MEMORY_SHARE = 0.5  # of the device's that unused blocks may hold before they are given back
 
@@ -27,18 +25,20 @@ class DeviceLost(Exception):
 
 
 class Failures:
-    """What went wrong with our own kernels, named."""
+    """What went wrong, named: with our own kernels, or with a measurement."""
 
     def __init__(self, say):
         self.say, self.texts, self.kernels = say, [], set()
 
     def add(self, kernel, error):
-        """The kernel is measured no more."""
+        """The kernel is not measured at all."""
         self.kernels.add(id(kernel))
         self.tell(kernel, error)
 
     def tell(self, kernel, error):
-        text = f"{kernel.name}: {error}"
+        self.tell_all(f"{kernel.name}: {error}")
+
+    def tell_all(self, text):
         self.texts.append(text)
         self.say(f"FAILED {text}")
 
@@ -77,51 +77,6 @@ def load_and_check(kernels, library, device, failures, seed):
             failures.add(kernel, error)
             synchronize(kernel.name)
     return facts
-
-
-class Inputs:
-    """Sets of q, k, v of a case, and what a few heads of the first set should give."""
-
-    def __init__(self, case, generator, l2_bytes, sample=Sample()):
-        self.case, self.dtype, self.sample = case, TORCH_DTYPES[case.dtype], sample
-        self.out_shape = (case.batch, case.heads, case.seqlen, case.head_dim_v)
-        shapes = ((case.heads, case.seqlen, case.head_dim), (case.heads_kv, case.seqlen_k, case.head_dim),
-                  (case.heads_kv, case.seqlen_k, case.head_dim_v))
-        elements = case.batch * sum(map(math.prod, shapes))
-        self.count = set_count(2 * elements, l2_bytes)
-        self.sets = []
-        for _ in range(self.count):
-            tensors = [self.empty(case.batch, *shape) for shape in shapes]
-            for tensor in tensors:
-                tensor.normal_(generator=generator)
-            VALUES[case.values](tensors[0], tensors[1])
-            self.sets.append(tensors)
-        self._references = {}
-
-    def empty(self, b, h, n, d):
-        """[batch, heads, seqlen, head_dim], in memory as the case's layout says."""
-        if self.case.layout == "bhsd":
-            return torch.empty(b, h, n, d, dtype=self.dtype, device=DEVICE)
-        return torch.empty(b, n, h, d, dtype=self.dtype, device=DEVICE).transpose(1, 2)
-
-    def references(self, mask=None):
-        """[(batch entry, head, HeadReference)]: the first, the last, and random ones. `mask`: default the case's."""
-        mask = mask or self.case.mask
-        if mask not in self._references:
-            self._references[mask] = list(self._draw_references(mask))
-        return self._references[mask]
-
-    def _draw_references(self, mask):
-        case, chosen = self.case, {(0, 0), (self.case.batch - 1, self.case.heads - 1)}
-        draw = random.Random(str(case))
-        while len(chosen) < self.sample.heads_of(case):
-            chosen.add((draw.randrange(case.batch), draw.randrange(case.heads)))
-        rows = self.sample.rows_of(case, draw)
-        rows = None if rows is None else torch.tensor(rows, device=DEVICE)
-        q, k, v = self.sets[0]
-        for b, h in sorted(chosen):
-            kv = h // (case.heads // case.heads_kv)
-            yield b, h, HeadReference(q[b, h], k[b, kv], v[b, kv], mask, 1 / math.sqrt(case.head_dim), rows=rows)
 
 
 class KernelRun:
@@ -205,7 +160,7 @@ def checked_run(kernel, inputs, record, facts, failures):
         record.accuracy = run.check()
         return run
     except (WrongResult, RuntimeFailure) as error:
-        failures.add(kernel, error)
+        failures.tell(kernel, error)
         record.note = f"failed: {error}"
         return None
 
@@ -244,14 +199,21 @@ def prepare_group(group, inputs_of, facts, results, failures, options):
 
 
 def time_group(contestants, kernel_runs, failures, seconds, pause_ms):
-    interleave([c for c, _ in contestants], seconds, pause_ms)
+    try:
+        interleave([c for c, _ in contestants], seconds, pause_ms)
+    except MeasurementFailed as error:  # other groups may do without the contestant
+        synchronize(str(error))
+        failures.tell_all(f"{contestants[0][1].case}: {error}")
+        for _, record in contestants:
+            record.note = f"not measured: {error}"
+        return
     for contestant, record in contestants:
         record.fill(contestant.times)
     for run, record in kernel_runs:
         try:
             run.check_again()
         except WrongResult as error:
-            failures.add(run.kernel, error)
+            failures.tell(run.kernel, error)
             record.clear(f"failed: {error}")
 
 
@@ -286,7 +248,7 @@ def run_groups(groups, options, facts, results, failures, say, sample=Sample()):
 
         def inputs_of(case):
             if case not in inputs:
-                inputs[case] = Inputs(case, generator, l2_bytes, sample)
+                inputs[case] = Inputs(case, generator, l2_bytes, sample, DEVICE)
             return inputs[case]
         first, start = len(results.records), time.monotonic()
         contestants, kernel_runs = prepare_group(group, inputs_of, facts, results, failures, options)

@@ -7,6 +7,15 @@ from .results import geometric_mean
 from .text import MASK_TEXT, number
 
 
+def figure(value):
+    """Three digits at least."""
+    return number(value, 0 if value >= 100 else 1 if value >= 10 else 2)
+
+
+def microseconds(ms):
+    return number(ms * 1e3, 1 if ms >= 0.1 else 2)
+
+
 def two(a, b):
     return str(a) if a == b else f"{a}/{b}"
 
@@ -97,8 +106,8 @@ def case_rows(found, cases, unit):
             + list(ratios)]
     for case in cases:
         row = [PARTS[part](case) for part in parts]
-        row += [number(found.ms(label, case) * 1e3, 1) for label in found.kernels]
-        row += [number(found.speed(label, case)) for label in everyone]
+        row += [microseconds(found.ms(label, case)) for label in found.kernels]
+        row += [figure(found.speed(label, case)) for label in everyone]
         rows.append(row + [number(ratio(case), 3) for ratio in ratios.values()])
     return rows
 
@@ -136,6 +145,17 @@ def summary_rows(found):
     for name, ratio in found.each_peer().items():
         rows += summary_row(found, name, ratio, "all", found.cases)
     return rows
+
+
+def accuracy_lines(found):
+    lines = []
+    for label in found.kernels:
+        checked = [r for r in found.records if r.label == label and math.isfinite(r.accuracy)]
+        if checked:
+            worst = max(checked, key=lambda r: r.accuracy)
+            lines.append(f"{found.name}, {label}: right in {len(checked)} cases, the worst row at "
+                         f"{worst.accuracy:.2f} of the error that it is allowed ({where(found, worst.case)})")
+    return lines
 
 
 def bits_lines(found):
@@ -176,4 +196,5 @@ def blocks_of(results):
 
 
 def notes_of(results):
-    return [line for found in lists_of(results) for line in bits_lines(found) + note_lines(found)]
+    return [line for found in lists_of(results)
+            for line in accuracy_lines(found) + bits_lines(found) + note_lines(found)]

@@ -24,22 +24,24 @@ def fake_results():
     return results
 
 
-def manifest(head_dim=64, mask="none", dtype="bf16", **changes):
+def manifest(head_dim=64, mask="none", dtype="bf16", head_dim_v=None, **changes):
+    head_dim_v = head_dim_v or head_dim
+
     def tensor(name, direction, dims, element=dtype):
         return {"name": name, "kind": "tensor", "direction": direction, "dtype": element,
                 "shape": dims, "alignment": 16, "stride_multiple": 8 if element == dtype else 1}
     m = {
         "fa2_manifest": 1, "compiler": "fa2 test",
         "specification": {"pass": "forward", "dtype": dtype, "head_dim": head_dim,
-                          "head_dim_v": head_dim, "mask": mask},
+                          "head_dim_v": head_dim_v, "mask": mask},
         "target": {"arch": "sm_80", "family": False, "min_compute_capability": 80, "ptx": "7.0",
                    "min_driver": 11000},
         "schedule": {"block_q": 64, "block_kv": 64, "warps": 4, "stages": 2},
         "arguments": [
             tensor("q", "in", ["batch", "seqlen_q", "heads", head_dim]),
             tensor("k", "in", ["batch", "seqlen_k", "heads_kv", head_dim]),
-            tensor("v", "in", ["batch", "seqlen_k", "heads_kv", head_dim]),
-            tensor("out", "out", ["batch", "seqlen_q", "heads", head_dim]),
+            tensor("v", "in", ["batch", "seqlen_k", "heads_kv", head_dim_v]),
+            tensor("out", "out", ["batch", "seqlen_q", "heads", head_dim_v]),
             tensor("lse", "out", ["batch", "heads", "seqlen_q"], "f32"),
             {"name": "scale", "kind": "scalar", "dtype": "f32", "default": 0.125,
              "require": "positive_finite"}],

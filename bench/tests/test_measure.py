@@ -2,9 +2,7 @@
 
 import math
 import unittest
-from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 try:
     import torch
@@ -13,25 +11,13 @@ except ImportError:
 
 from fa2bench.results import Results
 
-from tests.fake import manifest
-
 if torch:
     from fa2bench import measure, run
     from fa2bench.cases import Case
-    from fa2bench.check import HeadReference, WrongResult, ulp, visible
+    from fa2bench.check import HeadReference, WrongResult, ulp
     from fa2bench.group import Group
-    from fa2bench.kernels import KernelFile
 
-
-def attention(q, k, v, mask, scale, shift=0):
-    """[seqlen, d] each, in f32: (out, lse). `shift`: so many keys more than the mask allows."""
-    rows = torch.arange(q.shape[0])
-    seen = visible(mask, rows, q.shape[0], k.shape[0]) + shift
-    hidden = torch.arange(k.shape[0])[None] >= seen[:, None]
-    scores = (q.float() @ k.float().T * scale).masked_fill(hidden, -math.inf)
-    lse = torch.logsumexp(scores, 1)
-    weights = torch.exp(scores - lse[:, None]).masked_fill(hidden, 0).to(q.dtype)
-    return (weights.float() @ v.float()).to(q.dtype), lse
+    from tests.fake_gpu import FakeStream, attention, cpu_kernel, on_cpu, run_options
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
@@ -92,55 +78,25 @@ class Check(unittest.TestCase):
             with self.assertRaises(WrongResult):
                 reference.judge(attention(q, k, v, "causal", 0.125, shift)[0], None)
 
+    def test_some_rows_of_a_head(self):
+        torch.manual_seed(0)
+        q, k, v = (torch.randn(n, 64).bfloat16() for n in (100, 120, 120))
+        v = v[:, :24]
+        rows = torch.tensor([0, 7, 99])
+        reference = HeadReference(q, k, v, "causal", 0.125, rows=rows)
+        whole = HeadReference(q, k, v, "causal", 0.125)
+        self.assertEqual(tuple(reference.out.shape), (3, 24))
+        self.assertTrue(torch.equal(reference.lse, whole.lse[rows]))
+        out, lse = attention(q, k, v, "causal", 0.125)
+        reference.judge(out, lse)
+        out[7, 20] += 1
+        with self.assertRaisesRegex(WrongResult, "row 7"):
+            reference.judge(out, lse)
+
     def test_ulp(self):
         values = torch.tensor([1.0, 1.99, 2.0, 0.0], dtype=torch.float64)
         self.assertEqual(ulp(torch.bfloat16, values).tolist(), [2**-7, 2**-7, 2**-6, 2.0**-133])
         self.assertEqual(ulp(torch.float16, values).tolist(), [2**-10, 2**-10, 2**-9, 2**-24])
-
-
-class FakeEvent:
-    """Records the stand-in stream's clock."""
-
-    def __init__(self, stream):
-        self.stream, self.at = stream, None
-
-    def record(self):
-        self.at = self.stream.device
-
-    def query(self):
-        return self.stream.host >= self.at
-
-    def synchronize(self):
-        self.stream.host = max(self.stream.host, self.at)
-
-    def elapsed_time(self, other):
-        return (other.at - self.at) * 1e3
-
-
-class FakeStream:
-    """A device and a host clock in seconds: a launch costs both."""
-
-    def __init__(self, host_seconds=20e-6):
-        self.host, self.device, self.host_seconds = 0.0, 0.0, host_seconds
-
-    def launch(self, seconds):
-        self.host += self.host_seconds
-        self.device = max(self.device, self.host) + seconds
-
-    def synchronize(self):
-        self.host = max(self.host, self.device)
-
-    def patches(self):
-        cuda = {"Event": lambda enable_timing=False: FakeEvent(self), "synchronize": self.synchronize,
-                "_sleep": lambda cycles: self.launch(cycles / 2e9), "empty_cache": lambda: None,
-                "get_device_properties": lambda _: SimpleNamespace(L2_cache_size=1 << 20, total_memory=1 << 37),
-                "memory_reserved": lambda: 0}
-        return mock.patch.multiple(torch.cuda, create=True, **cuda)
-
-    def clock(self):
-        return mock.patch.object(measure, "time", SimpleNamespace(
-            sleep=lambda s: setattr(self, "host", self.host + s), perf_counter=lambda: self.host,
-            monotonic=lambda: self.host))
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
@@ -213,35 +169,15 @@ class Run(unittest.TestCase):
     CASE = Case(64, "causal", 64, 2, 2, "bf16", layout="bshd") if torch else None
 
     def kernel(self, stream, name="good.ptx", fault=None):
-        """A KernelFile whose launches compute on the CPU; fault(out, launch number)."""
-        kernel = KernelFile("ours", Path(name), b"", None, manifest(64, "causal"))
-        launches = []
-
-        def bind(q, k, v, out, lse, allocate):
-            def call(_):
-                launches.append(1)
-                group = q.shape[1] // k.shape[1]
-                for b in range(q.shape[0]):
-                    for h in range(q.shape[1]):
-                        out[b, h], lse[b, h] = attention(q[b, h], k[b, h // group], v[b, h // group],
-                                                         "causal", 0.125)
-                if fault:
-                    fault(out, len(launches))
-                stream.launch(1e-4)
-            return call
-        kernel.bind = bind
-        kernel.load = lambda library, device: [{"registers": 200, "local_bytes": 0, "shared_bytes": 9,
-                                                "threads": 128}]
-        return kernel
+        return cpu_kernel(stream, self.CASE.key, name, fault)
 
     def measure(self, kernels, stream, peers=()):
         results, said = Results(), []
         failures = run.Failures(said.append)
-        options = SimpleNamespace(seed=0, seconds=1.0, pause=60.0, bits=False, untimed=False)
+        options = run_options()
         group = [("ours", "kernel", k, self.CASE) for k in kernels]
         group += [(p.label, "peer", p, self.CASE) for p in peers]
-        with stream.patches(), stream.clock(), mock.patch.object(run, "DEVICE", "cpu"), \
-                mock.patch.object(run, "current_stream", lambda device: None):
+        with on_cpu(stream):
             facts = run.load_and_check(kernels, None, None, failures, 0)
             run.run_groups([Group(group)], options, facts, results, failures, said.append)
         return results, failures
@@ -300,6 +236,23 @@ class Run(unittest.TestCase):
         self.assertRegex(notes["absent"], "does not do this case")
         self.assertEqual([r.label for r in results.records if r.measured], ["ours"])
         self.assertEqual(failures.texts, [])
+
+    def test_a_launch_that_waits_costs_its_group_alone(self):
+        stream = FakeStream()
+
+        def waits(q, k, v):
+            stream.synchronize()
+            return self.right(q, k, v)
+        kernel, results, said = self.kernel(stream), Results(), []
+        failures, options = run.Failures(said.append), run_options()
+        with on_cpu(stream):
+            facts = run.load_and_check([kernel], None, None, failures, 0)
+            ours = ("ours", "kernel", kernel, self.CASE)
+            waiting = ("waiting", "peer", self.peer(stream, waits), self.CASE)
+            run.run_groups([Group([ours, waiting]), Group([ours])], options, facts, results, failures, said.append)
+        self.assertEqual([r.measured for r in results.records], [False, False, True])
+        self.assertIn("the host takes too long", results.records[0].note)
+        self.assertEqual(len(failures.texts), 1)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import itertools
 import math
 import tempfile
 import unittest
@@ -23,6 +24,27 @@ class Cases(unittest.TestCase):
         case = Case(128, "none", 4096, 4, 16, "bf16")
         self.assertEqual(case.flops, 4 * 4096 * 4096 * 128 * 16 * 4)
         self.assertEqual(Case(128, "causal", 4096, 4, 16, "bf16").flops, case.flops / 2)
+
+    def test_visible_pairs_are_counted(self):
+        for mask, n, m in itertools.product(("none", "causal", "causal_top_left"), (1, 3, 16, 40), (1, 5, 16, 33)):
+            shift = m - n if mask == "causal" else 0
+            seen = [m if mask == "none" else min(max(i + 1 + shift, 0), m) for i in range(n)]
+            case = Case(64, mask, n, 2, 4, "bf16", heads_kv=2, seqlen_k=m, head_dim_v=32)
+            wanted = n * m / 2 if n == m and mask != "none" else sum(seen)
+            self.assertEqual((case.pairs, case.flops), (wanted, 2 * wanted * 96 * 4 * 2), str(case))
+
+    def test_bytes_are_each_tensors_once(self):
+        case = Case(64, "none", 1, 2, 4, "bf16", heads_kv=2, seqlen_k=100, head_dim_v=32)
+        self.assertEqual(case.bytes, 2 * 2 * (4 * 64 + 2 * 100 * 64 + 2 * 100 * 32 + 4 * 32))
+        self.assertTrue(case.bound_by_bytes)
+        self.assertFalse(Case(64, "none", 512, 1, 4, "bf16").bound_by_bytes)
+
+    def test_what_is_not_said_is_as_in_q(self):
+        case = Case(64, "none", 512, 1, 4, "bf16")
+        self.assertEqual((case.heads_kv, case.seqlen_k, case.head_dim_v), (4, 512, 64))
+        self.assertEqual(str(case), "head dim 64, mask none, seqlen 512, batch 1, heads 4, bf16")
+        self.assertIn("head dim 64/32, mask none, seqlen 512/9", str(Case(
+            64, "none", 512, 1, 4, "bf16", seqlen_k=9, head_dim_v=32)))
 
     def test_grid(self):
         cases = paper_grid([64, 256], ["none", "causal"], [512, 16384], 2048, 16384, "bf16")
@@ -101,6 +123,11 @@ class Tables(unittest.TestCase):
             self.assertEqual(terminal(results, [64]), terminal(fake_results(), [64]))
             write_csv(results, again)
             self.assertEqual(path.read_text(), again.read_text())
+            path.write_text("label,role,head_dim,mask,seqlen,batch,heads,dtype,median_ms,tflops\n"
+                            "ours,kernel,64,none,1024,16,32,bf16,0.5,300\n")  # as files were before 2026-11-22
+            record, = read_csv(path).records
+            self.assertEqual(record.case, Case(64, "none", 1024, 16, 32, "bf16", 32, 1024, 64))
+            self.assertEqual((record.measured, record.tflops, record.layout), (True, 300, "bhsd"))
             path.write_text("a,b\n1,2\n")
             with self.assertRaisesRegex(Refused, "not a CSV of this benchmark"):
                 read_csv(path)
