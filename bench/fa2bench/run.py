@@ -166,9 +166,11 @@ def checked_run(kernel, inputs, record, facts, failures):
 
 
 def compare_bits(kernel_runs, failures):
-    """Each case's outputs over the kernel sets, and each batch entry's alone and in its batch."""
+    """Each case's outputs over our kernel sets, and each batch entry's alone and in its batch."""
     first_of = {}
     for run, record in kernel_runs:
+        if record.role != "kernel":
+            continue
         case = run.inputs.case
         first, label = first_of.setdefault(case, (run, record.label))
         texts = [f"{text} than those of {label}" for text in [differs(run, first)] if text]
@@ -251,10 +253,11 @@ def run_groups(groups, options, facts, results, failures, say, sample=Sample()):
                 inputs[case] = Inputs(case, generator, l2_bytes, sample, DEVICE)
             return inputs[case]
         first, start = len(results.records), time.monotonic()
-        contestants, kernel_runs = prepare_group(group, inputs_of, facts, results, failures, options)
+        ready = prepare_group(group, inputs_of, facts, results, failures, options)
         preparing += time.monotonic() - start
         seconds = budget.next()
         if not options.untimed:
-            time_group(contestants, kernel_runs, failures, seconds, options.pause)
+            time_group(*ready, failures, seconds, options.pause)
+        del ready  # its tensors, before the next group's are drawn
         say_figures(results.records[first:], say)
     say(f"{len(groups)} groups in {time.monotonic() - began:.0f} s, {preparing:.0f} s of them to prepare and check")

@@ -4,6 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import forward
 from fa2bench import dims, options
 from fa2bench.cases import Case, Refused, make_case, paper_grid
 from fa2bench.plot import write_plot
@@ -172,6 +173,24 @@ class Dims(unittest.TestCase):
         row, = [r for r in dims.dim_rows(results, "ours", "none", 2048, [64, 128, 256])
                 if r.head_dim == 72]
         self.assertEqual(row.verdict, "-")
+
+
+class Groups(unittest.TestCase):
+    def groups(self, *more):
+        o = options.parse(["a", "--head-dims", "64", "--masks", "none", "--seqlens", "512,1024", *more])
+        ours = {"a": {(d, d, "none", "bf16"): f"kernel {d}" for d in (32, 64)}}
+        return forward.make_groups(o, ours, {"cuDNN": "a peer"})
+
+    def test_each_point_is_a_group(self):
+        groups = self.groups("--layout", "bshd", "--values", "x3")
+        self.assertEqual([[(label, role) for label, role, _, _ in group.entries] for group in groups],
+                         [[("a", "kernel"), ("cuDNN", "peer")]] * 2)
+        self.assertEqual(groups[1].entries[0][2:], ("kernel 64", Case(64, "none", 1024, 16, 32, "bf16", layout="bshd",
+                                                                      values="x3")))
+
+    def test_all_head_dims_of_a_length_are_a_group(self):
+        groups = self.groups("--dims", "32")
+        self.assertEqual([[case.head_dim for *_, case in group.entries] for group in groups], [[32, 32, 64, 64]] * 2)
 
 
 class Options(unittest.TestCase):

@@ -105,6 +105,20 @@ class ShapesRun(unittest.TestCase):
         self.assertFalse(any(r.measured for r in results.records))
         self.assertIn("alone: bits other in 1 of 1 cases", terminal(results))
 
+    def test_a_peers_bits_are_its_own(self):
+        line = "head_dim=32 heads=2 seqlen=8"
+        cases, results, failures = cases_of(line), Results("shapes"), run.Failures(lambda text: None)
+
+        def other(out, n):
+            bits.bits_of(out)[0, 0, 0, 0] ^= 1
+        entries = session.entries_of(cases, {"base": self.kernels(cases, "base")},
+                                     {"trial": self.kernels(cases, "trial", other)})
+        with on_cpu(self.stream):
+            run.run_groups([Group(entries)], run_options(bits=True, untimed=True), {}, results, failures,
+                           lambda text: None)
+        self.assertEqual(failures.texts, [])
+        self.assertEqual({r.label: r.bits for r in results.records}, {"base": "same", "trial": ""})
+
     def test_from_the_command_line(self):
         def zeros(*shape, device=None, **how):
             return torch.empty(*shape, **how).zero_()
