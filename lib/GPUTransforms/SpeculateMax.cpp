@@ -22,6 +22,16 @@ struct Step {
   explicit operator bool() { return scores && softmax && output && rescaled; }
 };
 
+/// Sums above this power of two may hold exponentials that f32 does not, and
+/// factors below its inverse may vanish.
+constexpr int64_t kLost = 100;
+
+/// A tile's probabilities, their reference and sums, and what the rows' sums
+/// and output so far are to be scaled by.
+struct State {
+  Value p, m, sum, alpha;
+};
+
 Step findStep(scf::ForOp loop) {
   Step s;
   for (auto step : loop.getBody()->getOps<SoftmaxStepOp>())
@@ -61,32 +71,31 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     OpBuilder b(softmax);
     Value m = softmax.getM(), l = softmax.getL();
     auto guess = SoftmaxSpeculateOp::create(
-        b, loc, TypeRange{softmax.getS().getType(), l.getType(), b.getI1Type()},
-        softmax.getS(), m, l, softmax.getScale(), slack);
+        b, loc, TypeRange{softmax.getP().getType(), l.getType()},
+        softmax.getS(), m, softmax.getScale());
+    Value grew = ExceedsOp::create(b, loc, guess.getSum(), slack);
     // One wait, which all warps of a warpgroup come to whichever arm they take.
-    holdBack(b, loc, guess.getGrew());
+    holdBack(b, loc, grew);
     step.output->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
     Value o = step.output;
-    SmallVector<Type> types{softmax.getP().getType(), m.getType(), l.getType(),
-                            o.getType()};
-    auto branch =
-        scf::IfOp::create(b, loc, types, guess.getGrew(), /*withElse=*/true);
+    auto branch = scf::IfOp::create(
+        b, loc, TypeRange(ValueRange{guess.getP(), m, l, o}), grew,
+        /*withElse=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
-    Value scores = scoresAgain(b, step.scores);
-    // Lanes read shared memory, which lane 0 releases to the copy engine.
-    ProxyFenceOp::create(b, loc);
-    WarpBarrierOp::create(b, loc);
-    auto exact = SoftmaxStepOp::create(
-        b, loc, softmax.getResultTypes(), scores, m, l, softmax.getScale(),
-        b.getF32FloatAttr(0.0f), softmax.getWideAttr());
-    Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, exact.getAlpha(),
-                                       /*skip_unit=*/false);
-    scf::YieldOp::create(
-        b, loc,
-        ValueRange{exact.getP(), exact.getNewM(), exact.getNewL(), scaled});
-    b.setInsertionPointToStart(branch.elseBlock());
+    State known = scoreAgain(b, step, guess);
+    // Then all that depends on the old reference is scaled.
+    auto rebase =
+        SoftmaxRebaseOp::create(b, loc, known.m, known.sum, Value(),
+                                softmax.getScale(), slack, softmax.getStart());
+    Value alpha = rebase.getAlpha(), before = scaled(b, known.alpha, alpha);
+    Value newL = arith::AddFOp::create(b, loc, scaled(b, l, before),
+                                       scaled(b, known.sum, alpha));
     scf::YieldOp::create(b, loc,
-                         ValueRange{guess.getP(), m, guess.getNewL(), o});
+                         ValueRange{scaled(b, known.p, alpha), rebase.getNewM(),
+                                    newL, scaled(b, o, before)});
+    b.setInsertionPointToStart(branch.elseBlock());
+    Value longer = arith::AddFOp::create(b, loc, l, guess.getSum());
+    scf::YieldOp::create(b, loc, ValueRange{guess.getP(), m, longer, o});
 
     softmax.getP().replaceAllUsesWith(branch.getResult(0));
     softmax.getNewM().replaceAllUsesWith(branch.getResult(1));
@@ -100,6 +109,41 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
          llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
       if (keys && release.getRing() == keys.getRing())
         release->moveAfter(branch);
+  }
+
+  static Value scaled(OpBuilder &b, Value v, Value alpha) {
+    return ScaleRowsOp::create(b, v.getLoc(), v.getType(), v, alpha,
+                               /*skip_unit=*/false);
+  }
+
+  /// Where exponentials have overflowed, the step once more, from the scores'
+  /// own maximum.
+  State scoreAgain(OpBuilder &b, Step step, SoftmaxSpeculateOp guess) {
+    Location loc = guess.getLoc();
+    Value scale = guess.getScale(), sum = guess.getSum(), m = guess.getM();
+    auto rows = cast<RankedTensorType>(m.getType());
+    Value one = arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(rows, b.getF32FloatAttr(1.0f)));
+    Value lost = ExceedsOp::create(b, loc, sum, kLost);
+    SmallVector<Value> kept{guess.getP(), m, sum, one};
+    auto branch = scf::IfOp::create(b, loc, TypeRange(ValueRange(kept)), lost,
+                                    /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value scores = scoresAgain(b, step.scores);
+    // Lanes read shared memory, which lane 0 releases to the copy engine.
+    ProxyFenceOp::create(b, loc);
+    WarpBarrierOp::create(b, loc);
+    auto rebase = SoftmaxRebaseOp::create(b, loc, m, sum, scores, scale, kLost);
+    auto again = SoftmaxSpeculateOp::create(b, loc, guess.getResultTypes(),
+                                            scores, rebase.getNewM(), scale);
+    scf::YieldOp::create(b, loc,
+                         ValueRange{again.getP(), rebase.getNewM(),
+                                    again.getSum(), rebase.getAlpha()});
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loc, kept);
+    ResultRange r = branch.getResults();
+    return {r[0], r[1], r[2], r[3]};
   }
 
   /// The same product by matmuls of one warp, in the same fragments.

@@ -122,7 +122,8 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
                     Selection &selection, std::string &error) {
   std::vector<Variant> variants;
   if (asked.empty() && selection.tuned) {
-    variants = target.tunedVariants(problem);
+    variants =
+        target.tunedVariants(problem, Schedule::fromAttr(selection.schedule));
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))
@@ -167,5 +168,6 @@ LogicalResult fa2::checkVariants(const Target &target, const Problem &problem,
     for (const std::string &warning : checked->warnings)
       selection.warnings.push_back(where + warning);
   }
-  return success();
+  error = batchGuardFault(variants, selection.schedule);
+  return success(error.empty());
 }

@@ -48,6 +48,7 @@ private:
   /// One pass over the key tiles: the final (m, l, o).
   scf::ForOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
                        Value seqlenQ, Value seqlenK);
+  int64_t start() const;
   /// scale s through the score program.
   Value applyProgram(Value s, ScorePlace place);
 
@@ -151,6 +152,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
+      b.getI64IntegerAttr(program ? 0 : start()),
       program ? b.getUnitAttr() : UnitAttr());
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
@@ -161,6 +163,14 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                            /*transpose_b=*/false);
   scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
   return loop;
+}
+
+/// Where maxima are assumed, probabilities begin at 2^-start, low enough to
+/// grow: from 2^-7 to f16's largest value there are 22 powers of two. Lower,
+/// the many small ones beside a large one (a sink) would lose too many bits
+/// below f16's least normal 2^-14. bf16 has f32's exponents.
+int64_t Tiler::start() const {
+  return schedule.getSpeculateMax() > 0 && dtype.isF16() ? 7 : 0;
 }
 
 void Tiler::buildTile(Value qBlock, Value head, Value batch) {

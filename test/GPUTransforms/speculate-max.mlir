@@ -12,24 +12,42 @@
 // CHECK: %[[OF:.*]] = fa2gpu.dot_start %[[PB]]
 // CHECK: %[[S:.*]] = fa2gpu.dot_wait %[[SF]]
 // No maximum stands between the scores and their exponentials, and the state's maximum stays.
-// CHECK-NEXT: %[[P:.*]], %[[NL:.*]], %[[GREW:.*]] = fa2gpu.softmax_speculate %[[S]], %[[M]], %[[L]] scale %c slack 6
+// CHECK-NEXT: %[[P:.*]], %[[SUM:.*]] = fa2gpu.softmax_speculate %[[S]], %[[M]] scale %c
+// CHECK-NEXT: %[[GREW:.*]] = fa2gpu.exceeds %[[SUM]] above 6
 // One wait, which all warps of a warpgroup come to, held behind the exponentials.
 // CHECK-NEXT: scf.if %[[GREW]]
 // CHECK-NEXT: fa2gpu.warp_barrier
 // CHECK-NEXT: }
 // CHECK-NEXT: %[[O:.*]] = fa2gpu.dot_wait %[[OF]]
 // CHECK-NEXT: %[[R:.*]]:4 = scf.if %[[GREW]]
-// The cold arm: the same scores, by matmuls that a warp issues alone, then the exact step.
+// The cold arm. Only where sums have overflowed: the same scores, by matmuls that a warp issues alone, and for the
+// rows that did their own maximum.
+// CHECK-NEXT: %[[ONE1:.*]] = arith.constant dense<1.000000e+00>
+// CHECK-NEXT: %[[LOST:.*]] = fa2gpu.exceeds %[[SUM]] above 100
+// CHECK-NEXT: %[[K4:.*]]:4 = scf.if %[[LOST]]
 // CHECK-NEXT: %[[AF:.*]] = fa2gpu.dot_start %q, %[[KT]] {transpose_b} : {{.*}} -> <tensor<128x64xf32, #[[ONE]]>>
 // CHECK-NEXT: %[[A:.*]] = fa2gpu.dot_wait %[[AF]]
 // CHECK-NEXT: %[[AG:.*]] = fa2gpu.convert_layout %[[A]] : tensor<128x64xf32, #[[ONE]]> -> tensor<128x64xf32, #[[ACC]]>
 // What its lanes read is released, later, by lane 0, for the copy engine to write.
 // CHECK-NEXT: fa2gpu.proxy_fence
 // CHECK-NEXT: fa2gpu.warp_barrier
-// CHECK-NEXT: %[[P2:.*]], %[[M2:.*]], %[[L2:.*]], %[[ALPHA:.*]] = fa2.softmax_step %[[AG]], %[[M]], %[[L]] scale %c :
-// CHECK-NEXT: %[[O2:.*]] = fa2.scale_rows %[[O]], %[[ALPHA]] :
-// CHECK-NEXT: scf.yield %[[P2]], %[[M2]], %[[L2]], %[[O2]]
+// CHECK-NEXT: %[[M1:.*]], %[[A1:.*]] = fa2gpu.softmax_rebase %[[M]], %[[SUM]] from %[[AG]] scale %c above 100
+// CHECK-NEXT: %[[P1:.*]], %[[SUM1:.*]] = fa2gpu.softmax_speculate %[[AG]], %[[M1]] scale %c
+// CHECK-NEXT: scf.yield %[[P1]], %[[M1]], %[[SUM1]], %[[A1]]
 // CHECK-NEXT: } else {
+// CHECK-NEXT: scf.yield %[[P]], %[[M]], %[[SUM]], %[[ONE1]]
+// CHECK-NEXT: }
+// Then all that depends on the old reference is scaled.
+// CHECK-NEXT: %[[M2:.*]], %[[A2:.*]] = fa2gpu.softmax_rebase %[[K4]]#1, %[[K4]]#2 scale %c above 6
+// CHECK-NEXT: %[[BEFORE:.*]] = fa2.scale_rows %[[K4]]#3, %[[A2]] :
+// CHECK-DAG: %[[L2:.*]] = fa2.scale_rows %[[L]], %[[BEFORE]] :
+// CHECK-DAG: %[[SUM2:.*]] = fa2.scale_rows %[[K4]]#2, %[[A2]] :
+// CHECK: %[[NL2:.*]] = arith.addf %[[L2]], %[[SUM2]]
+// CHECK-DAG: %[[P2:.*]] = fa2.scale_rows %[[K4]]#0, %[[A2]] :
+// CHECK-DAG: %[[O2:.*]] = fa2.scale_rows %[[O]], %[[BEFORE]] :
+// CHECK: scf.yield %[[P2]], %[[M2]], %[[NL2]], %[[O2]]
+// CHECK-NEXT: } else {
+// CHECK-NEXT: %[[NL:.*]] = arith.addf %[[L]], %[[SUM]]
 // CHECK-NEXT: scf.yield %[[P]], %[[M]], %[[NL]], %[[O]]
 // CHECK-NEXT: }
 // Both arms read the keys.

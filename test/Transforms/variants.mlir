@@ -7,16 +7,19 @@
 // RUN: fa2-opt %t.mlir --fa2-tile --mlir-print-local-scope | FileCheck %s --check-prefix=TILED
 // RUN: fa2-opt %t.mlir --fa2-pipeline --mlir-print-local-scope | FileCheck %s --check-prefix=LAUNCH
 // RUN: fa2-opt %t.mlir --fa2-pipeline | fa2-translate --fa2-manifest | FileCheck %s --check-prefix=MANIFEST
-// RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: stages=1'" 2>&1 | FileCheck %s --check-prefix=BATCH
+// RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: block_kv=16'" 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="variants='heads > 1: stages=1'" 2>&1 | FileCheck %s --check-prefix=BACKWARD
 
 // The table's, where nothing is asked.
 // TABLE: fa2.attention
 // TABLE-SAME: schedule = #fa2.schedule<target = "sm_90a", block_q = [[Q:[0-9]+]]
-// TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_k <= {{[0-9]+}}">, schedule = <target = "sm_90a", block_q =
+// Few queries of grouped heads, then smaller tiles where they leave fewer multiprocessors idle.
+// TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_q <= 64 && heads % (4 * heads_kv) == 0">, schedule = <target = "sm_90a", block_q = 64,{{[^>]*}} packed_heads = 4>>,
+// TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 64, block_kv = [[KV:[0-9]+]],
+// TABLE-SAME: #fa2.variant<when = <"seqlen_k <= {{[0-9]+}} || {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 128, block_kv = [[KV]],
 // WHY: remark: schedule from sm_90a's table
-// WHY: remark: where seqlen_k <= {{[0-9]+}}: #fa2.schedule<target = "sm_90a", block_q =
-// WHY: remark: where seqlen_k <= {{[0-9]+}}: shared memory: {{[0-9]+}} of 232448 bytes a block
+// WHY: remark: where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: #fa2.schedule<target = "sm_90a", block_q =
+// WHY: remark: where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: shared memory: {{[0-9]+}} of 232448 bytes a block
 // NONE: schedule = #fa2.schedule
 // NONE-NOT: variant
 
@@ -58,7 +61,7 @@
 // MANIFEST: "kernel": "attention_variant2",
 // MANIFEST-NEXT: "when": "!(seqlen_k <= 32) && (heads > 3)",
 
-// BATCH: error: 'fa2.attention' op guard 'batch > 1': 'batch' cannot choose a kernel
+// BATCH: error: 'fa2.attention' op guard 'batch > 1' reads batch, but its schedule and one after it differ in 
 // BACKWARD: error: 'fa2.attention_grad' op expected no variants for backward, got 'heads > 1: stages=1'
 func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {

@@ -55,12 +55,15 @@ def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
 }
 
 def SpeculateMax : Pass<"fa2gpu-speculate-max", "::fa2::KernelOp"> {
-  let summary = "exponentials with the old maximum; the scores again where it grew";
+  let summary = "exponentials with the old maximum; a new one where sums grew large";
   let description = [{
     In loops without a mask, `fa2.softmax_step` becomes `fa2gpu.softmax_speculate`, which needs no maximum before its
-    exponentials and none after them: where a lane's sum of a row passes 2^`speculate_max`, the warp's scores may have
-    outgrown the old maximum by that much, and a cold arm computes the scores again from shared memory, by the family of matmuls that one warp
-    issues and whose fragments are the same, and takes the ordinary step. The keys' slot is released after both.
+    exponentials and none after them. Where a lane's sum of a row passes 2^`speculate_max`, a cold arm gives the row a new
+    reference, from that sum, and scales by it what was computed with the old one: probabilities, sum and output. No score
+    is needed for that. Only where a sum has overflowed (2^100) are they computed again, from shared memory, by the family
+    of matmuls that one warp issues and whose fragments are the same. The keys' slot is released after both.
+
+    Each row decides for itself, so that its bits depend on nothing beside it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
 }

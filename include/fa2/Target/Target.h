@@ -62,7 +62,8 @@ public:
   tunedSchedules(const Problem &problem) const = 0;
   /// The variants that were tuned beside the first of them, the first that
   /// holds first.
-  virtual std::vector<Variant> tunedVariants(const Problem &) const {
+  virtual std::vector<Variant> tunedVariants(const Problem &,
+                                             const Schedule &base) const {
     return {};
   }
   /// The schedule of a kernel of dQ alone, one block a tile of queries. None

@@ -32,10 +32,9 @@ TileLayout layoutOf(Value tile) {
       .tileLayout(type.getShape());
 }
 
-AccAttr accOf(Value rowVector) {
+RowAttr rowOf(Value rowVector) {
   return cast<RowAttr>(
-             cast<RankedTensorType>(rowVector.getType()).getEncoding())
-      .getAcc();
+      cast<RankedTensorType>(rowVector.getType()).getEncoding());
 }
 
 /// Registers of a tile by row slot.
@@ -265,6 +264,12 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
     TileLayout layout = layoutOf(op.getS());
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
     float slack = op.getSlack().convertToFloat();
+    // start / k; so small a scale that it has no such value makes all scores
+    // equal, from any reference.
+    Value headroom;
+    if (op.getStart())
+      headroom = e.fmin(e.fmul(e.f32(op.getStart()), e.rcp(k)),
+                        e.f32(std::ldexp(1.0f, 100)));
     auto max = [&](Value x, Value y) { return e.fmax(x, y); };
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
 
@@ -275,16 +280,16 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       for (int64_t r : regs)
         s.push_back(p[r]);
       Value rowMax = reduceOverLanes(e, layout, reduceInTwoChains(s, max), max);
-      Value m1, grows;
+      Value top = op.getStart() ? e.fadd(rowMax, headroom) : rowMax, m1;
       if (slack > 0.0f) {
         // k (rowmax - m) > slack
         Value growth = e.fmul(e.fsub(rowMax, m), k);
-        grows = arith::CmpFOp::create(rewriter, op.getLoc(),
-                                      arith::CmpFPredicate::OGT, growth,
-                                      e.f32(slack));
-        m1 = e.select(grows, rowMax, m);
+        Value grows = arith::CmpFOp::create(rewriter, op.getLoc(),
+                                            arith::CmpFPredicate::OGT, growth,
+                                            e.f32(slack));
+        m1 = e.select(grows, top, m);
       } else {
-        m1 = e.fmax(m, rowMax);
+        m1 = e.fmax(m, top);
       }
       Value shift = op.getWide() ? m1 : e.fneg(e.fmul(m1, k));
       for (int64_t r : regs)
@@ -312,10 +317,8 @@ struct SoftmaxSpeculateLowering
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getS());
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
-    Value limit = e.f32(std::ldexp(1.0f, op.getSlack()));
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
-    SmallVector<Value> p(adaptor.getS()), newL;
-    Value grew;
+    SmallVector<Value> p(adaptor.getS()), sums;
     for (auto [slot, regs] : llvm::enumerate(registersByRow(layout))) {
       Value shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
       SmallVector<Value> row;
@@ -323,18 +326,101 @@ struct SoftmaxSpeculateLowering
         p[r] = e.ex2(e.fma(p[r], k, shift));
         row.push_back(p[r]);
       }
-      Value total = reduceInTwoChains(row, sum);
-      // Or has no value: of -inf - -inf, or of NaN among the scores.
-      Value grows = arith::CmpFOp::create(
-          rewriter, op.getLoc(), arith::CmpFPredicate::UGT, total, limit);
-      grew = grew ? arith::OrIOp::create(rewriter, op.getLoc(), grew, grows)
-                        .getResult()
-                  : grows;
-      newL.push_back(e.fadd(adaptor.getL()[slot], total));
+      sums.push_back(reduceInTwoChains(row, sum));
     }
-    SmallVector<Value> any{e.voteAny(grew)};
-    rewriter.replaceOpWithMultiple(op, {p, newL, any});
+    rewriter.replaceOpWithMultiple(op, {p, sums});
     return success();
+  }
+};
+
+Value isAbove(Emit &e, arith::CmpFPredicate predicate, Value x, int64_t power) {
+  return arith::CmpFOp::create(e.b, e.loc, predicate, x,
+                               e.f32(std::ldexp(1.0f, power)));
+}
+
+struct ExceedsLowering : public OpConversionPattern<ExceedsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ExceedsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    Value any;
+    for (Value sum : adaptor.getSum()) {
+      Value above = isAbove(e, arith::CmpFPredicate::UGT, sum, op.getAbove());
+      any = any ? arith::OrIOp::create(rewriter, op.getLoc(), any, above)
+                      .getResult()
+                : above;
+    }
+    rewriter.replaceOp(op, e.voteAny(any));
+    return success();
+  }
+};
+
+struct SoftmaxRebaseLowering : public OpConversionPattern<SoftmaxRebaseOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(SoftmaxRebaseOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RowAttr row = rowOf(op.getSum());
+    auto type = cast<RankedTensorType>(op.getSum().getType());
+    TileLayout layout = row.getAcc().tileLayout({type.getDimSize(0), 8});
+    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
+    auto max = [&](Value x, Value y) { return e.fmax(x, y); };
+    SmallVector<Value> maxima = rowMaxima(e, op.getS(), adaptor.getS());
+    SmallVector<Value> newM, alpha;
+    for (auto [slot, m, sum] :
+         llvm::enumerate(adaptor.getM(), adaptor.getSum())) {
+      Value big = row.getPartial() == Partial::Lanes
+                      ? reduceOverLanes(e, layout, sum, max)
+                      : sum;
+      Value grew = isAbove(e, arith::CmpFPredicate::OGT, big, op.getAbove());
+      if (op.getS()) {
+        newM.push_back(e.select(grew, maxima[slot], m));
+        alpha.push_back(e.ex2(e.fmul(e.fsub(m, newM.back()), k)));
+        continue;
+      }
+      Value powers = e.select(grew, exponent(e, big, op.getStart()), e.i32(0));
+      newM.push_back(e.select(grew, raised(e, m, powers, k), m));
+      alpha.push_back(powerOfTwo(e, e.sub(e.i32(0), powers)));
+    }
+    rewriter.replaceOpWithMultiple(op, {newM, alpha});
+    return success();
+  }
+
+  static constexpr int64_t kFractionBits = 23, kExponentBias = 127;
+
+  /// floor(lg2 x) + more of a positive number.
+  static Value exponent(Emit &e, Value x, int64_t more) {
+    Value bits = LLVM::BitcastOp::create(e.b, e.loc, e.b.getI32Type(), x);
+    return e.add(e.shr(bits, kFractionBits), e.i32(more - kExponentBias));
+  }
+  static Value powerOfTwo(Emit &e, Value n) {
+    Value bits = e.shl(e.add(n, e.i32(kExponentBias)), kFractionBits);
+    return LLVM::BitcastOp::create(e.b, e.loc, e.b.getF32Type(), bits);
+  }
+
+  /// m + powers / k, as 1 / (k / powers): 1 / k, which no other step needs,
+  /// would be kept in a register for this one.
+  static Value raised(Emit &e, Value m, Value powers, Value k) {
+    Value p = arith::SIToFPOp::create(e.b, e.loc, e.b.getF32Type(), powers);
+    return e.fadd(m, e.rcp(e.fmul(k, e.rcp(p))));
+  }
+
+  static SmallVector<Value> rowMaxima(Emit &e, Value tile, ValueRange s) {
+    SmallVector<Value> maxima;
+    if (!tile)
+      return maxima;
+    TileLayout layout = layoutOf(tile);
+    auto max = [&](Value x, Value y) { return e.fmax(x, y); };
+    for (ArrayRef<int64_t> regs : registersByRow(layout)) {
+      SmallVector<Value> row;
+      for (int64_t r : regs)
+        row.push_back(s[r]);
+      maxima.push_back(
+          reduceOverLanes(e, layout, reduceInTwoChains(row, max), max));
+    }
+    return maxima;
   }
 };
 
@@ -370,12 +456,11 @@ struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
   matchAndRewrite(ScaleRowsOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
-    TileLayout layout = layoutOf(op.getTile());
     ValueRange tile = adaptor.getTile(), factors = adaptor.getFactors();
     auto scaled = [&] {
       SmallVector<Value> out;
-      for (int64_t r = 0; r < layout.numRegs(); ++r)
-        out.push_back(e.fmul(tile[r], factors[layout.rowSlot(r)]));
+      for (auto [r, value] : llvm::enumerate(tile))
+        out.push_back(e.fmul(value, factors[rowSlot(op.getTile(), r)]));
       return out;
     };
     if (!op.getSkipUnit()) {
@@ -391,6 +476,12 @@ struct ScaleRowsLowering : public OpConversionPattern<ScaleRowsOp> {
     scf::YieldOp::create(rewriter, op.getLoc(), tile);
     rewriter.replaceOpWithMultiple(op, {branch.getResults()});
     return success();
+  }
+
+  /// The factor of a tile's register, or of a row vector's.
+  static int64_t rowSlot(Value v, int64_t reg) {
+    bool vector = cast<RankedTensorType>(v.getType()).getRank() == 1;
+    return vector ? reg : layoutOf(v).rowSlot(reg);
   }
 };
 
@@ -409,10 +500,6 @@ void normalize(Emit &e, RowAttr row, const TileLayout &layout, ValueRange ms,
     Value log = e.fma(m, scale, e.fmul(e.lg2(total), e.f32(kLn2)));
     lse.push_back(e.select(empty, e.f32(-kInf), log));
   }
-}
-
-RowAttr rowOf(Value v) {
-  return cast<RowAttr>(cast<RankedTensorType>(v.getType()).getEncoding());
 }
 
 struct SoftmaxFinishLowering : public OpConversionPattern<SoftmaxFinishOp> {
@@ -460,7 +547,8 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
     auto type = cast<RankedTensorType>(op.getO().getType());
     TileLayout layout = layoutOf(op.getO());
     int64_t rows = type.getDimSize(0), cols = type.getDimSize(1);
-    int64_t splits = accOf(op.getM()).getSplitK(), pitch = (cols + 2) * 4;
+    int64_t splits = rowOf(op.getM()).getAcc().getSplitK(),
+            pitch = (cols + 2) * 4;
     Value scratch = adaptor.getScratch()[0];
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
@@ -546,10 +634,9 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns
-      .add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
-           SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-           ScaleRowsLowering, SoftmaxSpeculateLowering, SoftmaxFinishLowering,
-           NormalizerLowering, CombineSplitsLowering>(converter,
-                                                      patterns.getContext());
+  patterns.add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
+               SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
+               ScaleRowsLowering, SoftmaxSpeculateLowering, ExceedsLowering,
+               SoftmaxRebaseLowering, SoftmaxFinishLowering, NormalizerLowering,
+               CombineSplitsLowering>(converter, patterns.getContext());
 }

@@ -104,6 +104,9 @@ Value Emit::fma(Value x, Value y, Value z) {
 Value Emit::fmax(Value x, Value y) {
   return LLVM::MaxNumOp::create(b, loc, x, y);
 }
+Value Emit::fmin(Value x, Value y) {
+  return LLVM::MinNumOp::create(b, loc, x, y);
+}
 
 static Value intrinsic(Emit &e, StringRef name, Type type, ValueRange args) {
   return LLVM::CallIntrinsicOp::create(e.b, e.loc, type,

@@ -51,6 +51,7 @@ public:
   mlir::Value fneg(mlir::Value x);
   mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z);
   mlir::Value fmax(mlir::Value x, mlir::Value y);
+  mlir::Value fmin(mlir::Value x, mlir::Value y);
   /// 2^x, log2 x, 1/x by the units of PTX (ex2.approx.ftz and so on).
   mlir::Value ex2(mlir::Value x);
   mlir::Value lg2(mlir::Value x);

@@ -131,6 +131,10 @@ static LogicalResult verifyVariants(AttentionOp op) {
       return op.emitOpError()
              << "expected variants for the schedule's target "
              << schedule.getTarget() << ", got one for " << target;
+  if (std::string fault = batchGuardFault(
+          llvm::to_vector(variants.getAsRange<VariantAttr>()), schedule);
+      !fault.empty())
+    return op.emitOpError() << fault;
   return success();
 }
 

@@ -20,7 +20,8 @@ using llvm::formatv;
 
 namespace {
 
-constexpr StringRef kNames[] = {"seqlen_q",
+constexpr StringRef kNames[] = {"batch",
+                                "seqlen_q",
                                 "seqlen_k",
                                 "heads",
                                 "heads_kv",
@@ -33,6 +34,8 @@ constexpr StringRef kNames[] = {"seqlen_q",
 class GuardReader {
 public:
   explicit GuardReader(StringRef text) : text(text), rest(text) {}
+
+  bool readsBatch() const { return batchRead; }
 
   /// What is wrong, or an empty string.
   std::string read() {
@@ -151,9 +154,7 @@ private:
               : formatv("expected a value, got '{0}'", rest.front()).str());
     if (rest.drop_front(name.size()).ltrim(" \t").starts_with("("))
       return call(name);
-    if (name == "batch")
-      return fail("'batch' cannot choose a kernel because a sequence gets the "
-                  "same bits in every batch");
+    batchRead |= name == "batch";
     if (!llvm::is_contained(kNames, name))
       return fail(formatv("unknown name '{0}' (known: {1})", name,
                           llvm::join(ArrayRef(kNames), ", ")));
@@ -187,6 +188,7 @@ private:
   /// Of what was read last, where it is a constant.
   std::optional<int64_t> value;
   int depth = 0;
+  bool batchRead = false;
 };
 
 } // namespace
@@ -197,4 +199,10 @@ LogicalResult GuardAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (fault.empty())
     return success();
   return emitError() << "guard '" << expression << "': " << fault;
+}
+
+bool GuardAttr::readsBatch() const {
+  GuardReader reader(getExpression());
+  reader.read();
+  return reader.readsBatch();
 }

@@ -7,17 +7,20 @@
 
 #include "Sm90.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 #include <cassert>
 
 using namespace fa2;
+using llvm::formatv;
+using llvm::StringRef;
+using llvm::Twine;
 
 namespace {
-enum class For { Full, Masked, Any };
-
 struct Entry {
-  int64_t maxHeadDim; // of d and d_v, inclusive
-  For mask;
+  int64_t maxHeadDim, maxHeadDimV; // inclusive
   int64_t blockQ, blockKV, stages, querySlots;
   bool lazy;     // rescales what is not speculated by need
   bool pingPong; // not under a mask, where warpgroups differ in their tiles
@@ -32,47 +35,35 @@ struct Entry {
 // own, the first below it that fits serves.
 // clang-format off
 constexpr Entry kTable[] = {
-    // d    mask          q    kv stages q slots  lazy   ping-pong own output
-    {  64, For::Any,    192, 128,   4,    2,      false, true,     true},
-    { 128, For::Any,    192,  64,   4,    1,      true,  true,     true},
-    { 152, For::Any,    192,  64,   3,    1,      true,  false,    false},
-    { 160, For::Any,    128,  64,   3,    1,      true,  false,    false},
-    { 168, For::Any,    192,  48,   4,    1,      true,  false,    false},
-    { 184, For::Any,    128,  64,   3,    1,      true,  false,    false},
-    { 192, For::Any,    128,  80,   2,    1,      true,  false,    true},
-    { 200, For::Any,    128,  48,   3,    1,      true,  false,    false},
-    { 208, For::Any,    128,  64,   2,    1,      true,  false,    false},
-    { 216, For::Any,    128,  48,   3,    1,      true,  false,    false},
-    { 256, For::Any,    128,  64,   2,    1,      true,  false,    false},
-    { 256, For::Any,    128,  48,   2,    1,      true,  false,    true},
+    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
+    {  64,  64,  192, 128,   4,    2,     false, true,     true},
+    { 128, 128,  192,  64,   4,    1,     true,  true,     true},
+    { 152, 152,  192,  64,   3,    1,     true,  false,    false},
+    { 192, 128,  192,  64,   2,    1,     true,  false,    true},
+    { 160, 160,  128,  64,   3,    1,     true,  false,    false},
+    { 168, 168,  192,  48,   4,    1,     true,  false,    false},
+    { 184, 184,  128,  64,   3,    1,     true,  false,    false},
+    { 192, 192,  128,  80,   2,    1,     true,  false,    true},
+    { 200, 200,  128,  48,   3,    1,     true,  false,    false},
+    { 208, 208,  128,  64,   2,    1,     true,  false,    false},
+    { 216, 216,  128,  48,   3,    1,     true,  false,    false},
+    { 256, 256,  128,  64,   2,    1,     true,  false,    false},
+    { 256, 256,  128,  48,   2,    1,     true,  false,    true},
 };
 
-// Other tiles where a guard holds; the first line of its range that holds wins.
-struct VariantEntry {
-  int64_t aboveHeadDim, maxHeadDim; // of d and d_v
-  For mask;
-  const char *when;
-  int64_t blockQ, blockKV;
-  const char *fields; // others that differ from kTable's, "name=value,..."
-};
-
-constexpr VariantEntry kVariants[] = {
-    // d        mask         when                q    kv   others
-    { 64, 128, For::Masked, "seqlen_k <= 1024", 128,  64, "query_slots=2"},
-    {192, 256, For::Masked, "seqlen_k <= 512",  128,  32, "stages=3,separate_output=1"},
-};
 // clang-format on
 
-bool isFor(For mask, const Problem &problem) {
-  return mask != (problem.masked ? For::Full : For::Masked);
+void setFields(Variant &v, StringRef fields) {
+  std::string wrong = v.fields.setFields("variants", fields);
+  assert(wrong.empty() && "fields that the table spells wrong");
+  (void)wrong;
 }
 } // namespace
 
 std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
-  int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Schedule> schedules;
   for (const Entry &e : kTable)
-    if (dim <= e.maxHeadDim && isFor(e.mask, problem)) {
+    if (problem.headDim <= e.maxHeadDim && problem.headDimV <= e.maxHeadDimV) {
       Schedule &s = schedules.emplace_back();
       s.blockQ = e.blockQ;
       s.blockKV = e.blockKV;
@@ -90,18 +81,82 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   return schedules;
 }
 
-std::vector<Variant> sm90::tunedVariants(const Problem &problem) {
+/// What tiles of `rows` rows take of the busiest multiprocessor's time, as an
+/// expression of guards: its rows, weighed by how much slower small tiles are.
+/// Without a mask all tiles take the same time, and the busiest has a whole
+/// number of them. Under one, tiles are taken longest first: the time is that
+/// of all keys seen, shared evenly, or that of the longest tile.
+static std::string timeOf(int64_t rows, const Problem &problem,
+                          const Schedule &base) {
+  // Measured where every multiprocessor is busy: 64, 128 and 192 rows run at
+  // 0.64, 0.87 and 1 of the speed, or 64 and 128 at 0.75 and 1.
+  int64_t weight = base.blockQ == 192 ? (rows == 64    ? 100
+                                         : rows == 128 ? 147
+                                                       : 192)
+                                      : (rows == 64 ? 85 : 128);
+  std::string tiles = formatv("ceildiv(seqlen_q, {0}) * heads * batch", rows);
+  if (!problem.masked)
+    return formatv("{0} * ceildiv({1}, device.multiprocessors)", weight, tiles);
+  return formatv("{0} * max(2 * seqlen_k * device.multiprocessors, {1} * (2 * "
+                 "seqlen_k - seqlen_q + {2}))",
+                 weight, tiles, rows);
+}
+
+/// Whether tiles of `rows` rows are the fastest. Where there are many, they are
+/// shared out evenly enough whatever their size, and the largest is best.
+static std::string fastest(int64_t rows, const Problem &problem,
+                           const Schedule &base) {
+  std::string guard = "ceildiv(seqlen_q, 64) * heads * batch < 16 * "
+                      "device.multiprocessors";
+  for (int64_t larger = rows + 64; larger <= base.blockQ; larger += 64)
+    guard += formatv(
+        " && {0} {1} {2}", timeOf(rows, problem, base),
+        larger == base.blockQ ? "<" : "<=", timeOf(larger, problem, base));
+  return guard;
+}
+
+/// Smaller tiles where the larger would leave multiprocessors idle. They are of
+/// one class of bits with what is taken otherwise, so the batch may choose.
+static std::vector<Variant> smallerTiles(const Problem &problem,
+                                         const Schedule &base) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Variant> variants;
-  for (const VariantEntry &e : kVariants)
-    if (dim > e.aboveHeadDim && dim <= e.maxHeadDim && isFor(e.mask, problem)) {
-      Variant &v = variants.emplace_back();
-      v.when = e.when;
-      v.fields.blockQ = e.blockQ;
-      v.fields.blockKV = e.blockKV;
-      std::string wrong = v.fields.setFields("kVariants", e.fields);
-      assert(wrong.empty() && "fields that the table spells wrong");
-      (void)wrong;
-    }
+  auto add = [&](const Twine &when, StringRef fields) {
+    Variant &v = variants.emplace_back();
+    v.when = when.str();
+    setFields(v, fields);
+  };
+  if (dim > 192 && problem.masked) {
+    constexpr const char *shortRows = "seqlen_k <= 512",
+                         *narrow = "block_kv=32,stages=3,separate_output=1";
+    add(shortRows + Twine(" && ") + fastest(64, problem, base),
+        narrow + std::string(",block_q=64"));
+    add(shortRows, narrow);
+  }
+  if (dim > 64 || problem.masked)
+    add(fastest(64, problem, base), "block_q=64");
+  if (base.blockQ > 128) {
+    // Short rows end often: they gain from smaller tiles however many there
+    // are, and from the next queries being there.
+    bool second = dim > 64 && dim <= 128;
+    add((second && problem.masked ? "seqlen_k <= 1024 || " : "") +
+            fastest(128, problem, base),
+        second ? "block_q=128,query_slots=2" : "block_q=128");
+  }
+  return variants;
+}
+
+std::vector<Variant> sm90::tunedVariants(const Problem &problem,
+                                         const Schedule &base) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  std::vector<Variant> variants;
+  // Few queries of grouped heads share the tile that reads their keys. The
+  // tiles that read the same keys run side by side.
+  Variant &few = variants.emplace_back();
+  few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
+  setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
+  if (dim <= 128)
+    setFields(few, "block_kv=128,stages=3");
+  llvm::append_range(variants, smallerTiles(problem, base));
   return variants;
 }

@@ -32,8 +32,9 @@ public:
   std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
     return sm90::tunedSchedules(problem);
   }
-  std::vector<Variant> tunedVariants(const Problem &problem) const override {
-    return sm90::tunedVariants(problem);
+  std::vector<Variant> tunedVariants(const Problem &problem,
+                                     const Schedule &base) const override {
+    return sm90::tunedVariants(problem, base);
   }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {8, 12, 4};

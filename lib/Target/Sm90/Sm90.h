@@ -14,7 +14,8 @@ const Target *target();
 std::vector<Schedule> tunedSchedules(const Problem &problem);
 
 /// The variants tuned beside it.
-std::vector<Variant> tunedVariants(const Problem &problem);
+std::vector<Variant> tunedVariants(const Problem &problem,
+                                   const Schedule &base);
 
 } // namespace fa2::sm90
 

@@ -317,11 +317,6 @@ func.func @reduction_width(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>,
 
 // -----
 
-// expected-error @+1 {{guard 'batch > 1': 'batch' cannot choose a kernel because a sequence gets the same bits in every batch at column 1}}
-"test.x"() {g = #fa2.guard<"batch > 1">} : () -> ()
-
-// -----
-
 // expected-error @+1 {{guard '1/0': a division by 0, which has no value, at column 4}}
 "test.x"() {g = #fa2.guard<"1/0">} : () -> ()
 
@@ -378,6 +373,16 @@ func.func @c6_many(%q: tensor<?x?x?x64xf16>) {
   // expected-error @+1 {{expected at most 8 variants, got 9}}
   %o, %l = fa2.attention ins(%q, %q, %q) {schedule = #s, variants = [#v, #v, #v, #v, #v, #v, #v, #v, #v]}
       : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+#s = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>
+func.func @batch_chooses_bits(%q: tensor<?x?x?x64xbf16>) {
+  // expected-error @+1 {{guard 'batch > 1' reads batch, but its schedule and one after it differ in block_kv, and so in bits: a sequence gets the same bits in every batch}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {schedule = #s, variants = [#fa2.variant<when = <"batch > 1">, schedule = <target = "sm_80", block_q = 64, block_kv = 32, warps = 4, stages = 1>>]}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return
 }
 

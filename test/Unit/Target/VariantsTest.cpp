@@ -110,6 +110,31 @@ TEST_F(Variants, AreRefusedByName) {
       << error;
 }
 
+// The batch may choose how many rows a block takes, not what a row's bits are.
+TEST_F(Variants, OfABatchAreOfOneClassOfBits) {
+  std::string because = " reads batch, but its schedule and one after it "
+                        "differ in block_kv, and so in bits: a sequence gets "
+                        "the same bits in every batch";
+  EXPECT_EQ(refused("batch > 1: block_kv=64"), "guard 'batch > 1'" + because);
+  // The next variant, or the schedule where no guard holds.
+  EXPECT_EQ(refused("batch > 1: block_q=64; seqlen_k < 9: block_kv=64"),
+            "guard 'batch > 1'" + because);
+  EXPECT_EQ(refused("seqlen_k < 9 && batch > 1: block_kv=64,block_q=64; "
+                    "heads > 1: block_kv=64"),
+            "guard 'seqlen_k < 9 && batch > 1'" + because);
+  // Not what follows a guard that is part of its own.
+  for (const char *good :
+       {"batch > 1: block_q=64,stages=2,query_slots=1,ping_pong=0",
+        "seqlen_k < 9: block_kv=64; batch > 1: block_q=128",
+        "seqlen_k < 9 && batch > 1: block_kv=64,block_q=64; "
+        "seqlen_k < 9: block_kv=64",
+        "batch * 2 > 1 && (heads > 1 && heads < 9) && seqlen_k < 9: "
+        "block_kv=64; (heads > 1 && heads < 9): block_kv=64; "
+        "batch > 1: block_q=64"})
+    EXPECT_TRUE(mlir::succeeded(variants(target("sm_90a"), {64, 64}, good)))
+        << good << ": " << error;
+}
+
 // The grammar of docs/manifest.md, and names that may choose a kernel.
 TEST_F(Variants, Guards) {
   auto wrong = [&](llvm::StringRef guard) {
@@ -124,12 +149,9 @@ TEST_F(Variants, Guards) {
         variants(target("sm_90a"), {64, 64}, std::string(good) + ": stages=1")))
         << good << ": " << error;
 
-  EXPECT_EQ(wrong("batch > 1"),
-            "guard 'batch > 1': 'batch' cannot choose a kernel because a "
-            "sequence gets the same bits in every batch at column 1");
   EXPECT_EQ(wrong("seqlen_k <= 1024 && seqlen > 1"),
             "guard 'seqlen_k <= 1024 && seqlen > 1': unknown name 'seqlen' "
-            "(known: seqlen_q, seqlen_k, heads, heads_kv, "
+            "(known: batch, seqlen_q, seqlen_k, heads, heads_kv, "
             "device.multiprocessors, device.l2_bytes, "
             "device.shared_bytes_per_block, device.compute_capability) at "
             "column 21");

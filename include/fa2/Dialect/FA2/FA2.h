@@ -43,4 +43,11 @@ int64_t warpsAlongGradQ(int64_t warps, int64_t blockQ, int64_t dqWarps);
 #define GET_OP_CLASSES
 #include "fa2/Dialect/FA2/FA2Ops.h.inc"
 
+namespace fa2 {
+/// Which guard of `variants`, beside the schedule `otherwise`, lets the batch
+/// choose between other bits; empty where none does.
+std::string batchGuardFault(llvm::ArrayRef<VariantAttr> variants,
+                            ScheduleAttr otherwise);
+} // namespace fa2
+
 #endif

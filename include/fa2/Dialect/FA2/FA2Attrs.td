@@ -102,7 +102,7 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     - `group_limits`: each warpgroup stops at the keys that its own rows see; one whose rows
       all lie past the sequence's end does nothing.
     - `speculate_max`: exponentials are taken with the old maximum; rows of which a lane's sum
-      passes this power of two are recomputed (0: not speculated). Limits as for `lazy_rescale`.
+      passes this power of two are scaled down (0: not speculated). Limits as for `lazy_rescale`.
 
     Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4, stages = 2>`.
@@ -132,6 +132,10 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     /// Warps along the keys, and along the rows of dQ, of partition `keys`.
     int64_t warpsAlongKeys() const { return getKeyWarps() ? getKeyWarps() : getWarps(); }
     int64_t warpsAlongGradQ() const;
+
+    /// The first field by which a forward kernel of this schedule may give a row other bits than
+    /// one of `other`; empty where both are of one class of bits.
+    ::llvm::StringRef differsInBits(ScheduleAttr other) const;
   }];
 }
 
@@ -139,19 +143,31 @@ def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
   let summary = "when a kernel is launched: an expression over lengths, heads and the device";
   let description = [{
     An expression in the grammar of docs/manifest.md; the kernel is launched where it is
-    not 0. Its names are `seqlen_q`, `seqlen_k`, `heads`, `heads_kv` and `device`'s fields:
-    which kernel computes a row may not depend on what else is in the batch.
+    not 0. Its names are `batch`, `seqlen_q`, `seqlen_k`, `heads`, `heads_kv` and `device`'s
+    fields. One that reads `batch` chooses only between schedules of one class of bits
+    (`#fa2.variant`).
 
     Example: `#fa2.guard<"seqlen_k <= 1024">`.
   }];
   let parameters = (ins StringRefParameter<>:$expression);
   let assemblyFormat = "`<` $expression `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether `batch` is one of its names.
+    bool readsBatch() const;
+  }];
 }
 
 def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
   let summary = "a second schedule, for launches where a guard holds";
   let description = [{
+    The first variant whose guard holds is launched, or else the operation's own schedule.
+
+    A sequence gets the same bits in every batch. So a variant whose guard reads `batch` is of
+    one class of bits with the schedules after it, up to a variant whose guard is part of its own
+    (`seqlen_k <= 512` of `seqlen_k <= 512 && batch < 8`): such schedules sum in the same order
+    and scale by the same maxima, whatever rows a block takes.
+
     Example: `#fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
     block_kv = 64, warps = 4, stages = 2>>`.
   }];

@@ -46,7 +46,8 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     3. lse is f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. The score region, where present, has the block arguments above.
-    6. Variants stand beside a schedule and have its target; there are at most 8.
+    6. Variants stand beside a schedule and have its target; there are at most 8. One whose guard reads `batch` is of
+       one class of bits with those after it and the schedule (`#fa2.variant`).
 
     Example:
 

@@ -294,14 +294,16 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     With c the scale, row by row,
 
     ```
-    new_m = max(m, rowmax s), or m itself while log2(e) c (rowmax s - m) <= slack
+    top   = rowmax s + start / (log2(e) c)
+    new_m = max(m, top), or m itself while log2(e) c (rowmax s - m) <= slack, else top
     p     = exp(c (s - new_m))
     alpha = exp(c (m - new_m))
     new_l = alpha l + rowsum p
     ```
 
     new_m is a reference, not necessarily the maximum: the final division makes
-    either exact. m begins with a finite value, -2^100, not with -inf: then a row
+    either exact. With `start` it lies above the maximum, so that p begins at 2^-start and may
+    grow by that much more before it leaves its type's range. m begins with a finite value, -2^100, not with -inf: then a row
     whose scores are all -inf so far has p = 0 and l = 0 like any other, never
     NaN. Scores below that value count as -inf. (With `wide`, the lowest f32.)
 
@@ -318,7 +320,7 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
-    DefaultValuedAttr<F32Attr, "0.0f">:$slack, UnitAttr:$wide);
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack, DefaultValuedAttr<I64Attr, "0">:$start, UnitAttr:$wide);
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";

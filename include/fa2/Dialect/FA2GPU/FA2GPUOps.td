@@ -162,26 +162,59 @@ def FA2GPU_NormalizerOp : FA2GPU_Op<"normalizer", [Pure]> {
   let assemblyFormat = "$m `,` $l `scale` $scale attr-dict `:` type($m) `,` type($l) `->` type($inverse) `,` type($lse)";
 }
 
-def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMatch<["s", "p"]>,
-    AllTypesMatch<["l", "new_l"]>]> {
-  let summary = "a step of the online softmax that assumes the maximum stays";
+def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMatch<["s", "p"]>]> {
+  let summary = "a step of the online softmax that takes no maximum";
   let description = [{
     ```
-    p     = exp(c (s - m))
-    new_l = l + rowsum p
-    grew  = in this warp, for any row and lane, the sum of the lane's p > 2^slack, or no number
+    p   = exp(c (s - m))
+    sum = rowsum p
     ```
 
-    No maximum is taken: a score above m + slack makes its lane's sum, which is needed anyway, pass the limit, and while no
-    sum does every p is at most 2^slack. Where `grew` is true, p and new_l are not to be used: `fa2.softmax_step` is taken
-    instead.
+    m is any reference. A score far above it makes its lane's sum, which is needed anyway, large, and
+    `fa2gpu.exceeds` sees that.
 
     Example:
-    `%p, %l1, %grew = fa2gpu.softmax_speculate %s, %m, %l scale %c slack 8 : tensor<128x64xf32, #acc>, tensor<128xf32, #row>, tensor<128xf32, #lrow>`
+    `%p, %sum = fa2gpu.softmax_speculate %s, %m scale %c : tensor<128x64xf32, #acc>, tensor<128xf32, #row> -> tensor<128xf32, #lrow>`
   }];
-  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale, I64Attr:$slack);
-  let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_l, I1:$grew);
-  let assemblyFormat = "$s `,` $m `,` $l `scale` $scale `slack` $slack attr-dict `:` type($s) `,` type($m) `,` type($l)";
+  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, F32:$scale);
+  let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$sum);
+  let assemblyFormat = "$s `,` $m `scale` $scale attr-dict `:` type($s) `,` type($m) `->` type($sum)";
+}
+
+def FA2GPU_ExceedsOp : FA2GPU_Op<"exceeds", [Pure]> {
+  let summary = "whether any lane's sum of this warp's rows is above a power of two";
+  let description = [{
+    Exponentials are not negative, so while no sum is above 2^above, none of them is. The answer is yes for what is no
+    number (NaN).
+
+    Example: `%grew = fa2gpu.exceeds %sum above 60 : tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$sum, I64Attr:$above);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$sum `above` $above attr-dict `:` type($sum)";
+}
+
+def FA2GPU_SoftmaxRebaseOp : FA2GPU_Op<"softmax_rebase", [Pure, AllTypesMatch<["m", "new_m", "alpha"]>]> {
+  let summary = "a new reference for the rows of which a tile's sum is large";
+  let description = [{
+    Row by row, with big the largest of its lanes' sums and n = start + floor(log2 big),
+
+    ```
+    where big > 2^above:  new_m = m + n / (log2(e) c), alpha = 2^-n,   or with s:  new_m = rowmax s, alpha = exp(c (m - new_m))
+    elsewhere:            new_m = m,                   alpha = 1
+    ```
+
+    What was computed with m is scaled by alpha; big becomes about 2^-start. A row's own sums decide, so that its bits do
+    not depend on the rows beside it. s is given where exponentials have overflowed.
+
+    Example:
+    `%m1, %a = fa2gpu.softmax_rebase %m, %sum scale %c above 60 : tensor<128xf32, #row>, tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$m, AnyRankedTensor:$sum, Optional<AnyRankedTensor>:$s, F32:$scale,
+    I64Attr:$above, DefaultValuedAttr<I64Attr, "0">:$start);
+  let results = (outs AnyRankedTensor:$new_m, AnyRankedTensor:$alpha);
+  let assemblyFormat = [{ $m `,` $sum (`from` $s^)? `scale` $scale `above` $above attr-dict
+    `:` type($m) `,` type($sum) (`,` type($s)^)? }];
 }
 
 def FA2GPU_NeedsRescaleOp : FA2GPU_Op<"needs_rescale", [Pure]> {

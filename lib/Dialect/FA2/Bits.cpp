@@ -1,0 +1,105 @@
+//===- Bits.cpp - which schedules give a row the same bits ----------------===//
+//
+// A row's bits follow from the order in which its keys' parts are added and
+// from when its maximum moves, which the row alone decides. How many rows a
+// block takes, and how their tiles come and go, is not among that.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace fa2;
+
+/// Rows that stop at the same key tile: up to it the maximum is taken, tile by
+/// tile; below it scores may be speculated.
+static int64_t rowsOfOneLimit(ScheduleAttr s) {
+  return s.getGroupLimits() ? kGroupRows : s.getBlockQ();
+}
+
+StringRef ScheduleAttr::differsInBits(ScheduleAttr other) const {
+  auto differs = [&](auto get) { return (this->*get)() != (other.*get)(); };
+  if (differs(&ScheduleAttr::getTarget))
+    return "target";
+  if (differs(&ScheduleAttr::getBlockKv))
+    return "block_kv";
+  if (differs(&ScheduleAttr::getPartition))
+    return "partition";
+  if (getPartition() != Partition::SplitQ && differs(&ScheduleAttr::getWarps))
+    return "warps";
+  if (differs(&ScheduleAttr::getLazyRescale))
+    return "lazy_rescale";
+  if (differs(&ScheduleAttr::getSpeculateMax))
+    return "speculate_max";
+  if (differs(&ScheduleAttr::getOverlap))
+    return "overlap";
+  if (differs(&ScheduleAttr::getPackedHeads))
+    return "packed_heads";
+  if (getSpeculateMax() > 0 && rowsOfOneLimit(*this) != rowsOfOneLimit(other))
+    return "group_limits";
+  return "";
+}
+
+/// The parts of `a && b && ...`, or the whole of anything else.
+static SmallVector<StringRef> conjuncts(StringRef text) {
+  SmallVector<StringRef> parts;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    StringRef rest = text.drop_front(i);
+    depth += rest.front() == '(' ? 1 : rest.front() == ')' ? -1 : 0;
+    if (depth > 0)
+      continue;
+    if (rest.starts_with("||"))
+      return {text.trim()};
+    if (rest.starts_with("&&")) {
+      parts.push_back(text.slice(begin, i).trim());
+      begin = i + 2;
+    }
+  }
+  parts.push_back(text.drop_front(begin).trim());
+  return parts;
+}
+
+/// Whether `guard` holds wherever `other` does, for all that its text shows.
+static bool isImpliedBy(GuardAttr guard, GuardAttr other) {
+  auto known = conjuncts(other.getExpression());
+  return llvm::all_of(conjuncts(guard.getExpression()), [&](StringRef part) {
+    return llvm::is_contained(known, part);
+  });
+}
+
+/// The schedules that a launch may get in place of the first variant's, where
+/// the batch alone makes its guard false.
+static SmallVector<ScheduleAttr> instead(ArrayRef<VariantAttr> variants,
+                                         ScheduleAttr otherwise) {
+  SmallVector<ScheduleAttr> schedules;
+  for (VariantAttr later : variants.drop_front()) {
+    schedules.push_back(later.getSchedule());
+    if (!later.getWhen().readsBatch() &&
+        isImpliedBy(later.getWhen(), variants.front().getWhen()))
+      return schedules;
+  }
+  schedules.push_back(otherwise);
+  return schedules;
+}
+
+std::string fa2::batchGuardFault(ArrayRef<VariantAttr> variants,
+                                 ScheduleAttr otherwise) {
+  for (; !variants.empty(); variants = variants.drop_front()) {
+    VariantAttr variant = variants.front();
+    if (!variant.getWhen().readsBatch())
+      continue;
+    for (ScheduleAttr schedule : instead(variants, otherwise))
+      if (StringRef field = variant.getSchedule().differsInBits(schedule);
+          !field.empty())
+        return llvm::formatv(
+            "guard '{0}' reads batch, but its schedule and one after it differ "
+            "in {1}, and so in bits: a sequence gets the same bits in every "
+            "batch",
+            variant.getWhen().getExpression(), field);
+  }
+  return "";
+}
