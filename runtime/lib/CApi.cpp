@@ -2,7 +2,7 @@
 
 #include "Cuda/CudaDevice.h"
 #include "Error.h"
-#include "Program.h"
+#include "Prepared.h"
 #include "fa2rt/fa2rt.h"
 
 #include <algorithm>
@@ -24,11 +24,6 @@ struct fa2rtProgram {
       : device(std::move(on)), program(*device, ptx, image) {}
   std::shared_ptr<Device> device;
   Program program;
-};
-
-struct fa2rtPrepared {
-  const Program &program;
-  LaunchPlan plan;
 };
 
 struct fa2rtEvent {

@@ -130,16 +130,22 @@ public:
   virtual float since(const Event &start) = 0;
 };
 
+/// What Device::enter did.
+struct Entry {
+  uint64_t context = 0; // tells contexts apart
+  bool changed = false; // another one was current, which leave restores
+};
+
 class Device {
 public:
   virtual ~Device() = default;
   virtual const DeviceProperties &properties() const = 0;
 
-  /// Makes a context of this device current on the calling thread (keeping
-  /// the caller's own when it is of this device) and returns a key that tells
-  /// contexts apart. Every enter is paired with a leave on the same thread.
-  virtual uint64_t enter() = 0;
-  virtual void leave() noexcept = 0;
+  /// Makes a context of this device current on the calling thread, keeping
+  /// the caller's own when it is of this device. Every enter is paired with a
+  /// leave on the same thread.
+  virtual Entry enter() = 0;
+  virtual void leave(Entry entry) noexcept = 0;
 
   // The rest is called between enter and leave.
   virtual std::unique_ptr<Module> load(const LoadRequest &request) = 0;
@@ -162,15 +168,15 @@ public:
 class ContextScope {
 public:
   explicit ContextScope(Device &device)
-      : device(device), contextKey(device.enter()) {}
-  ~ContextScope() { device.leave(); }
+      : device(device), entry(device.enter()) {}
+  ~ContextScope() { device.leave(entry); }
   ContextScope(const ContextScope &) = delete;
   ContextScope &operator=(const ContextScope &) = delete;
-  uint64_t key() const { return contextKey; }
+  uint64_t key() const { return entry.context; }
 
 private:
   Device &device;
-  uint64_t contextKey;
+  Entry entry;
 };
 
 /// Opens a device by the name that fa2rtDeviceOpen documents.

@@ -183,7 +183,8 @@ PlacedLaunch::PlacedLaunch(const LaunchPlan &plan,
                            std::span<void *const> addresses,
                            WorkspaceRegion workspace,
                            const TensorMapEncoder &encode)
-    : storage(plan.storage), launches(plan.launches) {
+    : storage(plan.storage.begin(), plan.storage.end(), memory.get()),
+      launches(plan.launches.begin(), plan.launches.end(), memory.get()) {
   checkAddresses(plan.manifest, plan.bindings, addresses);
   checkWorkspace(plan.manifest, plan.bindings, workspace);
   std::byte *bytes = reinterpret_cast<std::byte *>(storage.data());

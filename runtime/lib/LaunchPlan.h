@@ -5,6 +5,7 @@
 #include "Arguments.h"
 #include "Device.h"
 #include "Manifest.h"
+#include "Scratch.h"
 
 #include <functional>
 #include <vector>
@@ -80,8 +81,9 @@ public:
   std::span<const KernelLaunch> kernels() const { return launches; }
 
 private:
-  std::vector<ParameterChunk> storage;
-  std::vector<KernelLaunch> launches;
+  Scratch memory;
+  std::pmr::vector<ParameterChunk> storage;
+  std::pmr::vector<KernelLaunch> launches;
 };
 
 /// Refuses a workspace that is too small or misaligned.

@@ -3,6 +3,7 @@
 #include "Program.h"
 
 #include "Error.h"
+#include "Scratch.h"
 
 #include <algorithm>
 
@@ -80,6 +81,7 @@ Program::Program(Device &device, std::string_view text,
   }
   ContextScope scope(device);
   firstModule = &moduleFor(scope.key());
+  firstContext = scope.key();
 }
 
 KernelAttributes Program::attributes(size_t kernel) const {
@@ -87,6 +89,8 @@ KernelAttributes Program::attributes(size_t kernel) const {
 }
 
 const Module &Program::moduleFor(uint64_t key) const {
+  if (firstModule && key == firstContext)
+    return *firstModule;
   {
     std::shared_lock lock(modulesMutex);
     if (auto found = modules.find(key); found != modules.end())
@@ -179,7 +183,9 @@ void Program::launchIn(uint64_t context, const LaunchPlan &plan,
     fail(FA2RT_ERROR_ARGUMENT,
          "{} addresses are given; {} arguments were prepared", given.size(),
          bindings.order.size());
-  std::vector<void *> addresses(info.arguments.size());
+  Scratch scratch;
+  std::pmr::vector<void *> addresses(scratch.get());
+  addresses.resize(info.arguments.size());
   for (size_t i = 0; i < given.size(); ++i)
     addresses[bindings.order[i]] = given[i];
   PlacedLaunch placed(

@@ -72,7 +72,8 @@ private:
 
   mutable std::shared_mutex modulesMutex;
   mutable std::map<uint64_t, std::unique_ptr<Module>> modules;
-  const Module *firstModule = nullptr;
+  const Module *firstModule = nullptr; // which most launches are of
+  uint64_t firstContext = 0;
 
   struct CachedMap {
     TensorMapRequest request;

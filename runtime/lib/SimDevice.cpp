@@ -274,8 +274,8 @@ public:
   const DeviceProperties &properties() const override {
     return settings.properties;
   }
-  uint64_t enter() override { return 0; }
-  void leave() noexcept override {}
+  Entry enter() override { return {}; }
+  void leave(Entry) noexcept override {}
 
   std::unique_ptr<Module> load(const LoadRequest &request) override {
     return std::make_unique<SimModule>(settings, request);

@@ -94,26 +94,27 @@ public:
 
   const DeviceProperties &properties() const override { return info; }
 
-  uint64_t enter() override {
+  Entry enter() override {
     Context context = nullptr;
     driver.check(driver.ctxGetCurrent(&context), "cuCtxGetCurrent");
     DeviceId current = 0;
     bool own = context && driver.ctxGetDevice(&current) == 0 && current == id;
-    if (!own)
+    if (!own) {
       context = retainPrimary();
-    // Pushed in either case, so that leave is always one pop.
-    driver.check(driver.ctxPushCurrent(context), "cuCtxPushCurrent");
+      driver.check(driver.ctxPushCurrent(context), "cuCtxPushCurrent");
+    }
     unsigned long long key = reinterpret_cast<uintptr_t>(context);
     // An address may be used again after its context is destroyed; an id is
     // not.
     if (driver.ctxGetId)
       driver.ctxGetId(context, &key);
-    return key;
+    return {key, !own};
   }
 
-  void leave() noexcept override {
+  void leave(Entry entry) noexcept override {
     Context popped;
-    driver.ctxPopCurrent(&popped);
+    if (entry.changed)
+      driver.ctxPopCurrent(&popped);
   }
 
   std::unique_ptr<Module> load(const LoadRequest &request) override {

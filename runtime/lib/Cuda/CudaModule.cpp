@@ -2,6 +2,8 @@
 
 #include "Cuda/CudaModule.h"
 
+#include "Scratch.h"
+
 #include <array>
 #include <string>
 #include <vector>
@@ -99,7 +101,8 @@ private:
 
   void launchOne(const KernelLaunch &launch, Stream stream) const {
     const Kernel &kernel = kernels[launch.kernel];
-    std::vector<void *> parameters;
+    Scratch scratch;
+    std::pmr::vector<void *> parameters(scratch.get());
     parameters.reserve(launch.parameterOffsets.size());
     for (size_t offset : launch.parameterOffsets)
       parameters.push_back(

@@ -232,8 +232,10 @@ TEST(Cuda, WorksInTheCallersContext) {
   {
     long retained = callsOf("cuDevicePrimaryCtxRetain");
     Loaded loaded; // "cuda": the current context's device, 1
+    long pushes = callsOf("cuCtxPushCurrent");
     EXPECT_EQ(loaded.launch(), FA2RT_OK) << fa2rtLastError();
     EXPECT_EQ(callsOf("cuDevicePrimaryCtxRetain"), retained);
+    EXPECT_EQ(callsOf("cuCtxPushCurrent"), pushes);
     // In another context of that device it loads once more.
     long loads = callsOf("cuModuleLoadDataEx");
     push(static_cast<Context>(make(1, 8)));

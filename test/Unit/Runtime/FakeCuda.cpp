@@ -355,6 +355,7 @@ EXPORT Result cuCtxGetCurrent(Context *context) {
   return 0;
 }
 EXPORT Result cuCtxPushCurrent_v2(Context context) {
+  count("cuCtxPushCurrent");
   contextStack.push_back(context);
   return 0;
 }

@@ -112,12 +112,12 @@ private:
   uint64_t context;
 };
 
-uint64_t FakeDevice::enter() {
+Entry FakeDevice::enter() {
   std::lock_guard lock(mutex);
   ++scopes;
-  return currentContext;
+  return {currentContext, false};
 }
-void FakeDevice::leave() noexcept {
+void FakeDevice::leave(Entry) noexcept {
   std::lock_guard lock(mutex);
   --scopes;
 }

@@ -102,8 +102,8 @@ public:
   }
 
   const DeviceProperties &properties() const override { return info; }
-  uint64_t enter() override;
-  void leave() noexcept override;
+  Entry enter() override;
+  void leave(Entry entry) noexcept override;
   std::unique_ptr<Module> load(const LoadRequest &request) override;
   TensorMapImage encodeTensorMap(const TensorMapRequest &request) override;
   void *allocate(size_t bytes) override;
