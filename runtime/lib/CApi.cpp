@@ -2,6 +2,7 @@
 
 #include "Cuda/CudaDevice.h"
 #include "Error.h"
+#include "ObjectCall.h"
 #include "Prepared.h"
 #include "fa2rt/fa2rt.h"
 
@@ -293,6 +294,25 @@ fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
     prepared->program.launch(prepared->plan, {addresses, count},
                              {workspace, workspace_bytes}, stream);
   });
+}
+
+fa2rtStatus fa2rtPreparedLaunchObjects(const fa2rtObjectCall *call, void *dict,
+                                       void *workspace, void *stream) {
+  bool launched = false;
+  fa2rtStatus status = guarded([&] {
+    need(need(call, "call")->next, "next");
+    need(call->read, "read");
+    if (call->count)
+      need(call->names, "names");
+    if (call->prepared_count)
+      need(call->prepared, "prepared");
+    launched =
+        launchObjects(*call, dict, {workspace, call->workspace_bytes}, stream);
+  });
+  if (status != FA2RT_OK || launched)
+    return status;
+  return report(FA2RT_ERROR_LAYOUT,
+                "no launch was prepared of these objects' layout");
 }
 
 fa2rtStatus fa2rtMemoryAllocate(fa2rtDevice *device, size_t bytes,

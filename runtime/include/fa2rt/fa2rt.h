@@ -56,7 +56,9 @@ typedef enum fa2rtStatus {
   /* Host or device memory ran out. */
   FA2RT_ERROR_MEMORY = 6,
   /* A fault of this library. */
-  FA2RT_ERROR_INTERNAL = 7
+  FA2RT_ERROR_INTERNAL = 7,
+  /* fa2rtPreparedLaunchObjects alone: no layout is the objects'. */
+  FA2RT_ERROR_LAYOUT = 8
 } fa2rtStatus;
 
 /* The text of this thread's last failed call; "" when none failed. Valid until
@@ -306,6 +308,44 @@ FA2RT_API fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
                                           void *const *addresses, size_t count,
                                           void *workspace,
                                           size_t workspace_bytes, void *stream);
+
+/*--- Launching from Python --------------------------------------------------*/
+
+/* What stays the same from call to call of objects of Python's. This library
+   links neither Python nor what makes the tensors: the functions that it needs
+   of them come by address. */
+typedef struct fa2rtObjectCall {
+  /* PyDict_Next: the next key and value of a dict, borrowed; 0 at its end. */
+  int (*next)(void *dict, ptrdiff_t *position, void **key, void **value);
+  /* dltensor_from_py_object_no_sync of a DLPackExchangeAPI whose major version
+     is 1: fills a DLTensor and returns 0; else the object is no tensor. */
+  int (*read)(void *object, void *dl_tensor);
+  /* PyEval_SaveThread and PyEval_RestoreThread, around the launch alone, so
+     that a driver whose queue is full stops no other thread of Python, one that
+     the queue waits for among them. Both may be NULL. */
+  void *(*release)(void);
+  void (*acquire)(void *state);
+  /* The dict's keys in their order, by identity. */
+  void *const *names;
+  size_t count;
+  /* What the values may be, the likeliest first: launches that were prepared of
+     as many arguments, in the order of the names. They outlive the call. */
+  const fa2rtPrepared *const *prepared;
+  size_t prepared_count;
+  size_t workspace_bytes;
+} fa2rtObjectCall;
+
+/* Reads the tensors of a dict, such as a call's arguments by name, and
+   launches, as fa2rtPreparedLaunch does at their addresses, the first of the
+   prepared launches that has their dtypes, shapes and strides, if they lie on
+   its device. Scalars are not looked at: that they have the prepared values is
+   the caller's to know. Where the names are others, no layout is the tensors',
+   or an object cannot be read, FA2RT_ERROR_LAYOUT is returned and nothing is
+   launched; Python's exception may be set then. The calling thread holds what
+   `release` releases (Python's lock). */
+FA2RT_API fa2rtStatus fa2rtPreparedLaunchObjects(const fa2rtObjectCall *call,
+                                                 void *dict, void *workspace,
+                                                 void *stream);
 
 /*--- For tools: memory, timing, profiles ------------------------------------
   Nothing below is needed by a program that has its own memory and streams;
