@@ -6,6 +6,9 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
 
+OTHER_LAYOUT = 8  # FA2RT_ERROR_LAYOUT
+
+
 class Error(RuntimeError):
     """A refusal or failure. `status` is its fa2rtStatus: 1 is a refused argument."""
 
@@ -28,6 +31,22 @@ class Argument(ctypes.Structure):
         ("strides", POINTER(c_int64)),
         ("real", c_double),
         ("integer", c_int64),
+    ]
+
+
+class ObjectCall(ctypes.Structure):
+    """fa2rtObjectCall"""
+
+    _fields_ = [
+        ("next", c_void_p),
+        ("read", c_void_p),
+        ("release", c_void_p),
+        ("acquire", c_void_p),
+        ("names", POINTER(c_void_p)),
+        ("count", c_size_t),
+        ("prepared", POINTER(c_void_p)),
+        ("prepared_count", c_size_t),
+        ("workspace_bytes", c_size_t),
     ]
 
 
@@ -119,7 +138,12 @@ def library():
     """The loaded libfa2rt."""
     global _library
     if _library is None:
-        _library = _declare(ctypes.CDLL(_find_library()))
+        path = _find_library()
+        _library = _declare(ctypes.CDLL(path))
+        # It reads Python's objects, so it is called with Python's lock, which it gives up while it launches.
+        launch = ctypes.PyDLL(path).fa2rtPreparedLaunchObjects
+        launch.restype, launch.argtypes = c_int32, [c_void_p, ctypes.py_object, c_void_p, c_void_p]
+        _library.fa2rtPreparedLaunchObjects = launch
     return _library
 
 

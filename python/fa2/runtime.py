@@ -2,16 +2,18 @@
 
 import ctypes
 import json
+import os
 import sys
 import threading
 from ctypes import byref, c_char_p, c_float, c_int32, c_size_t, c_void_p
-from struct import Struct
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from .arguments import Reader, torch_tensor_type
-from .library import DeviceProperties, KernelInfo, as_dict, check, library
+from .library import OTHER_LAYOUT, DeviceProperties, KernelInfo, as_dict, check, library
+from .prepared import DirectCalls, Prepared
 
 _MOST_PREPARED = 1024  # layouts that a program keeps, a few KB each
+_MOST_DIRECT = 8  # kinds of direct calls that it keeps
 
 
 def version() -> str:
@@ -47,26 +49,6 @@ class Device:
         check(library().fa2rtDeviceSynchronize(self._handle))
 
 
-class _Prepared:
-    """fa2rtPrepared, of arguments in their order."""
-
-    def __init__(self, program, reader, arguments):
-        self.handle = None
-        self._free = library().fa2rtPreparedFree
-        array, count = reader.marshal(arguments)
-        handle = c_void_p()
-        status = library().fa2rtPrepare(program, array, count, byref(handle))
-        reader.check(status, arguments)
-        self.handle = handle.value
-        self.pack = Struct(f"{count}P").pack
-        self.workspace_bytes = library().fa2rtPreparedWorkspaceSize(handle)
-        self.has_torch = any(isinstance(value, torch_tensor_type()) for value in arguments.values())
-
-    def __del__(self):
-        if self.handle:
-            self._free(self.handle)
-
-
 class Program:
     """Loaded kernels. Call it with the kernels' arguments by name.
 
@@ -88,16 +70,20 @@ class Program:
         self._ordinal = None if properties["is_simulated"] else properties["ordinal"]
         self._reader = Reader(self._ordinal, written)
         self._start = library().fa2rtPreparedLaunch
-        self._prepared: Dict[tuple, _Prepared] = {}  # by layouts
-        self._latest = ([], None)  # layouts and what was prepared of them: calls repeat theirs
-        self._lock = threading.Lock()  # of additions to it
+        self._start_direct = library().fa2rtPreparedLaunchObjects
+        self._prepared: Dict[tuple, Prepared] = {}  # by layouts
+        self._latest = ([], None, None)  # layouts, what was prepared of them, direct calls: calls repeat theirs
+        self._direct: List[DirectCalls] = []  # the latest first
+        self._may_be_direct = os.environ.get("FA2_DLPACK") != "0"
+        self._lock = threading.Lock()  # of additions to them
         self._wants_zeros = self.manifest["workspace"].get("zeroed", False)
-        self._zeroed: Dict[int, Any] = {}  # workspaces of zeros by stream: memory, address, bytes
+        self._zeroed: Dict[int, Any] = {}  # of zeros, by stream: bytes, and what _place returns
         self._stream = self._capture = None  # functions of PyTorch
 
     def __del__(self):
         if getattr(self, "_handle", None):
             self._prepared.clear()
+            self._latest, self._direct = ([], None, None), []
             library().fa2rtProgramUnload(self._handle)
             self._handle = None
 
@@ -179,18 +165,26 @@ class Program:
         kept for the stream's later calls; in a graph's capture each call has
         one of its own, which the graph zeroes at each replay.
         """
-        prepared, addresses = self._read(arguments)
-        size = prepared.workspace_bytes
-        packed = prepared.pack(*addresses)
-        if self._ordinal is None:
-            memory, workspace, stream = self._host_workspace(size)
-        else:
-            stream = (self._stream or self._find_stream())(self._ordinal)
-            memory, workspace = self._workspace(size, stream) if size else (None, None)
-        # `memory` lives until the launch is queued.
-        status = self._start(prepared.handle, packed, len(addresses), workspace, size, stream)
-        if status:
+        direct = self._latest[2]
+        if direct is None or not self._launch_direct(direct, arguments):
+            prepared, addresses = self._read(arguments)
+            packed, size = prepared.pack(*addresses), prepared.workspace_bytes
+            memory, workspace, stream = self._place(size)
+            # `memory` lives until the launch is queued.
+            check(self._start(prepared.handle, packed, len(addresses), workspace, size, stream))
+
+    def _launch_direct(self, direct, arguments):
+        """Whether the call was launched: it is one of `direct`, whose tensors the runtime could read."""
+        if direct.numbers and not direct.has_numbers(arguments):
+            return False
+        memory, workspace, stream = self._place(direct.workspace_bytes)
+        try:
+            status = self._start_direct(direct.call, arguments, workspace, stream)
+        except Exception:  # of what reads the tensors; read by their attributes, they tell what is wrong
+            return False
+        if status and status != OTHER_LAYOUT:
             check(status)
+        return not status
 
     def _read(self, arguments):
         """(what was prepared of the arguments' layouts, their addresses)"""
@@ -204,15 +198,15 @@ class Program:
                 layout, address = self._reader.layout(name, value)
                 layouts.append(layout)
                 addresses.append(address)
-        known, prepared = self._latest
+        known, prepared, _ = self._latest
         if layouts != known or prepared is None:
             key = tuple(layouts)
             prepared = self._prepared.get(key) or self._prepare(key, arguments)
-            self._latest = (layouts, prepared)
+            self._latest = (layouts, prepared, self._direct_calls(arguments, prepared))
         return prepared, addresses
 
     def _prepare(self, key, arguments):
-        prepared = _Prepared(self._handle, self._reader, arguments)
+        prepared = Prepared(self._handle, self._reader, arguments)
         if self._ordinal is not None and not prepared.has_torch:
             name = next(iter(arguments), "arguments")
             raise TypeError(
@@ -224,6 +218,45 @@ class Program:
                 self._prepared.pop(next(iter(self._prepared)))
             self._prepared[key] = prepared
         return prepared
+
+    def _direct_calls(self, arguments, prepared):
+        """Those that later calls like this one are of, or None where there are none."""
+        if not self._may_be_direct:
+            return None
+        with self._lock:
+            known = [direct for direct in self._direct
+                     if direct.workspace_bytes == prepared.workspace_bytes
+                     and direct.has_names(arguments) and direct.has_numbers(arguments)]
+            direct = known[0] if known else DirectCalls.of(arguments, prepared)
+            if direct is None:
+                return None
+            if prepared not in direct.members:
+                direct = direct.including(prepared)
+            others = [other for other in self._direct if other not in known]
+            self._direct = [direct, *others[: _MOST_DIRECT - 1]]
+            return direct
+
+    def _place(self, size):
+        """(memory of a workspace, its address, the stream) for a launch that needs `size` bytes."""
+        if self._ordinal is None:
+            return self._host_workspace(size)
+        stream = (self._stream or self._find_stream())(self._ordinal)
+        if not size:
+            return None, None, stream
+        # The default stream, 0, cannot be captured.
+        if not self._wants_zeros or (stream and self._is_capturing()):
+            return self._allocate(size, stream)
+        kept = self._zeroed.get(stream)
+        if kept is None or kept[0] < size:
+            kept = self._zeroed[stream] = (size, self._allocate(size, stream))
+        return kept[1]
+
+    def _allocate(self, size, stream):
+        """As _place: memory of PyTorch's, of zeros where the kernels want them."""
+        torch = sys.modules["torch"]
+        make = torch.zeros if self._wants_zeros else torch.empty
+        memory = make(size, dtype=torch.uint8, device=torch.device("cuda", self._ordinal))
+        return memory, c_void_p(memory.data_ptr()), stream
 
     def _find_stream(self):
         """A function from a device's number to PyTorch's current stream there, as an address."""
@@ -241,26 +274,9 @@ class Program:
         memory = ctypes.create_string_buffer(size + alignment)
         return memory, -(-ctypes.addressof(memory) // alignment) * alignment, None
 
-    def _workspace(self, size, stream):
-        """(memory, its address)"""
-        torch = sys.modules["torch"]
-        if not self._wants_zeros:
-            memory = torch.empty(size, dtype=torch.uint8, device=self._torch_device(torch))
-        elif self._is_capturing(torch):
-            memory = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
-        else:
-            kept = self._zeroed.get(stream)
-            if kept is None or kept[2] < size:
-                memory = torch.zeros(size, dtype=torch.uint8, device=self._torch_device(torch))
-                kept = self._zeroed[stream] = (memory, memory.data_ptr(), size)
-            return kept[:2]
-        return memory, memory.data_ptr()
-
-    def _torch_device(self, torch):
-        return torch.device("cuda", self._ordinal)
-
-    def _is_capturing(self, torch):
+    def _is_capturing(self):
         """Whether the program's device's current stream is; PyTorch tells of the current device's."""
+        torch = sys.modules["torch"]
         if self._capture is None:
             # PyTorch's own, without the look at whether CUDA is there.
             self._capture = (
@@ -270,5 +286,5 @@ class Program:
         device, capturing = self._capture
         if device() == self._ordinal:
             return capturing()
-        with torch.cuda.device(self._torch_device(torch)):
+        with torch.cuda.device(torch.device("cuda", self._ordinal)):
             return capturing()

@@ -12,7 +12,7 @@ from unittest import mock
 
 import fa2
 import fake_torch
-from fa2 import runtime
+from fa2 import exchange, runtime
 
 KERNELS = os.environ["FA2_TEST_KERNELS"]
 BF16_ONE = 0x3F80
@@ -33,9 +33,14 @@ def driver():
 class OnCuda(unittest.TestCase):
     """A device that is not PyTorch's current one. Kernels run on later: tensors outlive them."""
 
+    exchanges = False  # whether PyTorch has DLPack's C exchange functions
+
     def setUp(self):
         self.torch = fake_torch.install()
         self.addCleanup(fake_torch.remove)
+        exchange.tensor_reader.cache_clear()
+        if self.exchanges:
+            fake_torch.exchange()
         self.cuda = fake_torch.device("cuda", 1)
         self.device = fa2.Device("cuda:1")
 
@@ -49,18 +54,18 @@ class OnCuda(unittest.TestCase):
         """A list that grows by one with each."""
         made = []
 
-        class Counted(runtime._Prepared):
+        class Counted(runtime.Prepared):
             def __init__(self, *arguments):
                 made.append(1)
                 super().__init__(*arguments)
 
-        patch = mock.patch.object(runtime, "_Prepared", Counted)
+        patch = mock.patch.object(runtime, "Prepared", Counted)
         patch.start()
         self.addCleanup(patch.stop)
         return made
 
 
-class Attention(OnCuda):
+class AttentionCase(OnCuda):
     """naive_forward on inputs of ones: out is 1 where a row sees a key, lse is log(keys) + 16 scale."""
 
     def setUp(self):
@@ -88,6 +93,8 @@ class Attention(OnCuda):
         for got, n in zip(lse, seen * 2 * batch):
             self.assertAlmostEqual(got, math.log(n) + 16 * scale if n else -math.inf, places=4)
 
+
+class Attention(AttentionCase):
     def test_a_layout_is_prepared_once(self):
         made = self.preparations()
         self.program.prepare(**self.arguments())
