@@ -4,10 +4,12 @@ bench/README.md."""
 
 import argparse
 import gc
+import math
 import os
 import statistics
 import sys
 import time
+import unittest.mock
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent
@@ -24,6 +26,8 @@ Each forward kernel of the folder is launched through python/fa2 on tensors so s
 sooner done than the host. Columns, microseconds of the host, medians over --calls calls:
 
   prepared       program(...) with arguments whose layout was prepared
+  attributes     the same, of a program loaded under FA2_DLPACK=0: Python reads the tensors' attributes, as it does
+                 where PyTorch has no C exchange functions; the first line says whether it has
   with outputs   the same, and torch.empty_like and torch.empty for out and lse
   new layout     program(...) with a layout that it never saw: everything is resolved and checked
   launch()       program.launch(...), which resolves and checks everything and prepares nothing
@@ -33,7 +37,7 @@ A kernel whose target the device does not run is left out, with a line that says
 bursts; the host waits for the device after each. exit status: 0; 1 when a kernel was wrong, or a median of
 "prepared" is above --limit; 2 for bad input.
 """
-COLUMNS = ("prepared", "with outputs", "new layout", "launch()", "SDPA")
+COLUMNS = ("prepared", "attributes", "with outputs", "new layout", "launch()", "SDPA")
 BURST = 100  # calls between two waits: far fewer than a driver queues
 DEVICE_ERROR = 3  # FA2RT_ERROR_DEVICE
 
@@ -101,6 +105,8 @@ class Case:
     def __init__(self, torch, device, path, manifest, options):
         self.torch = torch
         self.program = device.load(path.read_bytes())
+        with unittest.mock.patch.dict(os.environ, FA2_DLPACK="0"):
+            self.by_attributes = device.load(path.read_bytes())
         s = self.specification = manifest["specification"]
         dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[s["dtype"]]
         self.simulated = bool(device.properties()["is_simulated"])
@@ -121,18 +127,27 @@ class Case:
         return dict(q=self.q, k=self.k, v=self.v, out=self.out, lse=self.lse)
 
     def error(self):
-        """The largest of out against float64; NaN where a kernel left NaN."""
-        self.program(**self.arguments)
+        """The largest of out against float64, of each way to call; NaN where a kernel left NaN."""
+        wanted, errors = self.wanted(), []
+        for run in (self.prepared, self.prepared, self.attributes):  # the first prepares, the second need not
+            self.out.fill_(float("nan"))
+            run()
+            errors.append(float((self.out.double() - wanted).abs().max()))
+        return math.nan if any(map(math.isnan, errors)) else max(errors)
+
+    def wanted(self):
         q, k, v = (x.double().transpose(1, 2) for x in (self.q, self.k, self.v))
         scores = q @ k.transpose(2, 3) * self.specification["head_dim"] ** -0.5
         if self.specification["mask"] != "none":  # square: both corners are the same
             hidden = self.torch.ones_like(scores, dtype=self.torch.bool).triu(1)
             scores = scores.masked_fill(hidden, float("-inf"))
-        wanted = (scores.softmax(-1) @ v).transpose(1, 2)
-        return float((self.out.double() - wanted).abs().max())
+        return (scores.softmax(-1) @ v).transpose(1, 2)
 
     def prepared(self):
         self.program(q=self.q, k=self.k, v=self.v, out=self.out, lse=self.lse)
+
+    def attributes(self):
+        self.by_attributes(q=self.q, k=self.k, v=self.v, out=self.out, lse=self.lse)
 
     def with_outputs(self):
         out = self.torch.empty_like(self.v)
@@ -145,7 +160,8 @@ class Case:
 
     def contestants(self):
         torch = self.torch
-        found = {"prepared": self.prepared, "with outputs": self.with_outputs, "new layout": self.new_layout}
+        found = {"prepared": self.prepared, "attributes": self.attributes, "with outputs": self.with_outputs,
+                 "new layout": self.new_layout}
         arguments, size = self.arguments, self.program.workspace_size(**self.arguments)
         # The stream and the workspace that a caller of launch() brings.
         stream = None if self.simulated else torch.cuda.current_stream(self.q.device).cuda_stream
@@ -191,6 +207,7 @@ def measure(options):
     except ImportError:
         raise Refused("PyTorch is not installed") from None
     import fa2
+    from fa2.exchange import tensor_reader
 
     simulated = options.device.startswith("sim")
     if not simulated:
@@ -207,7 +224,9 @@ def measure(options):
             torch.cuda.synchronize(options.device)
             time.sleep(options.pause / 1000)
 
-    print(f"{device.properties()['name']}, PyTorch {torch.__version__}, fa2 runtime {fa2.version()}, "
+    exchanges = "with" if tensor_reader(torch.Tensor) else "without"
+    print(f"{device.properties()['name']}, PyTorch {torch.__version__} {exchanges} DLPack's C exchange functions, "
+          f"fa2 runtime {fa2.version()}, Python {sys.version.split()[0]}, "
           f"batch {options.batch}, heads {options.heads}, seqlen {options.seqlen}, {options.calls} calls", flush=True)
     torch.manual_seed(0)
     rows, failed = [], False
