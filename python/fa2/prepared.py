@@ -74,7 +74,7 @@ class DirectCalls:
         return DirectCalls(self.read, self.names, self.numbers, [prepared, *self.members[: self.MOST - 1]])
 
     def has_names(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call's names are these, by identity: the runtime compares no texts. Those in a program's text are."""
+        """Whether a call's names are these objects, as names in a program's text are: the runtime compares no texts."""
         return len(arguments) == len(self.names) and all(map(operator.is_, arguments, self.names))
 
     def has_numbers(self, arguments: Mapping[str, Any]) -> bool:

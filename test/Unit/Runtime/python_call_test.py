@@ -325,10 +325,11 @@ class TensorMaps(OnCuda):
         self.assertEqual([zeros(1), zeros(1)], [1, 1])
         state.capturing = 0  # on another device
         self.assertEqual(zeros(1), 0)
+        self.assertEqual([zeros(0), zeros(0)], [1, 0])  # the default stream, which no graph captures
         state.current = 1
         self.assertEqual(zeros(1), 0)
         state.capturing = 1
-        self.assertEqual(zeros(1), 1)
+        self.assertEqual([zeros(1), zeros(0)], [1, 0])
 
     def test_other_workspaces_are_made_each_time(self):
         program = self.device.load(kernel("tma_copy.ptx").replace(', "zeroed": true', ""))

@@ -195,6 +195,17 @@ class Exchange(calls.AttentionCase):
                 said.append(str(caught.exception))
             self.assertEqual(*said)
 
+    def test_what_fails_is_not_tried_again(self):
+        arguments = self.arguments()
+        self.program.prepare(**arguments)
+        launches = calls.driver().fakeCudaCount(b"cuLaunchKernel")
+        with mock.patch.dict(os.environ, FAKE_CUDA_FAULT="launch"):
+            with self.assertRaisesRegex(fa2.Error, "unspecified launch failure") as caught:
+                self.program(**arguments)
+        self.assertEqual(caught.exception.status, 4)
+        self.assertEqual(calls.driver().fakeCudaCount(b"cuLaunchKernel"), launches + 1)
+        self.call(5, False)
+
     def test_nothing_is_kept_of_calls(self):
         arguments = self.arguments(queries=0, scale=0.5)  # nothing is launched
         wrong = dict(arguments, k=self.tensor((1, 4, 1, 16), "torch.float16"))
@@ -218,13 +229,20 @@ class Exchange(calls.AttentionCase):
         self.assertEqual([sys.getrefcount(value) for value in noted], before)
         self.assertGreater(fake_torch.Tensor.reads - reads, 50_000)
 
-    def test_what_was_prepared_dies_with_the_program(self):
+    def test_what_was_prepared_dies_before_the_program(self):
         self.call(0, True)
         self.call(5, False)
         kept = [weakref.ref(one) for one in self.program._prepared.values()]
-        self.assertEqual(len(kept), 1)
-        del self.program
-        self.assertEqual([one() for one in kept], [None])
+        found = []
+        unload = runtime.library().fa2rtProgramUnload
+
+        def look(handle):
+            found.extend(one() for one in kept)
+            unload(handle)
+
+        with mock.patch.object(runtime.library(), "fa2rtProgramUnload", look):
+            del self.program
+        self.assertEqual(found, [None])
 
 
 if __name__ == "__main__":
