@@ -71,7 +71,7 @@ TEST(CApi, SaysWhatIsWrong) {
             "expected dq atomic, atomic_v4 or recompute"},
            {"variants='heads > 1: stages=1",
             "expected ' at the end of variants's value, got 'heads > 1: "},
-           {"variants='batch > 1: block_kv=32'",
+           {"variants='batch > 1: block_kv=16'",
             "guard 'batch > 1' reads batch"},
            {"stages=9", "expected stages to be 1 to 4, got 9"},
        }) {
