@@ -1,4 +1,4 @@
-//===- Target.cpp - the registry of targets, occupancy --------------------===//
+//===- Target.cpp - the registry of targets, register budgets -------------===//
 
 #include "fa2/Target/Target.h"
 #include "Sm80/Sm80.h"
@@ -12,21 +12,12 @@
 
 using namespace fa2;
 
+int64_t fa2::maxSlack(mlir::Type dtype) { return dtype.isBF16() ? 60 : 15; }
+
 int64_t Target::registerBudget(int64_t threads, int64_t minBlocks) const {
   // Registers are handed out to a warp by 256, so to a thread by 8.
   int64_t share = limits().registersPerMultiprocessor / (threads * minBlocks);
   return std::min(limits().registersPerThread, share / 8 * 8);
-}
-
-int64_t Target::blocksPerMultiprocessor(const Footprint &f) const {
-  const TargetLimits &l = limits();
-  int64_t registers =
-      std::min((f.registers() + 7) / 8 * 8, l.registersPerThread + 1);
-  return std::min({l.sharedBytesPerMultiprocessor /
-                       (f.sharedBytes() + l.sharedBytesReserved),
-                   l.threadsPerMultiprocessor / f.threads,
-                   l.registersPerMultiprocessor / (registers * f.threads),
-                   int64_t(32)});
 }
 
 llvm::ArrayRef<const Target *> fa2::allTargets() {

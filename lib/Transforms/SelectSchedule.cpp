@@ -1,5 +1,6 @@
 //===- SelectSchedule.cpp - fa2-select-schedule ---------------------------===//
 
+#include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
 

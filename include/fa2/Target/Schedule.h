@@ -1,7 +1,6 @@
 //===- Schedule.h - schedules as plain values -------------------*- C++ -*-===//
 //
-// What #fa2.schedule holds, as a struct, and the choice of one: explicit values
-// win, then the target's table, then a rule from the target's limits.
+// What #fa2.schedule holds, as a struct, and what of a kernel it depends on.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_TARGET_SCHEDULE_H
@@ -11,7 +10,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace fa2 {
 
@@ -78,87 +76,6 @@ struct Problem {
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);
-
-/// What one block takes. Bytes are those of the layouts in shared memory;
-/// registers are an estimate for one thread.
-struct Footprint {
-  int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
-  /// Backward: `queryBytes` are those of the keys and values that stay, rings
-  /// bring queries and dO; dS (and P) go from warp to warp.
-  int64_t exchangeBytes = 0;
-  /// Those of the scores serve dQ too, where backward adds it to a sum.
-  int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
-  int64_t otherRegisters = 0;
-  int64_t threads = 0;
-  int64_t barrierBytes = 0;
-  bool separateOutput = false;
-
-  /// The output, and split-K's scratch, reuse the bytes of queries and rings.
-  int64_t sharedBytes() const;
-  int64_t registers() const {
-    return accumulatorRegisters + scoreRegisters + queryRegisters +
-           otherRegisters;
-  }
-};
-
-/// How messages name a footprint's parts: "queries 16384, 2 stages of ...".
-std::string describeShared(const Problem &problem, const Schedule &schedule,
-                           const Footprint &footprint);
-
-Footprint footprint(const Target &target, const Problem &problem,
-                    const Schedule &schedule);
-
-/// Whether a head dim is padded so that the warps of a row can split it: some
-/// of what they multiply is then thrown away.
-bool padsColumns(const Problem &problem, const Schedule &schedule);
-
-struct Selection {
-  ScheduleAttr schedule;
-  Footprint footprint;
-  /// Blocks a multiprocessor holds, by shared memory, threads and the estimate
-  /// of registers.
-  int64_t blocksPerMultiprocessor = 1;
-  /// From the target's table as it stands, nothing asked: its variants go with
-  /// it.
-  bool tuned = false;
-  /// One sentence a decision.
-  std::vector<std::string> reasons;
-  /// What may make the kernel slow (not wrong).
-  std::vector<std::string> warnings;
-};
-
-/// Chooses a schedule. On failure `error` names the field, its value and the
-/// limit.
-mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,
-                                          const Target &target,
-                                          const Problem &problem,
-                                          const ScheduleOverrides &asked,
-                                          std::string &error);
-
-/// The variants beside the schedule of `selection`, which gets their reasons
-/// and warnings. `asked` is "guard: name=value,...; ..." or "none"; empty takes
-/// the table's where the schedule is the table's.
-mlir::FailureOr<llvm::SmallVector<VariantAttr>>
-selectVariants(mlir::MLIRContext *context, const Target &target,
-               const Problem &problem, llvm::StringRef asked,
-               Selection &selection, std::string &error);
-
-/// Checks variants that stand already; their reasons and warnings as above.
-mlir::LogicalResult checkVariants(const Target &target, const Problem &problem,
-                                  llvm::ArrayRef<VariantAttr> variants,
-                                  Selection &selection, std::string &error);
-
-/// The schedule of dQ's own kernel in a backward program.
-mlir::FailureOr<ScheduleAttr> gradQSchedule(mlir::MLIRContext *context,
-                                            const Target &target,
-                                            const Problem &problem,
-                                            std::string &error);
-
-/// Checks a schedule that stands already: shared memory, threads.
-mlir::FailureOr<Selection> checkSchedule(const Target &target,
-                                         const Problem &problem,
-                                         ScheduleAttr schedule,
-                                         std::string &error);
 
 } // namespace fa2
 

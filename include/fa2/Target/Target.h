@@ -11,6 +11,8 @@
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/Target/Schedule.h"
 
+#include <vector>
+
 namespace fa2 {
 
 /// Limits of the hardware, in bytes, registers of 32 bits and threads.
@@ -90,8 +92,6 @@ public:
     return s;
   }
 
-  /// Blocks of this footprint that a multiprocessor holds at once.
-  int64_t blocksPerMultiprocessor(const Footprint &footprint) const;
   /// Registers a thread may have with `minBlocks` blocks a multiprocessor.
   int64_t registerBudget(int64_t threads, int64_t minBlocks) const;
 };

@@ -1,6 +1,7 @@
 //===- CompilerTest.cpp - specifications, and what selection promised -----===//
 
 #include "fa2/Compiler/Compiler.h"
+#include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/IR/MLIRContext.h"

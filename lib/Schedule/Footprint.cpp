@@ -1,6 +1,6 @@
 //===- Footprint.cpp - what one block of a schedule takes -----------------===//
 
-#include "fa2/Target/Schedule.h"
+#include "fa2/Schedule/Footprint.h"
 #include "fa2/Target/Target.h"
 
 #include <algorithm>
@@ -14,6 +14,17 @@ int64_t Footprint::sharedBytes() const {
   return std::max({queryBytes + ringBytes + exchangeBytes, outputBytes,
                    scratchBytes}) +
          barrierBytes;
+}
+
+int64_t fa2::blocksPerMultiprocessor(const Target &t, const Footprint &f) {
+  const TargetLimits &l = t.limits();
+  int64_t registers =
+      std::min((f.registers() + 7) / 8 * 8, l.registersPerThread + 1);
+  return std::min({l.sharedBytesPerMultiprocessor /
+                       (f.sharedBytes() + l.sharedBytesReserved),
+                   l.threadsPerMultiprocessor / f.threads,
+                   l.registersPerMultiprocessor / (registers * f.threads),
+                   int64_t(32)});
 }
 
 static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;

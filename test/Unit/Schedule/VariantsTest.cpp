@@ -1,5 +1,6 @@
 //===- VariantsTest.cpp - schedules where a guard holds -------------------===//
 
+#include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 
 #include "gtest/gtest.h"

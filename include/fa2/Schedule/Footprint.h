@@ -1,0 +1,48 @@
+//===- Footprint.h - what one block of a schedule takes ---------*- C++ -*-===//
+#ifndef FA2_SCHEDULE_FOOTPRINT_H
+#define FA2_SCHEDULE_FOOTPRINT_H
+
+#include "fa2/Target/Schedule.h"
+
+namespace fa2 {
+
+/// What one block takes. Bytes are those of the layouts in shared memory;
+/// registers are an estimate for one thread.
+struct Footprint {
+  int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
+  /// Backward: `queryBytes` are those of the keys and values that stay, rings
+  /// bring queries and dO; dS (and P) go from warp to warp.
+  int64_t exchangeBytes = 0;
+  /// Those of the scores serve dQ too, where backward adds it to a sum.
+  int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
+  int64_t otherRegisters = 0;
+  int64_t threads = 0;
+  int64_t barrierBytes = 0;
+  bool separateOutput = false;
+
+  /// The output, and split-K's scratch, reuse the bytes of queries and rings.
+  int64_t sharedBytes() const;
+  int64_t registers() const {
+    return accumulatorRegisters + scoreRegisters + queryRegisters +
+           otherRegisters;
+  }
+};
+
+/// How messages name a footprint's parts: "queries 16384, 2 stages of ...".
+std::string describeShared(const Problem &problem, const Schedule &schedule,
+                           const Footprint &footprint);
+
+Footprint footprint(const Target &target, const Problem &problem,
+                    const Schedule &schedule);
+
+/// Whether a head dim is padded so that the warps of a row can split it: some
+/// of what they multiply is then thrown away.
+bool padsColumns(const Problem &problem, const Schedule &schedule);
+
+/// Blocks of this footprint that a multiprocessor holds at once.
+int64_t blocksPerMultiprocessor(const Target &target,
+                                const Footprint &footprint);
+
+} // namespace fa2
+
+#endif

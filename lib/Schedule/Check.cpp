@@ -1,0 +1,174 @@
+//===- Check.cpp - whether a target can run a schedule -----------------===//
+
+#include "Check.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace fa2;
+using llvm::formatv;
+
+bool fa2::turnsBlock(const Schedule &s) {
+  return s.stages < 2 && s.overlap && s.pingPong && s.groupLimits &&
+         s.blockQ > kGroupRows;
+}
+
+static std::string scratchText(const Footprint &f) {
+  return f.scratchBytes ? formatv(", split-K scratch {0}", f.scratchBytes).str()
+                        : "";
+}
+
+int64_t fa2::budgetOf(const Target &t, const Footprint &f, const Schedule &s) {
+  return t.hasRoles() ? t.roleRegisters(s.warps).consumer
+                      : t.registerBudget(f.threads, s.minBlocks);
+}
+
+std::string fa2::describeShared(const Problem &p, const Schedule &s,
+                                const Footprint &f) {
+  const char *ending = s.stages == 1 ? "" : "s";
+  if (p.backward)
+    return formatv("keys and values {0}, {1} stage{2} of queries and dO {3}, "
+                   "exchange of dS {4}",
+                   f.queryBytes, s.stages, ending, f.ringBytes,
+                   f.exchangeBytes);
+  return formatv("queries {0}, {1} stage{2} of keys and values {3}, output "
+                 "{4}{5}",
+                 f.queryBytes, s.stages, ending, f.ringBytes, f.outputBytes,
+                 scratchText(f));
+}
+
+std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
+                          const Footprint &f) {
+  if (s.dq == GradQ::AtomicV4 && !t.hasVectorReductions())
+    return formatv("expected dq = atomic or recompute on {0}, whose reductions "
+                   "add one element; got dq = atomic_v4",
+                   t.name());
+  if (t.hasRoles() && (s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
+    return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
+                   "* warps on {0}, whose matmuls take 64 rows of four warps; "
+                   "got warps = {1} and block_q = {2}",
+                   t.name(), s.warps, s.blockQ);
+  if (t.hasRoles() && (s.partition != Partition::SplitQ || s.qInRegisters))
+    return formatv("expected partition = split_q and q_in_registers = false on "
+                   "{0}",
+                   t.name());
+  // The output takes the place of one tile of queries.
+  if (int64_t place = f.queryBytes / s.querySlots;
+      t.hasRoles() && !s.separateOutput && f.outputBytes > place)
+    return formatv("expected separate_output because the output of {0} bytes "
+                   "does not fit the {1} bytes of the queries",
+                   f.outputBytes, place);
+  if (s.querySlots > 1 && !s.persistent)
+    return formatv("expected query_slots = 1 without persistent, whose blocks "
+                   "have one tile of queries; got {0}",
+                   s.querySlots);
+  for (auto [name, slack] : {std::pair{"lazy_rescale", s.lazyRescale},
+                             {"speculate_max", s.speculateMax}})
+    if (slack > p.maxSlack)
+      return formatv("expected {0} to be at most {1}, the powers of two that "
+                     "probabilities of this element type may reach; got {2}",
+                     name, p.maxSlack, slack);
+  if (s.speculateMax > 0 && !s.overlap)
+    return formatv("expected speculate_max = 0 without overlap, got {0}",
+                   s.speculateMax);
+  if (turnsBlock(s))
+    return formatv("expected stages to be at least 2 with overlap, ping_pong "
+                   "and group_limits, whose warpgroups would wait for each "
+                   "other; got {0}",
+                   s.stages);
+  if (!t.hasRoles() &&
+      (s.overlap || s.pingPong || s.persistent || s.separateOutput ||
+       s.groupLimits || s.speculateMax || s.packedHeads > 1))
+    return formatv("expected overlap, ping_pong, persistent, separate_output, "
+                   "group_limits, speculate_max and packed_heads to be off on "
+                   "{0}, which has no roles",
+                   t.name());
+  if (f.threads > t.limits().threadsPerBlock)
+    return formatv("the schedule has {0} threads a block of {1} that {2} "
+                   "allows; lower warps",
+                   f.threads, t.limits().threadsPerBlock, t.name());
+  if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
+    return formatv("the schedule needs {0} bytes of shared memory of {1} that "
+                   "{2} allows a block ({3}); lower "
+                   "block_q = {4}, block_kv = {5} or stages = {6}",
+                   f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
+                   describeShared(p, s, f), s.blockQ, s.blockKV, s.stages);
+  // ptxas C7602: an instruction's accumulators, and 32 registers beside them,
+  // must fit what a thread has at entry, before roles share out registers.
+  int64_t entry = t.registerBudget(f.threads, 1) / 8 * 8;
+  if (int64_t widest = std::max(p.headDimV, s.blockKV);
+      t.hasRoles() && widest / 2 + 32 > entry)
+    return formatv("expected {0} to be at most {1} with {2} threads a block, "
+                   "whose {3} registers a thread must hold a matmul's "
+                   "accumulators; got {4}; the nearest with it is block_q = "
+                   "{5}",
+                   s.blockKV == widest ? "block_kv" : "head_dim_v",
+                   (entry - 32) * 2, f.threads, entry, widest,
+                   s.blockQ - kGroupRows);
+  // Matmuls in flight cannot be spilled: ptxas runs them one by one (C7512).
+  if (int64_t budget = budgetOf(t, f, s);
+      t.hasRoles() && f.registers() > budget)
+    return formatv("expected block_kv = {0} and warps = {1} to want at most "
+                   "{2} registers a thread, because matmuls in flight cannot "
+                   "be spilled; got about {3}; lower either",
+                   s.blockKV, s.warps, budget, f.registers());
+  return "";
+}
+
+static void explainFootprint(const Target &t, const Problem &p,
+                             const Schedule &s, Selection &sel) {
+  const Footprint &f = sel.footprint;
+  int64_t budget = budgetOf(t, f, s);
+  sel.blocksPerMultiprocessor =
+      std::max<int64_t>(1, blocksPerMultiprocessor(t, f));
+  sel.reasons.push_back(formatv("shared memory: {0} of {1} bytes a block ({2})",
+                                f.sharedBytes(), t.limits().sharedBytesPerBlock,
+                                describeShared(p, s, f)));
+  sel.reasons.push_back(
+      formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
+              "{3}, queries {4}, other {5})",
+              f.registers(), budget, f.accumulatorRegisters, f.scoreRegisters,
+              f.queryRegisters, f.otherRegisters));
+  sel.reasons.push_back(
+      formatv("{0} threads a block, about {1} block{2} a multiprocessor",
+              f.threads, sel.blocksPerMultiprocessor,
+              sel.blocksPerMultiprocessor == 1 ? "" : "s"));
+  if (f.registers() > budget)
+    sel.warnings.push_back(
+        formatv("about {0} registers a thread are wanted of {1}: the kernel "
+                "will probably spill",
+                f.registers(), budget));
+}
+
+std::string fa2::noBackwardError(const Target &t) {
+  return formatv("backward kernels are not generated for {0}; the nearest "
+                 "supported is sm_{1}, whose code runs on it",
+                 t.name(), t.computeCapability());
+}
+
+FailureOr<Selection> fa2::checkSchedule(const Target &target,
+                                        const Problem &problem,
+                                        ScheduleAttr attr, std::string &error) {
+  if (problem.backward && !target.gradQSchedule(problem)) {
+    error = noBackwardError(target);
+    return failure();
+  }
+  Schedule s = Schedule::fromAttr(attr);
+  Selection sel;
+  sel.schedule = attr;
+  sel.footprint = footprint(target, problem, s);
+  if (problem.backward != (s.partition == Partition::Keys)) {
+    error = formatv("the schedule's partition is {0}; {1} takes {2}",
+                    stringifyPartition(s.partition),
+                    problem.backward ? "backward" : "forward",
+                    problem.backward ? "keys" : "split_q or split_k");
+    return failure();
+  }
+  error = fitError(target, problem, s, sel.footprint);
+  if (!error.empty())
+    return failure();
+  explainFootprint(target, problem, s, sel);
+  return sel;
+}

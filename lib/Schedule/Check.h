@@ -1,0 +1,27 @@
+//===- Check.h - what of the check the choice needs too ---------*- C++ -*-===//
+#ifndef FA2_LIB_SCHEDULE_CHECK_H
+#define FA2_LIB_SCHEDULE_CHECK_H
+
+#include "fa2/Schedule/Selection.h"
+#include "fa2/Target/Target.h"
+
+namespace fa2 {
+
+/// Whether a warpgroup in its turn would wait for keys whose slot one that
+/// skips tiles frees in a later turn (fa2gpu-verify finds it in any kernel).
+bool turnsBlock(const Schedule &schedule);
+
+/// Registers a multiplying thread may have.
+int64_t budgetOf(const Target &target, const Footprint &footprint,
+                 const Schedule &schedule);
+
+/// Why the schedule is none for the target, or an empty string.
+std::string fitError(const Target &target, const Problem &problem,
+                     const Schedule &schedule, const Footprint &footprint);
+
+/// Why there are no backward kernels for the target.
+std::string noBackwardError(const Target &target);
+
+} // namespace fa2
+
+#endif
