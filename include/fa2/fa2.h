@@ -60,12 +60,10 @@ FA2_API const char *fa2_version(void);
  *                   the same bits in every run
  *
  * The schedule, what is left out being chosen (`fa2-compile --help` says what
- * each is):
+ * its fields are):
  *
- *   block_q, block_kv, warps, stages, partition, q_in_registers, lazy_rescale,
- *   min_blocks, order, key_warps, dq_warps
- *   tuning          further fields, in single quotes:
- *                   'overlap=1,ping_pong=0'
+ *   schedule        fields, in single quotes: 'block_q=64,warps=4'; each is a
+ *                   key of its own too: block_q=64 warps=4
  *   variants        none, or other schedules where a guard holds, in single
  *                   quotes: 'seqlen_k <= 512: block_q=128,warps=8; ...'
  *

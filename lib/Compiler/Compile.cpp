@@ -52,20 +52,8 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.pass = spec.pass;
   o.remarks = true;
   o.lineInfo = options.lineInfo;
-  o.blockQ = spec.blockQ;
-  o.blockKV = spec.blockKV;
-  o.warps = spec.warps;
-  o.stages = spec.stages;
-  o.partition = spec.partition;
-  o.qInRegisters = spec.qInRegisters;
-  o.lazyRescale = spec.lazyRescale;
-  o.minBlocks = spec.minBlocks;
-  o.order = spec.order;
-  o.tuning = spec.tuning;
+  o.schedule = spec.schedule;
   o.variants = spec.variants;
-  o.keyWarps = spec.keyWarps;
-  o.dqWarps = spec.dqWarps;
-  o.dq = spec.dq;
 }
 
 std::string scheduleText(ModuleOp module) {

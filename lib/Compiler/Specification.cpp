@@ -15,37 +15,26 @@ using llvm::StringRef;
 
 namespace {
 
+using Key = Specification::Key;
 using Text = std::string Specification::*;
 using Number = int64_t Specification::*;
 using Member = std::variant<Text, Number>;
 
 struct Field {
-  Specification::Key key;
+  Key key;
   Member member;
 };
 
 // clang-format off
 const std::array kFields = {
-    Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)"}, &Specification::pass},
-    Field{{"arch", "architecture: sm_80 (the default; it and everything later), sm_90a (H100 and H200 alone, and the faster there), or another that an error lists"}, &Specification::arch},
-    Field{{"dtype", "type of q, k, v and out: bf16 or f16"}, &Specification::dtype},
-    Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256"}, &Specification::headDim},
-    Field{{"head_dim_v", "head dim of v and out (0: that of q)"}, &Specification::headDimV},
-    Field{{"mask", "none, causal (bottom right) or causal_top_left"}, &Specification::mask},
-    Field{{"block_q", "rows of a query tile (0: choose)"}, &Specification::blockQ},
-    Field{{"block_kv", "rows of a key tile (0: choose)"}, &Specification::blockKV},
-    Field{{"warps", "warps a block (0: choose)"}, &Specification::warps},
-    Field{{"stages", "slots of the key and value rings, 1 to 4 (0: choose)"}, &Specification::stages},
-    Field{{"partition", "how warps share a tile: split_q or split_k"}, &Specification::partition},
-    Field{{"q_in_registers", "keep query fragments in registers: 0, 1 (-1: choose)"}, &Specification::qInRegisters},
-    Field{{"lazy_rescale", "powers of two before the accumulator is rescaled, 0 to 15 with f16 and 60 with bf16 (-1: choose)"}, &Specification::lazyRescale},
-    Field{{"min_blocks", "blocks a multiprocessor should hold (0: choose)"}, &Specification::minBlocks},
-    Field{{"key_warps", "backward: warps along the keys (0: choose)"}, &Specification::keyWarps},
-    Field{{"dq_warps", "backward: warps along the rows of dQ (0: choose)"}, &Specification::dqWarps},
-    Field{{"dq", "backward: how dQ is summed: atomic, atomic_v4, or recompute (deterministic)"}, &Specification::dq},
-    Field{{"order", "which query blocks start first: ascending or longest_first"}, &Specification::order},
-    Field{{"tuning", "fields of the schedule, such as overlap=1,ping_pong=0 (empty: choose)"}, &Specification::tuning},
-    Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)"}, &Specification::variants},
+    Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)", Key::Kernel}, &Specification::pass},
+    Field{{"arch", "architecture: sm_80 (the default; it and everything later), sm_90a (H100 and H200 alone, and the faster there), or another that an error lists", Key::Kernel}, &Specification::arch},
+    Field{{"dtype", "type of q, k, v and out: bf16 or f16", Key::Kernel}, &Specification::dtype},
+    Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256", Key::Kernel}, &Specification::headDim},
+    Field{{"head_dim_v", "head dim of v and out (0: that of q)", Key::Kernel}, &Specification::headDimV},
+    Field{{"mask", "none, causal (bottom right) or causal_top_left", Key::Kernel}, &Specification::mask},
+    Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
+    Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
 };
 // clang-format on
 
@@ -63,13 +52,6 @@ std::string checkHeadDim(StringRef name, int64_t dim) {
   return formatv("expected {0} to be a multiple of 8 from 8 to 256, got {1}; "
                  "{2}",
                  name, dim, nearest);
-}
-
-/// The choice that `value` was probably meant to be.
-StringRef nearestOf(StringRef value, llvm::ArrayRef<StringRef> choices) {
-  return *llvm::min_element(choices, [&](StringRef a, StringRef b) {
-    return value.edit_distance(a) < value.edit_distance(b);
-  });
 }
 
 /// What people ask for by name that there is not, or not under that name.
@@ -115,40 +97,57 @@ std::string checkChoice(StringRef name, StringRef value,
   if (StringRef answer = answerTo(name, value); !answer.empty())
     text += "; " + answer.str();
   else if (choices.size() > 1)
-    text += formatv("; the nearest is {0}", nearestOf(value, choices)).str();
+    text += formatv("; the nearest is {0}", nearestName(value, choices)).str();
   return text;
 }
 
 } // namespace
 
 llvm::ArrayRef<Specification::Key> Specification::keys() {
-  static const auto keys =
-      llvm::map_to_vector(kFields, [](const Field &f) { return f.key; });
+  static const auto keys = [] {
+    auto keys = llvm::map_to_vector(kFields, [](auto &f) { return f.key; });
+    for (const FieldHelp &field : scheduleFieldHelp())
+      keys.push_back({field.name, field.text, Key::ScheduleField});
+    return keys;
+  }();
   return keys;
 }
 
+/// Adds "name=value,..." to what is asked of the schedule.
+std::string Specification::askFor(StringRef fields) {
+  std::string all = schedule + (schedule.empty() ? "" : ",") + fields.str();
+  std::string wrong = ScheduleOverrides().setFields("schedule", all);
+  if (wrong.empty())
+    schedule = all;
+  return wrong;
+}
+
 std::string Specification::set(StringRef key, StringRef value) {
-  for (const Field &field : kFields) {
-    if (field.key.name != key)
-      continue;
-    if (const Text *text = std::get_if<Text>(&field.member)) {
-      this->*(*text) = value.str();
-      // Names may be written with dashes, as flags are; not so expressions.
-      if (*text != &Specification::variants)
-        llvm::replace(this->*(*text), '-', '_');
-      return "";
-    }
-    int64_t number;
-    if (value.getAsInteger(10, number))
-      return formatv("expected {0} to be an integer, got '{1}'", key, value);
-    this->*std::get<Number>(field.member) = number;
+  auto known =
+      llvm::find_if(keys(), [&](const Key &k) { return k.name == key; });
+  if (known == keys().end()) {
+    auto names =
+        llvm::map_to_vector(keys(), [](const Key &k) { return k.name; });
+    return formatv("unknown key '{0}'; the nearest is {1} (known: {2})", key,
+                   nearestName(key, names), llvm::join(names, ", "));
+  }
+  if (known->of == Key::ScheduleField)
+    return askFor((key + "=" + value).str());
+  const Member &member = kFields[known - keys().begin()].member;
+  if (const Text *text = std::get_if<Text>(&member)) {
+    if (*text == &Specification::schedule)
+      return askFor(value);
+    this->*(*text) = value.str();
+    // Names may be written with dashes, as flags are; not so expressions.
+    if (*text != &Specification::variants)
+      llvm::replace(this->*(*text), '-', '_');
     return "";
   }
-  llvm::SmallVector<StringRef> names;
-  for (const Key &k : keys())
-    names.push_back(k.name);
-  return formatv("unknown key '{0}'; the nearest is {1} (known: {2})", key,
-                 nearestOf(key, names), llvm::join(names, ", "));
+  int64_t number;
+  if (value.getAsInteger(10, number))
+    return formatv("expected {0} to be an integer, got '{1}'", key, value);
+  this->*std::get<Number>(member) = number;
+  return "";
 }
 
 std::string Specification::setAll(StringRef text) {

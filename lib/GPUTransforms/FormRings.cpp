@@ -90,7 +90,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         target->hasRoles() && !loop ? tile.getDimSize(0) / kGroupRows : 1;
     Value ring = createRing(
         loc, nameOf(op.getView()), tile,
-        loop ? schedule.getStages() : schedule.getQuerySlots(), parts);
+        schedule.getFields().slotsOf(nameOf(op.getView()), bool(loop)), parts);
     Value use = loop ? loop.getInductionVar()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

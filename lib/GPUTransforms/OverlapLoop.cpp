@@ -1,8 +1,8 @@
 //===- OverlapLoop.cpp - fa2gpu-overlap -----------------------------------===//
 //
-// Two stages for upstream's scf pipeliner: the scores, their softmax and the
-// rescaling in the first, P V in the second. FlashAttention-3
-// (arXiv:2407.08608), section 3.2, calls it intra-warpgroup overlap.
+// By upstream's scf pipeliner, an iteration apart: the scores, their softmax
+// and the rescaling, then P V. FlashAttention-3 (arXiv:2407.08608), section
+// 3.2, calls it intra-warpgroup overlap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -167,7 +167,7 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
         scf::pipelineForLoop(rewriter, loop, options, &modified);
     if (failed(result))
       return emitError(block->getParentOp()->getLoc(),
-                       "expected the kv loop to be pipelined in two stages");
+                       "expected the kv loop to be pipelined by one tile");
     settleChoices(*result, inits, after);
     releaseEarly(*result);
     splitFinish(*result);

@@ -97,11 +97,11 @@ struct PipelineLoopPass : public fa2::impl::PipelineLoopBase<PipelineLoopPass> {
         return signalPassFailure();
   }
 
-  /// stages >= 2: waits, then the copies of iteration i + stages - 1, then
-  /// work.
+  /// Two slots or more: waits, then the copies of iteration i + slots - 1,
+  /// then work.
   Schedule doubleBuffered(scf::ForOp loop, ArrayRef<CopyGroup> groups,
                           unsigned distance);
-  /// One stage: the values of iteration i, the scores, then the keys of i + 1.
+  /// One slot: the values of iteration i, the scores, then the keys of i + 1.
   Schedule singleBuffered(scf::ForOp loop, ArrayRef<CopyGroup> groups);
   LogicalResult pipeline(scf::ForOp loop);
   static void sinkWaits(scf::ForOp loop);
@@ -210,11 +210,11 @@ void PipelineLoopPass::sinkWaits(scf::ForOp loop) {
 
 LogicalResult PipelineLoopPass::pipeline(scf::ForOp loop) {
   SmallVector<CopyGroup> groups = collectCopies(loop);
-  int64_t stages = getOperation().getSchedule().getStages();
+  int64_t slots = getOperation().getSchedule().getStages();
   scf::PipeliningOption options;
   options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
-    schedule = stages > 1 ? doubleBuffered(op, groups, stages - 1)
-                          : singleBuffered(op, groups);
+    schedule = slots > 1 ? doubleBuffered(op, groups, slots - 1)
+                         : singleBuffered(op, groups);
   };
   options.supportDynamicLoops = true;
   options.peelEpilogue = false;
@@ -226,7 +226,7 @@ LogicalResult PipelineLoopPass::pipeline(scf::ForOp loop) {
       scf::pipelineForLoop(rewriter, loop, options, &modified);
   if (failed(result))
     return loop.emitError("expected the kv loop to be pipelined with ")
-           << stages << " stages";
+           << slots << " slots a ring";
   sinkWaits(*result);
   // A loop around it needs none of them earlier either.
   for (auto outer = (*result)->getParentOfType<scf::ForOp>(); outer;

@@ -38,20 +38,8 @@ void deriveBackward(OpPassManager &pm, const PipelineOptions &o) {
 void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   SelectScheduleOptions options;
   options.target = o.target;
-  options.blockQ = o.blockQ;
-  options.blockKV = o.blockKV;
-  options.warps = o.warps;
-  options.stages = o.stages;
-  options.partition = o.partition;
-  options.qInRegisters = o.qInRegisters;
-  options.lazyRescale = o.lazyRescale;
-  options.minBlocks = o.minBlocks;
-  options.order = o.order;
-  options.tuning = o.tuning;
+  options.schedule = o.schedule;
   options.variants = o.variants;
-  options.keyWarps = o.keyWarps;
-  options.dqWarps = o.dqWarps;
-  options.dq = o.dq;
   options.remarks = o.remarks;
   pm.addPass(createSelectSchedule(options));
 }

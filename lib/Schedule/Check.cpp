@@ -11,8 +11,9 @@ using namespace fa2;
 using llvm::formatv;
 
 bool fa2::turnsBlock(const Schedule &s) {
-  return s.stages < 2 && s.overlap && s.pingPong && s.groupLimits &&
-         s.blockQ > kGroupRows;
+  Schedule rings = s.derived();
+  return std::min(rings.slotsK, rings.slotsV) < 2 && s.overlap && s.pingPong &&
+         s.groupLimits && s.blockQ > kGroupRows;
 }
 
 static std::string scratchText(const Footprint &f) {
@@ -25,18 +26,46 @@ int64_t fa2::budgetOf(const Target &t, const Footprint &f, const Schedule &s) {
                       : t.registerBudget(f.threads, s.minBlocks);
 }
 
-std::string fa2::describeShared(const Problem &p, const Schedule &s,
-                                const Footprint &f) {
-  const char *ending = s.stages == 1 ? "" : "s";
+/// "2 stages of keys and values"
+static std::string ringText(const Problem &p, const Schedule &s) {
+  auto slots = [](int64_t n) {
+    return formatv("{0} stage{1}", n, n == 1 ? "" : "s").str();
+  };
+  Schedule rings = s.derived();
   if (p.backward)
-    return formatv("keys and values {0}, {1} stage{2} of queries and dO {3}, "
-                   "exchange of dS {4}",
-                   f.queryBytes, s.stages, ending, f.ringBytes,
-                   f.exchangeBytes);
-  return formatv("queries {0}, {1} stage{2} of keys and values {3}, output "
-                 "{4}{5}",
-                 f.queryBytes, s.stages, ending, f.ringBytes, f.outputBytes,
-                 scratchText(f));
+    return slots(s.stages) + " of queries and dO";
+  if (rings.slotsK == rings.slotsV)
+    return slots(rings.slotsK) + " of keys and values";
+  return formatv("{0} of keys and {1} of values", slots(rings.slotsK),
+                 slots(rings.slotsV));
+}
+
+/// A footprint's parts: "queries 16384, 2 stages of ...".
+static std::string describeShared(const Problem &p, const Schedule &s,
+                                  const Footprint &f) {
+  std::string rings = ringText(p, s);
+  if (p.backward)
+    return formatv("keys and values {0}, {1} {2}, exchange of dS {3}",
+                   f.queryBytes, rings, f.ringBytes, f.exchangeBytes);
+  return formatv("queries {0}, {1} {2}, output {3}{4}", f.queryBytes, rings,
+                 f.ringBytes, f.outputBytes, scratchText(f));
+}
+
+/// The fields of sm_90a alone that are not at their defaults, as messages name
+/// them: as they should be and as they are.
+static std::pair<std::string, std::string> fieldsOfRoles(const Schedule &s) {
+  std::string expected, got;
+  forEachScheduleField([&](auto field) {
+    if (field.group != FieldGroup::Roles || field.isDefault(s))
+      return;
+    auto add = [&](std::string &list, const Schedule &of) {
+      list += formatv("{0}{1} = {2}", list.empty() ? "" : ", ", field.name,
+                      field.text(of.*field.member));
+    };
+    add(expected, Schedule());
+    add(got, s);
+  });
+  return {expected, got};
 }
 
 std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
@@ -78,13 +107,9 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
                    "and group_limits, whose warpgroups would wait for each "
                    "other; got {0}",
                    s.stages);
-  if (!t.hasRoles() &&
-      (s.overlap || s.pingPong || s.persistent || s.separateOutput ||
-       s.groupLimits || s.speculateMax || s.packedHeads > 1))
-    return formatv("expected overlap, ping_pong, persistent, separate_output, "
-                   "group_limits, speculate_max and packed_heads to be off on "
-                   "{0}, which has no roles",
-                   t.name());
+  if (auto [expected, got] = fieldsOfRoles(s); !t.hasRoles() && !got.empty())
+    return formatv("expected {0} on {1}, which has no roles; got {2}", expected,
+                   t.name(), got);
   if (f.threads > t.limits().threadsPerBlock)
     return formatv("the schedule has {0} threads a block of {1} that {2} "
                    "allows; lower warps",
@@ -155,7 +180,7 @@ FailureOr<Selection> fa2::checkSchedule(const Target &target,
     error = noBackwardError(target);
     return failure();
   }
-  Schedule s = Schedule::fromAttr(attr);
+  const Schedule &s = attr.getFields();
   Selection sel;
   sel.schedule = attr;
   sel.footprint = footprint(target, problem, s);

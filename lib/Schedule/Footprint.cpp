@@ -35,10 +35,10 @@ static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 /// How warps share rows: the parts that the columns of dK and dV, and of dQ,
 /// are split into.
 static int64_t partsOfGradKV(const Schedule &s) {
-  return s.keyWarps ? s.warps / s.keyWarps : 1;
+  return s.warps / s.derived().keyWarps;
 }
 static int64_t partsOfGradQ(const Schedule &s) {
-  return s.warps / warpsAlongGradQ(s.warps, s.blockQ, s.dqWarps);
+  return s.warps / s.derived().dqWarps;
 }
 
 bool fa2::padsColumns(const Problem &p, const Schedule &s) {
@@ -64,8 +64,9 @@ static Footprint backwardFootprint(const Problem &p, const Schedule &s) {
   Footprint f;
   f.threads = s.warps * kLanes;
   f.queryBytes = bytes(s.blockKV, d, partsOfGradQ(s)) + bytes(s.blockKV, dv);
-  f.ringBytes = s.stages * (bytes(s.blockQ, d, across) +
-                            bytes(s.blockQ, dv, across) + 2 * vector);
+  f.ringBytes =
+      s.slotsOf("q", /*inLoop=*/true) *
+      (bytes(s.blockQ, d, across) + bytes(s.blockQ, dv, across) + 2 * vector);
   bool shareP = across > 1;
   int64_t scores = bytes(s.blockKV, s.blockQ);
   f.exchangeBytes = scores * (shareP ? 2 : s.dq != GradQ::Recompute ? 1 : 0);
@@ -108,8 +109,9 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   if (t.hasRoles())
     f.barrierBytes = gpu::SharedLayout::kAlignment;
   f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
-  f.ringBytes = s.stages * (tileBytes(s.blockKV, p.headDim, kElementBytes) +
-                            tileBytes(s.blockKV, p.headDimV, kElementBytes));
+  Schedule rings = s.derived();
+  f.ringBytes = rings.slotsK * tileBytes(s.blockKV, p.headDim, kElementBytes) +
+                rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes);
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o of every warp, m and l in two more columns
     f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);

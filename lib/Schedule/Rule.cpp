@@ -13,11 +13,9 @@ static bool isWhole(const Target &t, const Schedule &s) {
   if (t.hasRoles())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
   if (s.partition == Partition::Keys) {
-    int64_t along = s.keyWarps ? s.keyWarps : s.warps;
-    int64_t rows = s.dqWarps ? s.dqWarps : 1;
-    return along > 0 && rows > 0 && s.warps % along == 0 &&
-           s.warps % rows == 0 && s.blockKV % (16 * along) == 0 &&
-           s.blockQ % (16 * rows) == 0 &&
+    int64_t along = s.derived().keyWarps, rows = s.derived().dqWarps;
+    return s.warps % along == 0 && s.warps % rows == 0 &&
+           s.blockKV % (16 * along) == 0 && s.blockQ % (16 * rows) == 0 &&
            s.blockQ % (16 * (s.warps / along)) == 0 &&
            (s.blockQ & (s.blockQ - 1)) == 0;
   }
@@ -28,7 +26,7 @@ static bool isWhole(const Target &t, const Schedule &s) {
 /// What a warp of backward reads of shared memory for the products with dK and
 /// dV: least where its parts of them are square.
 static int64_t edgeOfGradKV(const Problem &p, const Schedule &s) {
-  int64_t along = s.keyWarps ? s.keyWarps : s.warps, across = s.warps / along;
+  int64_t along = s.derived().keyWarps, across = s.warps / along;
   return 2 * s.blockKV / along + gpu::columnsPerPart(p.headDim, across) +
          gpu::columnsPerPart(p.headDimV, across);
 }
@@ -66,7 +64,7 @@ std::optional<Schedule> fa2::ruleSchedule(const Target &t, const Problem &p,
       s.qInRegisters = false;
       s.lazyRescale = 0;
     }
-    s = asked.applyTo(s);
+    s = withAsked(s, asked);
     if (s.warps < 1 || !isWhole(t, s) || (!columns && padsColumns(p, s)))
       return;
     Footprint f = footprint(t, p, s);

@@ -12,9 +12,9 @@ namespace fa2 {
 enum class Rule { Rows, Columns, Spilling };
 
 /// The rule: of all schedules that fit shared memory and registers, the one
-/// with the largest tile; then the one with most stages; then, of those that
-/// split columns, the squarest parts; then by the target's choice of warps;
-/// then queries in registers.
+/// with the largest tile; then the one with the deepest rings; then, of those
+/// that split columns, the squarest parts; then by the target's choice of
+/// warps; then queries in registers.
 std::optional<Schedule> ruleSchedule(const Target &target,
                                      const Problem &problem,
                                      const ScheduleOverrides &asked, Rule rule);

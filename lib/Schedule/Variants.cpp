@@ -1,5 +1,7 @@
 //===- Variants.cpp - schedules for launches where a guard holds ----------===//
 
+#include "Asked.h"
+
 #include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 
@@ -52,7 +54,7 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
   std::vector<Variant> variants;
   if (asked.empty() && selection.tuned) {
     variants =
-        target.tunedVariants(problem, Schedule::fromAttr(selection.schedule));
+        target.tunedVariants(problem, selection.schedule.getFields());
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))
@@ -61,11 +63,15 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
   }
   SmallVector<VariantAttr> attrs;
   for (Variant &v : variants) {
-    v.fields.completeRows(target);
+    if (error = v.fields.check(); !error.empty()) {
+      error = formatv("where {0}: {1}", v.when, error);
+      return failure();
+    }
+    completeRows(v.fields, target);
     auto guard = guardOf(context, v.when, error);
     if (failed(guard))
       return failure();
-    auto schedule = v.fields.applyTo(Schedule::fromAttr(selection.schedule))
+    auto schedule = withAsked(selection.schedule.getFields(), v.fields)
                         .toAttr(context, target.name(), error);
     if (failed(schedule)) {
       error = formatv("where {0}: {1}", v.when, error);

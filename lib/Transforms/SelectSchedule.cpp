@@ -45,15 +45,15 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
     problem.backward = std::is_same_v<Op, AttentionGradOp>;
 
-    auto asked = overrides(error);
-    if (failed(asked))
+    ScheduleOverrides asked;
+    if (error = asked.setFields("schedule", schedule); !error.empty())
       return op.emitOpError(error);
     if (problem.backward && !variants.empty() && variants != "none")
       return op.emitOpError()
              << "expected no variants for backward, got '" << variants << "'";
     auto selection =
         standing ? checkSchedule(*t, problem, standing, error)
-                 : selectSchedule(&getContext(), *t, problem, *asked, error);
+                 : selectSchedule(&getContext(), *t, problem, asked, error);
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
@@ -109,52 +109,6 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       return op.emitOpError(error);
     op.setDqScheduleAttr(*schedule);
     return success();
-  }
-
-  FailureOr<ScheduleOverrides> overrides(std::string &error) {
-    ScheduleOverrides asked;
-    auto number = [](int64_t value, int64_t choose) -> std::optional<int64_t> {
-      if (value == choose)
-        return std::nullopt;
-      return value;
-    };
-    auto flag = [&](StringRef name, int64_t value, std::optional<bool> &field) {
-      if (value >= -1 && value <= 1) {
-        if (value != -1)
-          field = value == 1;
-        return success();
-      }
-      error = "expected " + name.str() + " to be 0, 1 or -1 to choose, got " +
-              std::to_string(value);
-      return failure();
-    };
-    asked.blockQ = number(blockQ, 0);
-    asked.blockKV = number(blockKV, 0);
-    asked.warps = number(warps, 0);
-    asked.stages = number(stages, 0);
-    asked.lazyRescale = number(lazyRescale, -1);
-    asked.minBlocks = number(minBlocks, 0);
-    asked.keyWarps = number(keyWarps, 0);
-    asked.dqWarps = number(dqWarps, 0);
-    if (failed(flag("q-in-registers", qInRegisters, asked.qInRegisters)))
-      return failure();
-    if (!partition.empty() &&
-        !(asked.partition = symbolizePartition(StringRef(partition)))) {
-      error = "expected partition split_q, split_k or keys, got " + partition;
-      return failure();
-    }
-    if (!dq.empty() && !(asked.dq = symbolizeGradQ(StringRef(dq)))) {
-      error = "expected dq atomic, atomic_v4 or recompute, got " + dq;
-      return failure();
-    }
-    if (!order.empty() &&
-        !(asked.order = symbolizeTileOrder(StringRef(order)))) {
-      error = "expected order ascending or longest_first, got " + order;
-      return failure();
-    }
-    if (error = asked.setFields("tuning", tuning); !error.empty())
-      return failure();
-    return asked;
   }
 };
 } // namespace

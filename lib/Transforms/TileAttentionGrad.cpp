@@ -205,11 +205,12 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
 
 /// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
 void GradTiler::createStatistics() {
-  auto plain = ScheduleAttr::get(
-      b.getContext(), schedule.getTarget(), statRows, schedule.getBlockKv(),
-      schedule.getWarps(), schedule.getStages(), Partition::SplitQ, false, 0,
-      schedule.getMinBlocks(), TileOrder::Ascending, false, false, false, false,
-      false, 0, 1, 1, 0, 0, schedule.getDq());
+  Schedule fields = schedule.getFields();
+  fields.blockQ = statRows;
+  fields.partition = Partition::SplitQ;
+  fields.keyWarps = fields.dqWarps = 0;
+  fields.order = TileOrder::Ascending;
+  auto plain = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
   auto tiles =
       createKernel("_statistics", plain, 0, statRows, TileOrder::Ascending);
   Block &body = tiles.getBody().front();

@@ -47,7 +47,7 @@
 // A constant that the accumulator begins with too, in another layout.
 // REDEFINE: %{expected} = np.where(j - i < 7, s, 0)
 // REDEFINE: %{program} = s/OTHER/0.0/;s/BOUND/7/
-// REDEFINE: %{target} = sm_80 partition=split_k block-q=16
+// REDEFINE: %{target} = sm_80 schedule=partition=split_k,block_q=16
 // RUN: %{compile} && %{launch} %{save} && %{check}
 
 func.func @select(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)

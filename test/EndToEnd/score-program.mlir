@@ -10,7 +10,7 @@
 // RUN: %{pipeline}
 // RUN: %{launch} %{save}
 // RUN: %numpy %S/Inputs/check-score.py %t 0.2 "%{expected}"
-// REDEFINE: %{more} = partition=split_k block-q=16 stages=1
+// REDEFINE: %{more} = schedule=partition=split_k,block_q=16,stages=1
 // RUN: %{pipeline}
 // RUN: %{launch} %{save}
 // RUN: %numpy %S/Inputs/check-score.py %t 0.2 "%{expected}"

@@ -121,7 +121,7 @@
 // ALIGNED: note: warps may take either arm of this branch
 
 // A warpgroup that skips tiles releases their slots behind its turn; another one waits in the same turn for the next slot.
-// RUN: fa2-compile --arch sm_90a --head-dim 128 --stages 2 --tuning overlap=1,ping_pong=1,group_limits=1 --emit=gpu | sed 's/<2 x tensor<64x128xbf16/<1 x tensor<64x128xbf16/g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ONESLOT
+// RUN: fa2-compile --arch sm_90a --head-dim 128 --stages 2 --schedule overlap=1,ping_pong=1,group_limits=1 --emit=gpu | sed 's/<2 x tensor<64x128xbf16/<1 x tensor<64x128xbf16/g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ONESLOT
 // ONESLOT: 'fa2gpu.turn_pass' op expected at least 2 slots of ring 'k', got 1: before this turn is passed a slot is waited for that another warpgroup releases in a later turn
 
 // Budgets.

@@ -20,12 +20,12 @@
 // RUN: fa2-compile --arch sm_80 --pass backward --head-dim 64 --mask causal --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // RUN: fa2-compile --arch sm_80 --head-dim 64 --stages 3 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // RUN: fa2-compile --arch sm_80 --head-dim 64 --partition split_k --block-q 16 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=overlap=0,speculate_max=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=persistent=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=separate_output=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=speculate_max=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=group_limits=0,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
-// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --tuning=group_limits=1,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=overlap=0,speculate_max=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=persistent=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=separate_output=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=speculate_max=0 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=group_limits=0,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
+// RUN: fa2-compile --arch sm_90a --head-dim 64 --mask causal --schedule=group_limits=1,ping_pong=1 --emit=gpu | FileCheck %s --check-prefix=PIPELINE
 // PIPELINE: shared_bytes
 
 // A matmul in flight from one iteration to the next, with its keys' slot held until it is complete; and what is said

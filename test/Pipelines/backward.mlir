@@ -1,13 +1,13 @@
 // What the passes decide for backward, stage by stage.
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=GPU
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=fa2gpu-form-rings" | FileCheck %s --check-prefix=RINGS
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=8 dq-warps=4 stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=WAITS
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward schedule=key_warps=8,dq_warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=GPU
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward schedule=key_warps=8,dq_warps=4 stop-after=fa2gpu-form-rings" | FileCheck %s --check-prefix=RINGS
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward schedule=key_warps=8,dq_warps=4 stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=WAITS
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=convert-fa2gpu-to-nvvm" | FileCheck %s --check-prefix=NVVM
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=PTX
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward key-warps=4 block-kv=64 warps=8 block-q=64 dq-warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=SPLIT
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward schedule=key_warps=4,block_kv=64,warps=8,block_q=64,dq_warps=4 stop-after=convert-fa2-to-fa2gpu" | FileCheck %s --check-prefix=SPLIT
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward stop-after=fa2gpu-allocate" | FileCheck %s --check-prefix=TOGETHER
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=SM90
-// RUN: not fa2-opt %s --fa2-pipeline="pass=backward dq=atomic_v4" 2>&1 | FileCheck %s --check-prefix=V4
+// RUN: not fa2-opt %s --fa2-pipeline="pass=backward schedule=dq=atomic_v4" 2>&1 | FileCheck %s --check-prefix=V4
 // V4: expected dq = atomic or recompute on sm_80, whose reductions add one element; got dq = atomic_v4
 // RUN: not fa2-opt %s --fa2-pipeline="pass=sideways" 2>&1 | FileCheck %s --check-prefix=PASS
 // PASS: expected pass to be forward or backward, got 'sideways'

@@ -8,7 +8,7 @@
 // RUN: fa2-opt %s --fa2-pipeline="stop-after=fa2gpu-place-waits" --mlir-print-local-scope | FileCheck %s --check-prefix=WAITS
 // RUN: fa2-opt %s --fa2-pipeline="stop-after=fa2gpu-allocate" --mlir-print-local-scope | FileCheck %s --check-prefix=ALLOCATED
 // RUN: fa2-opt %s --fa2-pipeline="stop-after=convert-fa2gpu-to-nvvm" --mlir-print-local-scope | FileCheck %s --check-prefix=NVVM
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90 block-q=64 warps=4 stages=1" --mlir-print-local-scope | FileCheck %s --check-prefix=LLVM
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90 schedule=block_q=64,warps=4,stages=1" --mlir-print-local-scope | FileCheck %s --check-prefix=LLVM
 // RUN: fa2-opt %s --fa2-pipeline="stop-after=fa2-select-schedule" | fa2-opt --fa2-pipeline > %t.two
 // RUN: fa2-opt %s --fa2-pipeline | diff - %t.two
 // RUN: not fa2-opt %s --fa2-pipeline="stop-after=tiles" 2>&1 | FileCheck %s --check-prefix=STOP

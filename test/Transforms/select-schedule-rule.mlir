@@ -1,7 +1,7 @@
 // Where the table with what was asked does not fit, the rule finds the largest tile that does.
-// RUN: fa2-opt %s --fa2-select-schedule="block-kv=128 remarks=1" 2>&1 | FileCheck %s --check-prefix=KV
-// RUN: fa2-opt %s --fa2-select-schedule="partition=split_k block-q=16 remarks=1" 2>&1 | FileCheck %s --check-prefix=SPLITK
-// RUN: fa2-opt %s --fa2-select-schedule="block-q=128 block-kv=64 warps=2 stages=1 q-in-registers=0 remarks=1" 2>&1 | FileCheck %s --check-prefix=SPILL
+// RUN: fa2-opt %s --fa2-select-schedule="schedule=block_kv=128 remarks=1" 2>&1 | FileCheck %s --check-prefix=KV
+// RUN: fa2-opt %s --fa2-select-schedule="schedule=partition=split_k,block_q=16 remarks=1" 2>&1 | FileCheck %s --check-prefix=SPLITK
+// RUN: fa2-opt %s --fa2-select-schedule="schedule=block_q=128,block_kv=64,warps=2,stages=1,q_in_registers=0 remarks=1" 2>&1 | FileCheck %s --check-prefix=SPILL
 
 // KV: remark: schedule by rule, the largest tile that fits, because the table's does not serve:
 // KV: remark: block_kv = 128 as asked

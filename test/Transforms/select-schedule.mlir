@@ -2,7 +2,7 @@
 // RUN: fa2-opt %s --split-input-file --fa2-select-schedule=remarks=1 -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule="target=sm_86" | FileCheck %s --check-prefix=SM86
 // RUN: fa2-opt %s --split-input-file --fa2-select-schedule="target=sm_86 remarks=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY86
-// RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule="block-q=64 block-kv=16 warps=2 stages=1 partition=split_q q-in-registers=0 lazy-rescale=3 min-blocks=2 order=ascending" | FileCheck %s --check-prefix=ASKED
+// RUN: fa2-opt %s --split-input-file --mlir-print-local-scope --fa2-select-schedule="schedule=block_q=64,block_kv=16,warps=2,stages=1,partition=split_q,q_in_registers=0,lazy_rescale=3,min_blocks=2,order=ascending" | FileCheck %s --check-prefix=ASKED
 
 // What the tables hold is for tuning to say; here is who wins.
 

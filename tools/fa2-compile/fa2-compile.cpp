@@ -56,15 +56,15 @@ namespace {
 class KeyFlags {
 public:
   KeyFlags() {
-    bool kernel = true;
     for (const fa2::Specification::Key &key : fa2::Specification::keys()) {
-      kernel &= key.name != "block_q";
       std::string flag = key.name.str();
       llvm::replace(flag, '_', '-');
       names.push_back(std::make_unique<std::string>(flag));
       flags.push_back(std::make_unique<cl::opt<std::string>>(
           llvm::StringRef(*names.back()), cl::desc(key.help),
-          cl::value_desc("value"), cl::cat(kernel ? kKernel : kSchedule)));
+          cl::value_desc("value"),
+          cl::cat(key.of == fa2::Specification::Key::Kernel ? kKernel
+                                                            : kSchedule)));
     }
   }
   /// What is wrong, or an empty string.

@@ -9,7 +9,7 @@
 #define FA2_COMPILER_COMPILER_H
 
 #include "fa2/Compiler/Specification.h"
-#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Problem.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -11,8 +11,8 @@
 
 namespace fa2 {
 
-/// A kernel and, where somebody cares, its schedule. Field by field what
-/// fa2-compile's flags and the C interface's keys say.
+/// A kernel and, where somebody cares, its schedule: what fa2-compile's flags
+/// and the C interface's keys say.
 struct Specification {
   std::string pass = "forward"; // or backward
   std::string arch = "sm_80";
@@ -21,18 +21,13 @@ struct Specification {
   int64_t headDimV = 0;       // 0: headDim
   std::string mask = "none";  // none, causal or causal_top_left
 
-  // The schedule; the defaults leave the choice to the compiler.
-  int64_t blockQ = 0, blockKV = 0, warps = 0, stages = 0;
-  std::string partition; // split_q or split_k
-  int64_t qInRegisters = -1, lazyRescale = -1, minBlocks = 0;
-  std::string order;    // ascending or longest_first
-  std::string tuning;   // fields of the schedule: name=value,...
+  // The schedule; what is left out is chosen.
+  std::string schedule; // fields of it: name=value,...
   std::string variants; // guard: name=value,...; ... or none
-  int64_t keyWarps = 0, dqWarps = 0;
-  std::string dq; // atomic, atomic_v4 or recompute
 
-  /// Sets a field by its name in manifests ("head_dim"). Returns what is wrong
-  /// with the name or the value's form, or an empty string.
+  /// Sets a field by its name in manifests ("head_dim"); a field of the
+  /// schedule ("block_q") goes into `schedule`. Returns what is wrong with the
+  /// name or the value's form, or an empty string.
   std::string set(llvm::StringRef key, llvm::StringRef value);
   /// Sets several: "arch=sm_80 head_dim=64", separated by blanks or commas. A
   /// value that has either stands in single quotes.
@@ -46,11 +41,13 @@ struct Specification {
 
   struct Key {
     llvm::StringRef name, help;
+    enum { Kernel, Schedule, ScheduleField } of;
   };
-  /// Every key, in the order of the fields.
+  /// Every key: those above in their order, then the fields of the schedule.
   static llvm::ArrayRef<Key> keys();
 
 private:
+  std::string askFor(llvm::StringRef fields);
   std::string nameOf(const std::string &pass) const;
 };
 

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let summary = "loads become uses of rings in shared memory; nothing moves";
   let description = [{
-    A load in the kv loop takes a ring of `stages` slots, numbered by the loop's
+    A load in the kv loop takes a ring of as many slots as the schedule says, numbered by the loop's
     counter; any other load, and the tile to be stored, a ring of one slot. Each load
     becomes acquire, copy, commit, wait, and a release after its last use. Targets with roles
     copy through tensor maps.
@@ -103,7 +103,7 @@ def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
 def PipelineLoop : Pass<"fa2gpu-pipeline", "::fa2::KernelOp"> {
   let summary = "moves copies ahead of their use, and scores ahead of the softmax";
   let description = [{
-    With s >= 2 stages, the copies of iteration i + s - 1 are issued in iteration i, right
+    With s >= 2 slots, the copies of iteration i + s - 1 are issued in iteration i, right
     after its waits. With one stage, the keys of iteration i + 1 are copied once those of
     iteration i were read, the values of iteration i while its scores are computed
     (FlashAttention-2's order). Copies past the last iteration are predicated off.

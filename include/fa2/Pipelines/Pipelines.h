@@ -1,6 +1,6 @@
 //===- Pipelines.h - the named pipeline from attention to NVVM --*- C++ -*-===//
 //
-// One list of stages. fa2-opt --fa2-pipeline=..., fa2-compile and the C
+// One list of steps. fa2-opt --fa2-pipeline=..., fa2-compile and the C
 // interface run this one; it can stop after any stage.
 //
 //===----------------------------------------------------------------------===//
@@ -32,45 +32,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<bool> lineInfo{*this, "line-info",
                         llvm::cl::desc("line numbers of the input in the PTX"),
                         llvm::cl::init(false)};
-  // The schedule; defaults leave the choice to fa2-select-schedule.
-  Option<int64_t> blockQ{*this, "block-q",
-                         llvm::cl::desc("rows of a query tile"),
-                         llvm::cl::init(0)};
-  Option<int64_t> blockKV{*this, "block-kv",
-                          llvm::cl::desc("rows of a key tile"),
-                          llvm::cl::init(0)};
-  Option<int64_t> warps{*this, "warps", llvm::cl::desc("warps a block"),
-                        llvm::cl::init(0)};
-  Option<int64_t> stages{*this, "stages",
-                         llvm::cl::desc("slots of the key and value rings"),
-                         llvm::cl::init(0)};
-  Option<std::string> partition{*this, "partition",
-                                llvm::cl::desc("split_q or split_k"),
-                                llvm::cl::init("")};
-  Option<int64_t> qInRegisters{*this, "q-in-registers",
-                               llvm::cl::desc("0, 1 or -1 to choose"),
-                               llvm::cl::init(-1)};
-  Option<int64_t> lazyRescale{
-      *this, "lazy-rescale",
-      llvm::cl::desc("powers of two before the accumulator is rescaled"),
-      llvm::cl::init(-1)};
-  Option<int64_t> minBlocks{
-      *this, "min-blocks",
-      llvm::cl::desc("blocks a multiprocessor should hold"), llvm::cl::init(0)};
-  Option<int64_t> keyWarps{*this, "key-warps",
-                           llvm::cl::desc("backward: warps along the keys"),
-                           llvm::cl::init(0)};
-  Option<int64_t> dqWarps{
-      *this, "dq-warps", llvm::cl::desc("backward: warps along the rows of dQ"),
-      llvm::cl::init(0)};
-  Option<std::string> dq{
-      *this, "dq", llvm::cl::desc("backward: atomic, atomic_v4 or recompute"),
-      llvm::cl::init("")};
-  Option<std::string> order{*this, "order",
-                            llvm::cl::desc("ascending or longest_first"),
-                            llvm::cl::init("")};
-  Option<std::string> tuning{
-      *this, "tuning", llvm::cl::desc("fields of the schedule: name=value,..."),
+  Option<std::string> schedule{
+      *this, "schedule",
+      llvm::cl::desc("fields of the schedule: name=value,... (what is left "
+                     "out is chosen)"),
       llvm::cl::init("")};
   Option<std::string> variants{
       *this, "variants",
@@ -78,10 +43,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::init("")};
 };
 
-/// Stages by name, in order: the names of our passes, then "nvvm".
+/// The steps by name, in order: the names of our passes, then "nvvm".
 llvm::ArrayRef<llvm::StringRef> pipelineStages();
 
-/// Adds one of those stages to a pass manager of builtin.module.
+/// Adds one of those steps to a pass manager of builtin.module.
 void addStage(mlir::OpPassManager &pm, llvm::StringRef stage,
               const PipelineOptions &options);
 

@@ -2,9 +2,11 @@
 #ifndef FA2_SCHEDULE_FOOTPRINT_H
 #define FA2_SCHEDULE_FOOTPRINT_H
 
-#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Problem.h"
 
 namespace fa2 {
+
+class Target;
 
 /// What one block takes. Bytes are those of the layouts in shared memory;
 /// registers are an estimate for one thread.
@@ -27,10 +29,6 @@ struct Footprint {
            otherRegisters;
   }
 };
-
-/// How messages name a footprint's parts: "queries 16384, 2 stages of ...".
-std::string describeShared(const Problem &problem, const Schedule &schedule,
-                           const Footprint &footprint);
 
 Footprint footprint(const Target &target, const Problem &problem,
                     const Schedule &schedule);

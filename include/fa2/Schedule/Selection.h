@@ -28,6 +28,10 @@ struct Selection {
   std::vector<std::string> warnings;
 };
 
+/// `schedule` with the fields that were asked for in place. Of fields that
+/// exclude each other, what was not asked for gives way.
+Schedule withAsked(const Schedule &schedule, const ScheduleOverrides &asked);
+
 /// Chooses a schedule. On failure `error` names the field, its value and the
 /// limit.
 mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,

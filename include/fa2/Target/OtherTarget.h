@@ -2,7 +2,7 @@
 #ifndef FA2_TARGET_OTHERTARGET_H
 #define FA2_TARGET_OTHERTARGET_H
 
-#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Problem.h"
 
 namespace fa2 {
 

@@ -9,7 +9,7 @@
 #define FA2_TARGET_TARGET_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
-#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Problem.h"
 
 #include <vector>
 
@@ -75,7 +75,7 @@ public:
   }
   /// Whether a reduction in global memory may add four neighbours in f32.
   virtual bool hasVectorReductions() const { return false; }
-  /// Warps a block and stages that the rule may try, best first.
+  /// Warps a block that the rule may try, best first.
   virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
 
   /// Whether warps take roles: one group copies by tensor maps, the others
@@ -85,7 +85,7 @@ public:
   virtual int64_t sharedPanelBytes() const { return 0; }
   /// Registers a thread of each role, for so many multiplying warps.
   virtual RoleRegisters roleRegisters(int64_t warps) const { return {}; }
-  /// What a schedule found by rule has beyond tiles and stages.
+  /// What a schedule found by rule has beyond tiles, warps and rings.
   virtual Schedule ruleBase(const Problem &problem) const {
     Schedule s;
     s.lazyRescale = problem.maxSlack;

@@ -22,7 +22,7 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
   let summary = "gives every fa2.attention and fa2.attention_grad a schedule";
   let description = [{
     A schedule that stands on the op already is kept but checked against the
-    target. Otherwise options win; what they leave open comes from a table by head
+    target. Otherwise the fields asked for win; what they leave open comes from a table by head
     dim and target, and outside of the table from a rule: the largest tiles whose
     shared memory and registers fit. Each choice is explained by a remark. Where nothing
     was asked, the table's variants go with its schedule: other schedules, for launches
@@ -30,19 +30,7 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"target", "target", "std::string", "\"sm_80\"", "architecture to compile for">,
-    Option<"blockQ", "block-q", "int64_t", "0", "rows of a query tile (0: choose)">,
-    Option<"blockKV", "block-kv", "int64_t", "0", "rows of a key tile (0: choose)">,
-    Option<"warps", "warps", "int64_t", "0", "warps a block (0: choose)">,
-    Option<"stages", "stages", "int64_t", "0", "slots of the key and value rings (0: choose)">,
-    Option<"partition", "partition", "std::string", "\"\"", "split_q or split_k (empty: choose)">,
-    Option<"qInRegisters", "q-in-registers", "int64_t", "-1", "keep query fragments in registers (0, 1; -1: choose)">,
-    Option<"lazyRescale", "lazy-rescale", "int64_t", "-1", "powers of two before the accumulator is rescaled (-1: choose)">,
-    Option<"minBlocks", "min-blocks", "int64_t", "0", "blocks a multiprocessor should hold (0: choose)">,
-    Option<"keyWarps", "key-warps", "int64_t", "0", "backward: warps along the keys (0: choose)">,
-    Option<"dqWarps", "dq-warps", "int64_t", "0", "backward: warps along the rows of dQ (0: choose)">,
-    Option<"dq", "dq", "std::string", "\"\"", "backward: atomic, atomic_v4 or recompute (empty: choose)">,
-    Option<"order", "order", "std::string", "\"\"", "ascending or longest_first (empty: choose)">,
-    Option<"tuning", "tuning", "std::string", "\"\"", "fields of the schedule: name=value,... (empty: choose)">,
+    Option<"schedule", "schedule", "std::string", "\"\"", "fields of the schedule: name=value,... (what is left out is chosen)">,
     Option<"variants", "variants", "std::string", "\"\"", "guard: name=value,...; ... or none (empty: the table's, where nothing else is asked)">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];

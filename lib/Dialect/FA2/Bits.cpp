@@ -15,29 +15,23 @@ using namespace fa2;
 
 /// Rows that stop at the same key tile: up to it the maximum is taken, tile by
 /// tile; below it scores may be speculated.
-static int64_t rowsOfOneLimit(ScheduleAttr s) {
-  return s.getGroupLimits() ? kGroupRows : s.getBlockQ();
+static int64_t rowsOfOneLimit(const Schedule &s) {
+  return s.groupLimits ? kGroupRows : s.blockQ;
 }
 
-StringRef ScheduleAttr::differsInBits(ScheduleAttr other) const {
-  auto differs = [&](auto get) { return (this->*get)() != (other.*get)(); };
-  if (differs(&ScheduleAttr::getTarget))
-    return "target";
-  if (differs(&ScheduleAttr::getBlockKv))
-    return "block_kv";
-  if (differs(&ScheduleAttr::getPartition))
-    return "partition";
-  if (getPartition() != Partition::SplitQ && differs(&ScheduleAttr::getWarps))
+StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
+  const Schedule &own = getFields(), &other = otherAttr.getFields();
+  StringRef difference = getTarget() != otherAttr.getTarget() ? "target" : "";
+  forEachScheduleField([&](auto field) {
+    if (difference.empty() && field.bits == FieldBits::Own &&
+        own.*field.member != other.*field.member)
+      difference = field.name;
+  });
+  if (!difference.empty())
+    return difference;
+  if (own.partition != Partition::SplitQ && own.warps != other.warps)
     return "warps";
-  if (differs(&ScheduleAttr::getLazyRescale))
-    return "lazy_rescale";
-  if (differs(&ScheduleAttr::getSpeculateMax))
-    return "speculate_max";
-  if (differs(&ScheduleAttr::getOverlap))
-    return "overlap";
-  if (differs(&ScheduleAttr::getPackedHeads))
-    return "packed_heads";
-  if (getSpeculateMax() > 0 && rowsOfOneLimit(*this) != rowsOfOneLimit(other))
+  if (own.speculateMax > 0 && rowsOfOneLimit(own) != rowsOfOneLimit(other))
     return "group_limits";
   return "";
 }

@@ -88,7 +88,7 @@ Value MaskAttr::endRow(OpBuilder &, Location, Value, Value, Value) const {
 StringRef MaskAttr::getSpecName() const { return stringifyMaskKind(getKind()); }
 
 //===----------------------------------------------------------------------===//
-// Schedules
+// Arguments
 //===----------------------------------------------------------------------===//
 
 LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
@@ -111,107 +111,6 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected " << name
                        << " to require positive_finite or finite, got "
                        << require;
-  return success();
-}
-
-int64_t fa2::warpsAlongGradQ(int64_t warps, int64_t blockQ, int64_t dqWarps) {
-  if (dqWarps != 0)
-    return dqWarps;
-  int64_t n = warps;
-  while (blockQ % (16 * n) != 0 || warps % n != 0)
-    --n;
-  return n;
-}
-
-int64_t ScheduleAttr::warpsAlongGradQ() const {
-  return fa2::warpsAlongGradQ(getWarps(), getBlockQ(), getDqWarps());
-}
-
-/// Of partition `keys`: scores are [block_kv, block_q] over key_warps x the
-/// rest, dQ is [block_q, d] over dq_warps x the rest.
-static LogicalResult verifyKeys(function_ref<InFlightDiagnostic()> emitError,
-                                int64_t blockQ, int64_t blockKv, int64_t warps,
-                                int64_t keyWarps, int64_t dqWarps) {
-  for (auto [name, n] :
-       {std::pair{"key_warps", keyWarps}, {"dq_warps", dqWarps}})
-    if (n < 0 || (n > 0 && warps % n != 0))
-      return emitError() << "expected " << name
-                         << " to divide warps = " << warps << ", got " << n;
-  int64_t along = keyWarps ? keyWarps : warps, across = warps / along;
-  if (blockKv % (16 * along) != 0)
-    return emitError() << "expected block_kv to be a multiple of 16 * "
-                       << (keyWarps ? "key_warps" : "warps") << " = "
-                       << 16 * along
-                       << " because keys gives each warp whole rows of 16, got "
-                       << blockKv;
-  if (blockQ % (16 * across) != 0)
-    return emitError() << "expected block_q to be a multiple of 16 * warps / "
-                          "key_warps = "
-                       << 16 * across << ", got " << blockQ;
-  if (dqWarps != 0 && blockQ % (16 * dqWarps) != 0)
-    return emitError()
-           << "expected block_q to be a multiple of 16 * dq_warps = "
-           << 16 * dqWarps << ", got " << blockQ;
-  if ((blockQ & (blockQ - 1)) != 0)
-    return emitError() << "expected block_q to be a power of 2 because dS is "
-                          "read transposed, got "
-                       << blockQ;
-  return success();
-}
-
-/// Powers of two that a probability may reach in any element type.
-static constexpr int64_t kMaxSlack = 60;
-
-LogicalResult ScheduleAttr::verify(
-    function_ref<InFlightDiagnostic()> emitError, StringRef target,
-    int64_t blockQ, int64_t blockKv, int64_t warps, int64_t stages,
-    Partition partition, bool qInRegisters, int64_t lazyRescale,
-    int64_t minBlocks, TileOrder order, bool, bool pingPong, bool persistent,
-    bool, bool groupLimits, int64_t speculateMax, int64_t querySlots,
-    int64_t packedHeads, int64_t keyWarps, int64_t dqWarps, GradQ) {
-  auto multipleOf16 = [&](StringRef field, int64_t value) -> LogicalResult {
-    if (value >= 16 && value <= 256 && value % 16 == 0)
-      return success();
-    return emitError() << "expected " << field
-                       << " to be a multiple of 16 from 16 to 256, got "
-                       << value;
-  };
-  if (failed(multipleOf16("block_q", blockQ)) ||
-      failed(multipleOf16("block_kv", blockKv)))
-    return failure();
-  if (warps < 1 || warps > 16)
-    return emitError() << "expected warps to be 1 to 16, got " << warps;
-  if (stages < 1 || stages > 4)
-    return emitError() << "expected stages to be 1 to 4, got " << stages;
-  if (lazyRescale < 0 || lazyRescale > kMaxSlack)
-    return emitError() << "expected lazy_rescale to be 0 to " << kMaxSlack
-                       << ", got " << lazyRescale;
-  if (minBlocks < 1 || minBlocks > 8)
-    return emitError() << "expected min_blocks to be 1 to 8, got " << minBlocks;
-  if (speculateMax < 0 || speculateMax > kMaxSlack)
-    return emitError() << "expected speculate_max to be 0 to " << kMaxSlack
-                       << ", got " << speculateMax;
-  if (querySlots < 1 || querySlots > 2)
-    return emitError() << "expected query_slots to be 1 or 2, got "
-                       << querySlots;
-  if (!isPackedHeads(packedHeads))
-    return emitError() << "expected packed_heads to be a power of two from 1 "
-                          "to "
-                       << kGroupRows << ", got " << packedHeads;
-  if (partition == Partition::Keys)
-    return verifyKeys(emitError, blockQ, blockKv, warps, keyWarps, dqWarps);
-  if (keyWarps != 0 || dqWarps != 0)
-    return emitError() << "expected partition keys because key_warps or "
-                          "dq_warps is given, got "
-                       << stringifyPartition(partition);
-  int64_t split = partition == Partition::SplitQ ? blockQ : blockKv;
-  if (split % (16 * warps) != 0)
-    return emitError() << "expected "
-                       << (partition == Partition::SplitQ ? "block_q"
-                                                          : "block_kv")
-                       << " to be a multiple of 16 * warps = " << 16 * warps
-                       << " because " << stringifyPartition(partition)
-                       << " gives each warp whole rows of 16, got " << split;
   return success();
 }
 

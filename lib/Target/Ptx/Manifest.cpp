@@ -142,33 +142,31 @@ private:
     });
   }
 
-  void schedule(ScheduleAttr s) {
+  bool concerns(FieldGroup group, const Schedule &s) {
+    switch (group) {
+    case FieldGroup::Every:
+      return true;
+    case FieldGroup::Roles:
+      return target.hasRoles();
+    case FieldGroup::Gradient:
+      return s.partition == Partition::Keys;
+    }
+    return false;
+  }
+
+  void schedule(ScheduleAttr attr) {
+    Schedule given = attr.getFields(), full = given.derived();
     json.attributeObject("schedule", [&] {
-      json.attribute("block_q", s.getBlockQ());
-      json.attribute("block_kv", s.getBlockKv());
-      json.attribute("warps", s.getWarps());
-      json.attribute("stages", s.getStages());
-      json.attribute("partition", stringifyPartition(s.getPartition()));
-      json.attribute("q_in_registers", s.getQInRegisters());
-      json.attribute("lazy_rescale", s.getLazyRescale());
-      json.attribute("min_blocks", s.getMinBlocks());
-      json.attribute("order", stringifyTileOrder(s.getOrder()));
-      if (target.hasRoles()) {
-        json.attribute("overlap", s.getOverlap());
-        json.attribute("ping_pong", s.getPingPong());
-        json.attribute("persistent", s.getPersistent());
-        json.attribute("separate_output", s.getSeparateOutput());
-        json.attribute("group_limits", s.getGroupLimits());
-        json.attribute("speculate_max", s.getSpeculateMax());
-        json.attribute("query_slots", s.getQuerySlots());
-        if (s.getPackedHeads() > 1)
-          json.attribute("packed_heads", s.getPackedHeads());
-      }
-      if (s.getPartition() == Partition::Keys) {
-        json.attribute("key_warps", s.warpsAlongKeys());
-        json.attribute("dq_warps", s.warpsAlongGradQ());
-        json.attribute("dq", stringifyGradQ(s.getDq()));
-      }
+      forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
+        bool unset =
+            field.shown == FieldShown::WhereSet && field.isDefault(given);
+        if (unset || !concerns(field.group, given))
+          return;
+        if constexpr (std::is_enum_v<T>)
+          json.attribute(field.name, field.text(full.*field.member));
+        else
+          json.attribute(field.name, full.*field.member);
+      });
     });
   }
 

@@ -2,7 +2,7 @@
 #ifndef FA2_LIB_TARGET_SM80_SCHEDULES_H
 #define FA2_LIB_TARGET_SM80_SCHEDULES_H
 
-#include "fa2/Target/Schedule.h"
+#include "fa2/Target/Problem.h"
 
 namespace fa2::sm80 {
 

@@ -15,7 +15,7 @@ func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
 
 fa2.kernel @copy(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
-                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4>,
                 arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>]} {
   fa2.return
 }
@@ -85,10 +85,10 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row:
 func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
-    warps = 4, stages = 2>,
+    warps = 4>,
   guard = #fa2.guard<"seqlen_k <= 1024">,
   variant = #fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
-    block_kv = 64, warps = 4, stages = 2>>,
+    block_kv = 64, warps = 4>>,
   spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>,
   arg = #fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>}

@@ -228,6 +228,31 @@ func.func @softmax(%s: tensor<64x64xf32>, %m: tensor<32xf32>, %c: f32) {
 
 // -----
 
+// expected-error @+1 {{expected the schedule to have a target}}
+"test.x"() {s = #fa2.schedule<block_q = 64>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{unknown schedule field 'blockq'; the nearest is block_q (known: block_q, block_kv, }}
+"test.x"() {s = #fa2.schedule<target = "sm_80", blockq = 64>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected one value of block_q, got 64 and 32}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", block_q = 64, block_q = 32>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected overlap to be 0 or 1, got 'on'}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", overlap = on>} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected a value of block_q}}
+"test.x"() {s = #fa2.schedule<target = "sm_80", block_q = >} : () -> ()
+
+// -----
+
 // expected-error @+1 {{expected speculate_max to be 0 to 60, got 61}}
 "test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, overlap = true, speculate_max = 61>} : () -> ()
 

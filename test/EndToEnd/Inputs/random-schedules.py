@@ -51,69 +51,71 @@ class Draw:
 
 
 def draw_sm90a(d):
-    flags, tuning = {}, {}
+    fields = {}
     groups = d.pick(1, 2, 2, 3, 3)
     if d.chance(0.5):
-        flags["block-q"] = 64 * groups
+        fields["block_q"] = 64 * groups
     elif d.chance(0.5):
-        flags["warps"] = 4 * groups
+        fields["warps"] = 4 * groups
     if d.chance(0.6):
-        flags["block-kv"] = d.pick(16, 32, 48, 64, 80, 96, 112, 128, 160, 176)
+        fields["block_kv"] = d.pick(16, 32, 48, 64, 80, 96, 112, 128, 160, 176)
     if d.chance(0.7):
-        flags["stages"] = d.pick(1, 1, 1, 2, 2, 3, 4)
+        fields["stages"] = d.pick(1, 1, 1, 2, 2, 3, 4)
     if d.chance(0.4):
-        flags["lazy-rescale"] = d.pick(0, 1, 8, 15)
+        fields["lazy_rescale"] = d.pick(0, 1, 8, 15)
     for name in ("overlap", "ping_pong", "persistent", "separate_output", "group_limits"):
         if d.chance(0.45):
-            tuning[name] = d.pick(0, 1)
+            fields[name] = d.pick(0, 1)
     if d.chance(0.4):
-        tuning["speculate_max"] = d.pick(0, 1, 8)
+        fields["speculate_max"] = d.pick(0, 1, 8)
     if d.chance(0.25):
-        tuning["query_slots"] = d.pick(1, 2)
+        fields["query_slots"] = d.pick(1, 2)
     if d.chance(0.12):
-        tuning["packed_heads"] = d.pick(2, 4)
+        fields["packed_heads"] = d.pick(2, 4)
     if d.chance(0.2):
-        flags["order"] = d.pick("ascending", "longest_first")
-    return flags, tuning
+        fields["order"] = d.pick("ascending", "longest_first")
+    for name in ("rings.k", "rings.v"):
+        if d.chance(0.15):
+            fields[name] = d.pick(1, 2, 3, 4)
+    return fields
 
 
 def draw_sm80(d):
-    flags, tuning = {}, {}
+    fields = {}
     if d.chance(0.6):
-        flags["warps"] = d.pick(1, 2, 3, 4, 8)
-        flags["block-q"] = 16 * flags["warps"] * d.pick(1, 1, 2)
+        fields["warps"] = d.pick(1, 2, 3, 4, 8)
+        fields["block_q"] = 16 * fields["warps"] * d.pick(1, 1, 2)
     if d.chance(0.3):
-        flags["partition"] = "split-k"
-        flags["block-q"] = d.pick(16, 32)
-        flags["warps"] = d.pick(2, 4, 4, 8)
+        fields["partition"] = "split_k"
+        fields["block_q"] = d.pick(16, 32)
+        fields["warps"] = d.pick(2, 4, 4, 8)
     if d.chance(0.6):
-        flags["block-kv"] = d.pick(16, 32, 48, 64, 80, 96, 128)
+        fields["block_kv"] = d.pick(16, 32, 48, 64, 80, 96, 128)
     if d.chance(0.7):
-        flags["stages"] = d.pick(1, 2, 3, 4)
+        fields["stages"] = d.pick(1, 2, 3, 4)
     if d.chance(0.4):
-        flags["lazy-rescale"] = d.pick(0, 1, 8, 15)
+        fields["lazy_rescale"] = d.pick(0, 1, 8, 15)
     if d.chance(0.4):
-        flags["q-in-registers"] = d.pick(0, 1)
+        fields["q_in_registers"] = d.pick(0, 1)
     if d.chance(0.12):
-        tuning["packed_heads"] = d.pick(2, 4)
+        fields["packed_heads"] = d.pick(2, 4)
     if d.chance(0.2):
-        flags["order"] = d.pick("ascending", "longest_first")
-    return flags, tuning
+        fields["order"] = d.pick("ascending", "longest_first")
+    return fields
 
 
 def draw(seed, number, families):
     d = Draw(f"{seed}/{number}")
     family = d.pick(*families)
-    flags, tuning = (draw_sm90a if family == "sm_90a" else draw_sm80)(d)
+    fields = (draw_sm90a if family == "sm_90a" else draw_sm80)(d)
     kernel = {"arch": family, "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
               "mask": d.pick("none", "causal", "causal-top-left"), "dtype": d.pick("bf16", "f16")}
     if d.chance(0.15):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
-    words = [f"--{name}={value}" for name, value in {**kernel, **flags}.items()]
-    if tuning:
-        words.append("--tuning=" + ",".join(f"{name}={value}" for name, value in tuning.items()))
+    words = [f"--{name}={value}" for name, value in kernel.items()]
+    words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
     q, k = d.pick(*SHAPES)
-    packed = tuning.get("packed_heads", 1)
+    packed = fields.get("packed_heads", 1)
     heads_kv = d.pick(1, 1, 2) if packed == 1 or kernel["head-dim"] < 128 else 1
     heads = heads_kv * packed * (d.pick(1, 1, 2) if packed == 1 else 1)
     run = ["--sign"] if d.chance(0.5) else ["--random-scale", d.pick("1", "6", "60")]

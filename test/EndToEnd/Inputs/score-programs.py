@@ -71,7 +71,7 @@ def compile_case(o, folder, case):
     """The PTX of each family; what went wrong, or an empty list."""
     wrong = []
     for family in o.families:
-        pipeline = f"target={family} {case['schedules'][family]}".strip()
+        pipeline = f"target={family} schedule={case['schedules'][family]}"
         opt = [o.fa2_opt, f"{folder}/program.mlir", f"--fa2-pipeline={pipeline}"]
         translate = [o.fa2_translate, "--fa2-to-ptx", "-o", f"{folder}/{family}.ptx"]
         lowered = subprocess.run(opt, capture_output=True)

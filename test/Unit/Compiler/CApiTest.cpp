@@ -68,7 +68,7 @@ TEST(CApi, SaysWhatIsWrong) {
            {"arch=sm_20", "the nearest supported is sm_80"},
            {"pass=backward arch=sm_90a", "backward kernels are not generated"},
            {"pass=backward dq=ordered",
-            "expected dq atomic, atomic_v4 or recompute"},
+            "expected dq to be atomic, recompute or atomic_v4"},
            {"variants='heads > 1: stages=1",
             "expected ' at the end of variants's value, got 'heads > 1: "},
            {"variants='batch > 1: block_kv=16'",

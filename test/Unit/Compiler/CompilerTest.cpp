@@ -5,6 +5,7 @@
 #include "fa2/Target/Target.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "gtest/gtest.h"
 
 #include <fstream>
@@ -24,18 +25,35 @@ TEST(Specification, KeysAndTheirForms) {
   EXPECT_EQ(s.headDim, 64);
   EXPECT_EQ(s.headDimV, 32);
   EXPECT_EQ(s.mask, "causal_top_left");
-  EXPECT_EQ(s.partition, "split_k");
-  EXPECT_EQ(s.stages, 3);
+  EXPECT_EQ(s.schedule, "partition=split-k,stages=3");
   EXPECT_EQ(s.kernelName(), "fa2_forward_bf16_d64_v32_causal_top_left");
   EXPECT_EQ(Specification().setAll("  ,\t"), "");
 }
 
+// A field of the schedule is a key too, and goes into the one text of them.
 TEST(Specification, EveryKeyCanBeSet) {
   for (const Specification::Key &key : Specification::keys()) {
     Specification s;
-    EXPECT_EQ(s.set(key.name, "1"), "") << key.name.str();
+    llvm::StringRef value = llvm::StringSwitch<llvm::StringRef>(key.name)
+                                .Case("schedule", "stages=1")
+                                .Case("partition", "keys")
+                                .Case("order", "ascending")
+                                .Case("dq", "recompute")
+                                .Default("1");
+    EXPECT_EQ(s.set(key.name, value), "") << key.name.str();
     EXPECT_FALSE(key.help.empty());
+    if (key.of == Specification::Key::ScheduleField)
+      EXPECT_EQ(s.schedule, (key.name + "=" + value).str());
   }
+}
+
+TEST(Specification, FieldsOfTheSchedule) {
+  Specification s;
+  EXPECT_EQ(s.setAll("schedule='block-q=64, warps=4' stages=3"), "");
+  EXPECT_EQ(s.schedule, "block-q=64, warps=4,stages=3");
+  EXPECT_EQ(s.set("stages", "2"), "expected one value of stages, got 3 and 2");
+  EXPECT_EQ(s.set("overlap", "on"), "expected overlap to be 0 or 1, got 'on'");
+  EXPECT_EQ(s.schedule, "block-q=64, warps=4,stages=3");
 }
 
 // fa2.h lists the keys where it says what fa2_compile takes.
@@ -46,9 +64,10 @@ TEST(Specification, EveryKeyIsInTheHeader) {
   list = list.substr(list.find("key=value"));
   list = list.substr(0, list.find("fa2_compile("));
   for (const Specification::Key &key : Specification::keys())
-    EXPECT_TRUE(
-        std::regex_search(list, std::regex("\\b" + key.name.str() + "\\b")))
-        << key.name.str();
+    if (key.of != Specification::Key::ScheduleField)
+      EXPECT_TRUE(
+          std::regex_search(list, std::regex("\\b" + key.name.str() + "\\b")))
+          << key.name.str();
 }
 
 TEST(Specification, HeadDims) {
@@ -76,10 +95,7 @@ TEST_P(Promise, SharedMemoryIsWhatWasCounted) {
   mlir::MLIRContext context;
   context.loadDialect<FA2Dialect, gpu::FA2GPUDialect>();
   ScheduleOverrides asked;
-  if (spec.partition == "split_k")
-    asked.partition = Partition::SplitK;
-  if (spec.stages)
-    asked.stages = spec.stages;
+  ASSERT_EQ(asked.setFields("schedule", spec.schedule), "");
   auto selection = selectSchedule(&context, *lookupTarget(spec.arch, error),
                                   {spec.headDim,
                                    spec.headDimV ? spec.headDimV : spec.headDim,
@@ -104,6 +120,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "head_dim=8 arch=sm_90a", "head_dim=128 arch=sm_90a",
                     "head_dim=72 arch=sm_90a mask=causal",
                     "head_dim=192 arch=sm_90a stages=1",
-                    "head_dim=256 head_dim_v=64 arch=sm_90a"));
+                    "head_dim=256 head_dim_v=64 arch=sm_90a",
+                    "head_dim=128 arch=sm_90a rings.k=2 rings.v=3",
+                    "head_dim=64 head_dim_v=128 arch=sm_90a rings.k=3"));
 
 } // namespace

@@ -231,15 +231,12 @@ TEST_F(Schedules, SchedulesOfAnotherFamilyAreRefusedByName) {
   starts(refused("sm_90a", s, {256, 256}),
          "the schedule needs 328704 bytes of shared memory of 232448 that "
          "sm_90a allows a block");
-  for (bool Schedule::*flag :
-       {&Schedule::overlap, &Schedule::pingPong, &Schedule::persistent,
-        &Schedule::separateOutput, &Schedule::groupLimits}) {
-    s = wide;
-    s.*flag = true;
-    starts(refused("sm_80", s),
-           "expected overlap, ping_pong, persistent, separate_output, "
-           "group_limits, speculate_max and packed_heads to be off on sm_80");
-  }
+  s = wide;
+  s.pingPong = true;
+  s.packedHeads = 2;
+  EXPECT_EQ(refused("sm_80", s),
+            "expected ping_pong = false, packed_heads = 1 on sm_80, which has "
+            "no roles; got ping_pong = true, packed_heads = 2");
   s = wide;
   s.overlap = true;
   s.speculateMax = 61;
@@ -264,52 +261,18 @@ TEST_F(Schedules, WhatExcludesAnAskedFieldGivesWay) {
   table.speculateMax = 8;
   ScheduleOverrides asked;
   asked.overlap = false;
-  Schedule s = asked.applyTo(table);
+  Schedule s = withAsked(table, asked);
   EXPECT_TRUE(!s.overlap && s.speculateMax == 0);
 
   asked = {};
   asked.speculateMax = 4;
   table.overlap = false;
-  s = asked.applyTo(table);
+  s = withAsked(table, asked);
   EXPECT_TRUE(s.overlap && s.speculateMax == 4);
 
   asked.overlap = false; // both are asked for: refused later, by name
-  s = asked.applyTo(table);
+  s = withAsked(table, asked);
   EXPECT_TRUE(!s.overlap && s.speculateMax == 4);
-}
-
-TEST_F(Schedules, TuningText) {
-  ScheduleOverrides o;
-  auto set = [&](llvm::StringRef text) { return o.setFields("tuning", text); };
-  EXPECT_EQ(set(""), "");
-  EXPECT_FALSE(o.overlap || o.speculateMax);
-  EXPECT_EQ(set("overlap=0,ping_pong=1,speculate_max=8"), "");
-  EXPECT_EQ(o.overlap, false);
-  EXPECT_EQ(o.pingPong, true);
-  EXPECT_EQ(o.speculateMax, 8);
-  EXPECT_FALSE(o.persistent || o.separateOutput || o.groupLimits);
-  EXPECT_EQ(set("persistent=1,separate_output=0,group_limits=1"), "");
-  EXPECT_EQ(o.persistent, true);
-  EXPECT_EQ(o.separateOutput, false);
-  EXPECT_EQ(o.groupLimits, true);
-
-  EXPECT_EQ(set("overlap"),
-            "expected tuning to be name=value,..., got 'overlap'");
-  EXPECT_EQ(set("overlap=yes"),
-            "expected tuning to be name=value,..., got 'overlap=yes'");
-  EXPECT_EQ(set("overlap=2"), "expected overlap to be 0 or 1, got 2");
-  EXPECT_EQ(set("block-q=64, warps=4,order=longest-first"), "");
-  EXPECT_EQ(o.blockQ, 64);
-  EXPECT_EQ(o.warps, 4);
-  EXPECT_EQ(o.order, TileOrder::LongestFirst);
-  EXPECT_EQ(set("order=1"), "expected order ascending or longest_first, got 1");
-  EXPECT_EQ(set("pingpong=1"),
-            "unknown tuning field 'pingpong' (known: block_q, block_kv, warps, "
-            "stages, lazy_rescale, min_blocks, speculate_max, query_slots, "
-            "packed_heads, "
-            "q_in_registers, overlap, ping_pong, persistent, separate_output, "
-            "group_limits, "
-            "order)");
 }
 
 } // namespace

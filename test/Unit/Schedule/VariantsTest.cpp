@@ -95,9 +95,9 @@ TEST_F(Variants, AreRefusedByName) {
   EXPECT_EQ(refused("seqlen_k <= 100:"), form + "seqlen_k <= 100:'");
   EXPECT_EQ(refused("seqlen_k < 9: stages=1;"), form + "'");
   EXPECT_EQ(refused("seqlen_k < 9: stages"),
-            "expected variants to be name=value,..., got ' stages'");
+            "expected variants to be name=value,..., got 'stages'");
   EXPECT_EQ(refused("seqlen_k < 9: slots=1")
-                .rfind("unknown variants field 'slots' (known: block_q, ", 0),
+                .rfind("unknown schedule field 'slots'; the nearest is ", 0),
             0u)
       << error;
   EXPECT_EQ(refused("seqlen_k < 9: stages=5"),

@@ -20,21 +20,16 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "fa2/Dialect/FA2/Schedule.h"
+
 namespace fa2 {
-/// Rows of a tile that a warpgroup takes, and that packed heads share out among
-/// them (!fa2.view).
-constexpr int64_t kGroupRows = 64;
 /// Whether so many heads can share them.
 constexpr bool isPackedHeads(int64_t n) {
   return n >= 1 && kGroupRows % n == 0;
 }
-/// Of `warps` warps, those along the rows of dQ, the others along its columns:
-/// dq_warps, or where it is 0 the most that block_q rows can be shared among.
-int64_t warpsAlongGradQ(int64_t warps, int64_t blockQ, int64_t dqWarps);
 } // namespace fa2
 
 #include "fa2/Dialect/FA2/FA2Dialect.h.inc"
-#include "fa2/Dialect/FA2/FA2Enums.h.inc"
 #include "fa2/Dialect/FA2/FA2Interfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "fa2/Dialect/FA2/FA2Attrs.h.inc"

@@ -60,78 +60,24 @@ def FA2_TileOrderAttr : EnumAttr<FA2_Dialect, FA2_TileOrder, "tile_order">;
 def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
   let summary = "how a kernel is tiled, staged and shared among warps";
   let description = [{
-    Chosen by `fa2-select-schedule`, or written by hand.
-
-    - `target`: the architecture, such as "sm_80".
-    - `block_q`, `block_kv`: rows of a query tile, and of a key and value tile.
-    - `warps`: warps that multiply; where a target has a producer role, its warps are added.
-    - `stages`: slots of the key ring and of the value ring (1 to 4).
-    - `partition`: `split_q` gives each warp its own query rows, `split_k` its own
-      keys of every tile (section 3.3 of the FlashAttention-2 paper). `keys` is
-      backward's: each warp has its own rows of the key tile that stays.
-    - `q_in_registers`: the query fragments are kept in registers.
-    - `lazy_rescale`: the accumulator is rescaled only once a row's maximum has
-      grown by more than this many powers of two; 0 rescales always. Up to then
-      probabilities may be that large: at most 15 where they are f16, whose largest value is
-      below 2^16, and 60 where they are bf16. With bf16, f32 holds the sums: 60 leaves them, for
-      2^31 keys, below 2^91, and the output's below 2^91 times the largest value of v, which must
-      be below 2^36 then.
-    - `min_blocks`: blocks a multiprocessor should hold at once (bounds registers).
-    - `order`: which query blocks start first.
-    - `key_warps`: of partition `keys`, the warps along the keys (0: all); the others
-      share a row of warps and split its columns.
-    - `dq_warps`: warps along the rows of dQ (0: as many as its rows allow).
-    - `dq`: `atomic` adds each key tile's part of dQ to an f32 sum in memory, in any
-      order, and `atomic_v4` by reductions of four neighbours (sm_90 and later);
-      `recompute` gives dQ a kernel of its own, which makes backward
-      deterministic.
-
-    Fields of targets with roles and asynchronous matmuls (sm_90a):
-
-    - `overlap`: the next tile's scores are started before this tile's softmax.
-    - `ping_pong`: warpgroups take turns at starting matmuls, so that one computes its
-      softmax while another multiplies.
-    - `persistent`: a block takes one tile after another until none is left.
-    - `separate_output`: the output has shared memory of its own, so that the next
-      queries can arrive while it is stored.
-    - `query_slots`: tiles of queries in shared memory; with 2, the next one arrives while
-      this one is read (persistent blocks).
-    - `packed_heads`: query heads of one key head that share a tile (1, 2, 4, ... 64, a divisor
-      of heads / heads_kv): each 64 rows are 64 / packed_heads queries of each, for short
-      sequences of queries.
-    - `group_limits`: each warpgroup stops at the keys that its own rows see; one whose rows
-      all lie past the sequence's end does nothing.
-    - `speculate_max`: exponentials are taken with the old maximum; rows of which a lane's sum
-      passes this power of two are scaled down (0: not speculated). Limits as for `lazy_rescale`.
+    Chosen by `fa2-select-schedule`, or written by hand. `target` is the architecture, such as
+    "sm_80". The other fields are the lines of `ScheduleFields.def`, which has their meanings,
+    ranges and defaults; `fa2-compile --help` prints them.
 
     Example: `#fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
-    warps = 4, stages = 2>`.
+    warps = 4>`.
   }];
-  let parameters = (ins
-    StringRefParameter<>:$target,
-    "int64_t":$block_q, "int64_t":$block_kv, "int64_t":$warps, "int64_t":$stages,
-    DefaultValuedParameter<"::fa2::Partition", "::fa2::Partition::SplitQ">:$partition,
-    DefaultValuedParameter<"bool", "false">:$q_in_registers,
-    DefaultValuedParameter<"int64_t", "0">:$lazy_rescale,
-    DefaultValuedParameter<"int64_t", "1">:$min_blocks,
-    DefaultValuedParameter<"::fa2::TileOrder", "::fa2::TileOrder::Ascending">:$order,
-    DefaultValuedParameter<"bool", "false">:$overlap,
-    DefaultValuedParameter<"bool", "false">:$ping_pong,
-    DefaultValuedParameter<"bool", "false">:$persistent,
-    DefaultValuedParameter<"bool", "false">:$separate_output,
-    DefaultValuedParameter<"bool", "false">:$group_limits,
-    DefaultValuedParameter<"int64_t", "0">:$speculate_max,
-    DefaultValuedParameter<"int64_t", "1">:$query_slots,
-    DefaultValuedParameter<"int64_t", "1">:$packed_heads,
-    DefaultValuedParameter<"int64_t", "0">:$key_warps,
-    DefaultValuedParameter<"int64_t", "0">:$dq_warps,
-    DefaultValuedParameter<"::fa2::GradQ", "::fa2::GradQ::Atomic">:$dq);
-  let assemblyFormat = "`<` struct(params) `>`";
+  let parameters = (ins StringRefParameter<>:$target,
+    AttrParameter<"::fa2::Schedule", "the fields", "const ::fa2::Schedule &">:$fields);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+#define FA2_SCHEDULE_FIELD(TYPE, MEMBER, GETTER, ...)                         \
+    TYPE get##GETTER() const { return getFields().MEMBER; }
+#include "fa2/Dialect/FA2/ScheduleFields.def"
     /// Warps along the keys, and along the rows of dQ, of partition `keys`.
-    int64_t warpsAlongKeys() const { return getKeyWarps() ? getKeyWarps() : getWarps(); }
-    int64_t warpsAlongGradQ() const;
+    int64_t warpsAlongKeys() const { return getFields().derived().keyWarps; }
+    int64_t warpsAlongGradQ() const { return getFields().derived().dqWarps; }
 
     /// The first field by which a forward kernel of this schedule may give a row other bits than
     /// one of `other`; empty where both are of one class of bits.
@@ -169,7 +115,7 @@ def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
     and scale by the same maxima, whatever rows a block takes.
 
     Example: `#fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
-    block_kv = 64, warps = 4, stages = 2>>`.
+    block_kv = 64, warps = 4>>`.
   }];
   let parameters = (ins "::fa2::GuardAttr":$when, "::fa2::ScheduleAttr":$schedule);
   let assemblyFormat = "`<` struct(params) `>`";

@@ -22,7 +22,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     ```mlir
     fa2.kernel @copy(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
         attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
-                    schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+                    schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4>,
                     arguments = [#fa2.arg<"x", "in", ["batch", "seqlen_q", "heads", 64] x bf16>]} {
       fa2.return
     }

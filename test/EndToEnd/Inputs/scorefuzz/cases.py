@@ -23,12 +23,12 @@ class Random:
 
 LENGTHS = ((70, 133), (256, 256), (256, 533), (33, 257), (1, 300), (133, 70), (64, 128), (65, 129), (200, 190), (17, 1),
            (129, 400))
-SCHEDULES = {
-    "sm_80": ("", "stages=1", "stages=2", "stages=3 block-kv=32", "partition=split_k block-q=16 stages=1",
-              "partition=split_k block-q=16", "block-q=32 warps=2", "lazy-rescale=0", "lazy-rescale=8", "block-kv=16"),
-    "sm_90a": ("", "", "tuning=overlap=0", "block-kv=32", "block-q=64 block-kv=48", "block-q=128 stages=2",
-               "tuning=speculate_max=0", "tuning=persistent=0", "tuning=separate_output=0",
-               "tuning=ping_pong=1,group_limits=1", "lazy-rescale=0", "lazy-rescale=8"),
+SCHEDULES = {  # what --schedule says; "": as chosen
+    "sm_80": ("", "stages=1", "stages=2", "stages=3,block_kv=32", "partition=split_k,block_q=16,stages=1",
+              "partition=split_k,block_q=16", "block_q=32,warps=2", "lazy_rescale=0", "lazy_rescale=8", "block_kv=16"),
+    "sm_90a": ("", "", "overlap=0", "block_kv=32", "block_q=64,block_kv=48", "block_q=128,stages=2",
+               "speculate_max=0", "persistent=0", "separate_output=0",
+               "ping_pong=1,group_limits=1", "lazy_rescale=0", "lazy_rescale=8"),
 }
 MASKS = ("none", "causal", "causal_top_left")
 

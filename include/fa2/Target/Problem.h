@@ -1,0 +1,29 @@
+//===- Problem.h - what a schedule is chosen for ----------------*- C++ -*-===//
+#ifndef FA2_TARGET_PROBLEM_H
+#define FA2_TARGET_PROBLEM_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+namespace fa2 {
+
+/// What of a kernel its schedule depends on. Elements have 16 bits.
+struct Problem {
+  int64_t headDim, headDimV;
+  bool masked = false;
+  bool backward = false;
+  /// Powers of two that probabilities may reach: #fa2.schedule, lazy_rescale.
+  int64_t maxSlack = 15;
+};
+/// That of probabilities of an element type.
+int64_t maxSlack(mlir::Type dtype);
+
+/// A second schedule, for launches where a guard (#fa2.guard) holds: that of
+/// all others with these fields in place.
+struct Variant {
+  std::string when;
+  ScheduleOverrides fields;
+};
+
+} // namespace fa2
+
+#endif

@@ -1,0 +1,15 @@
+//===- Asked.h - a schedule with fields that were asked for -----*- C++ -*-===//
+#ifndef FA2_LIB_SCHEDULE_ASKED_H
+#define FA2_LIB_SCHEDULE_ASKED_H
+
+#include "fa2/Target/Target.h"
+
+namespace fa2 {
+
+/// Where a warp takes 16 rows, no more (targets with roles), block_q and warps
+/// follow from each other: sets the one that is not asked for.
+void completeRows(ScheduleOverrides &asked, const Target &target);
+
+} // namespace fa2
+
+#endif
