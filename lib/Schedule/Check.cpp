@@ -40,6 +40,14 @@ static std::string ringText(const Problem &p, const Schedule &s) {
                  slots(rings.slotsV));
 }
 
+/// How deep the rings are, as messages name it.
+static std::string depthsOf(const Schedule &s) {
+  if (!s.slotsK && !s.slotsV)
+    return formatv("stages = {0}", s.stages);
+  Schedule rings = s.derived();
+  return formatv("rings.k = {0} and rings.v = {1}", rings.slotsK, rings.slotsV);
+}
+
 /// A footprint's parts: "queries 16384, 2 stages of ...".
 static std::string describeShared(const Problem &p, const Schedule &s,
                                   const Footprint &f) {
@@ -68,27 +76,29 @@ static std::pair<std::string, std::string> fieldsOfRoles(const Schedule &s) {
   return {expected, got};
 }
 
-std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
-                          const Footprint &f) {
-  if (s.dq == GradQ::AtomicV4 && !t.hasVectorReductions())
-    return formatv("expected dq = atomic or recompute on {0}, whose reductions "
-                   "add one element; got dq = atomic_v4",
-                   t.name());
-  if (t.hasRoles() && (s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
+/// What a target with roles makes of a schedule's form.
+static std::string rolesError(const Target &t, const Schedule &s,
+                              const Footprint &f) {
+  if ((s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "
                    "got warps = {1} and block_q = {2}",
                    t.name(), s.warps, s.blockQ);
-  if (t.hasRoles() && (s.partition != Partition::SplitQ || s.qInRegisters))
+  if ((s.partition != Partition::SplitQ || s.qInRegisters))
     return formatv("expected partition = split_q and q_in_registers = false on "
                    "{0}",
                    t.name());
   // The output takes the place of one tile of queries.
   if (int64_t place = f.queryBytes / s.querySlots;
-      t.hasRoles() && !s.separateOutput && f.outputBytes > place)
+      !s.separateOutput && f.outputBytes > place)
     return formatv("expected separate_output because the output of {0} bytes "
                    "does not fit the {1} bytes of the queries",
                    f.outputBytes, place);
+  return "";
+}
+
+/// Fields that do not go together, whatever the target.
+static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",
@@ -103,13 +113,18 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
   if (turnsBlock(s))
-    return formatv("expected stages to be at least 2 with overlap, ping_pong "
-                   "and group_limits, whose warpgroups would wait for each "
-                   "other; got {0}",
-                   s.stages);
-  if (auto [expected, got] = fieldsOfRoles(s); !t.hasRoles() && !got.empty())
-    return formatv("expected {0} on {1}, which has no roles; got {2}", expected,
-                   t.name(), got);
+    return formatv("expected {0} to be at least 2 with overlap, ping_pong and "
+                   "group_limits, whose warpgroups would wait for each other; "
+                   "got 1",
+                   s.derived().slotsK > 1 ? "rings.v"
+                   : s.slotsK == 1        ? "rings.k"
+                                          : "stages");
+  return "";
+}
+
+/// Threads and bytes that a block may have.
+static std::string limitsError(const Target &t, const Problem &p,
+                               const Schedule &s, const Footprint &f) {
   if (f.threads > t.limits().threadsPerBlock)
     return formatv("the schedule has {0} threads a block of {1} that {2} "
                    "allows; lower warps",
@@ -117,14 +132,19 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
   if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
     return formatv("the schedule needs {0} bytes of shared memory of {1} that "
                    "{2} allows a block ({3}); lower "
-                   "block_q = {4}, block_kv = {5} or stages = {6}",
+                   "block_q = {4}, block_kv = {5} or {6}",
                    f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
-                   describeShared(p, s, f), s.blockQ, s.blockKV, s.stages);
+                   describeShared(p, s, f), s.blockQ, s.blockKV, depthsOf(s));
+  return "";
+}
+
+/// Where matmuls are asynchronous, their registers cannot be spilled.
+static std::string registersError(const Target &t, const Problem &p,
+                                  const Schedule &s, const Footprint &f) {
   // ptxas C7602: an instruction's accumulators, and 32 registers beside them,
   // must fit what a thread has at entry, before roles share out registers.
   int64_t entry = t.registerBudget(f.threads, 1) / 8 * 8;
-  if (int64_t widest = std::max(p.headDimV, s.blockKV);
-      t.hasRoles() && widest / 2 + 32 > entry)
+  if (int64_t widest = std::max(p.headDimV, s.blockKV); widest / 2 + 32 > entry)
     return formatv("expected {0} to be at most {1} with {2} threads a block, "
                    "whose {3} registers a thread must hold a matmul's "
                    "accumulators; got {4}; the nearest with it is block_q = "
@@ -133,13 +153,34 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
                    (entry - 32) * 2, f.threads, entry, widest,
                    s.blockQ - kGroupRows);
   // Matmuls in flight cannot be spilled: ptxas runs them one by one (C7512).
-  if (int64_t budget = budgetOf(t, f, s);
-      t.hasRoles() && f.registers() > budget)
+  if (int64_t budget = budgetOf(t, f, s); f.registers() > budget)
     return formatv("expected block_kv = {0} and warps = {1} to want at most "
                    "{2} registers a thread, because matmuls in flight cannot "
                    "be spilled; got about {3}; lower either",
                    s.blockKV, s.warps, budget, f.registers());
   return "";
+}
+
+std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
+                          const Footprint &f) {
+  if (s.dq == GradQ::AtomicV4 && !t.hasVectorReductions())
+    return formatv("expected dq = atomic or recompute on {0}, whose reductions "
+                   "add one element; got dq = atomic_v4",
+                   t.name());
+  std::string wrong;
+  if (t.hasRoles())
+    wrong = rolesError(t, s, f);
+  if (wrong.empty())
+    wrong = togetherError(p, s);
+  if (auto [expected, got] = fieldsOfRoles(s);
+      wrong.empty() && !t.hasRoles() && !got.empty())
+    wrong = formatv("expected {0} on {1}, which has no roles; got {2}",
+                    expected, t.name(), got);
+  if (wrong.empty())
+    wrong = limitsError(t, p, s, f);
+  if (wrong.empty() && t.hasRoles())
+    wrong = registersError(t, p, s, f);
+  return wrong;
 }
 
 static void explainFootprint(const Target &t, const Problem &p,
