@@ -13,6 +13,8 @@ struct Problem {
   bool backward = false;
   /// Powers of two that probabilities may reach: #fa2.schedule, lazy_rescale.
   int64_t maxSlack = 15;
+  /// Whether scores pass through a program.
+  bool program = false;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

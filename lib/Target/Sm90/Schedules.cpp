@@ -152,11 +152,13 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
   std::vector<Variant> variants;
   // Few queries of grouped heads share the tile that reads their keys. The
   // tiles that read the same keys run side by side.
-  Variant &few = variants.emplace_back();
-  few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
-  setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
-  if (dim <= 128)
-    setFields(few, "block_kv=128,stages=3");
+  if (!problem.program) {
+    Variant &few = variants.emplace_back();
+    few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
+    setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
+    if (dim <= 128)
+      setFields(few, "block_kv=128,stages=3");
+  }
   llvm::append_range(variants, smallerTiles(problem, base));
   return variants;
 }
