@@ -53,8 +53,7 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
                     Selection &selection, std::string &error) {
   std::vector<Variant> variants;
   if (asked.empty() && selection.tuned) {
-    variants =
-        target.tunedVariants(problem, selection.schedule.getFields());
+    variants = target.tunedVariants(problem, selection.schedule.getFields());
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))
