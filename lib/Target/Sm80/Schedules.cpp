@@ -43,6 +43,7 @@ struct BackwardEntry {
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
     // d    q    kv  warps stages  key warps  dq warps  min blocks
+    {  32, 128,  64,   4,    2,    0,         0,        1},
     {  56, 128, 128,   8,    2,    0,         0,        1},
     {  64, 128, 128,   8,    2,    0,         4,        1},
     { 120,  64,  64,   4,    2,    0,         0,        1},
