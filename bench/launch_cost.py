@@ -22,7 +22,7 @@ from fa2bench.runtime import find_library, manifest_of  # noqa: E402
 EPILOG = """\
 example: launch_cost.py kernels --runtime build/release/runtime/lib/libfa2rt.so
 
-Each forward kernel of the folder is launched through python/fa2 on tensors so small that the device is
+Each forward kernel of the folder is launched through python/fa2c on tensors so small that the device is
 sooner done than the host. Columns, microseconds of the host, medians over --calls calls:
 
   prepared       program(...) with arguments whose layout was prepared
@@ -206,8 +206,8 @@ def measure(options):
         import torch
     except ImportError:
         raise Refused("PyTorch is not installed") from None
-    import fa2
-    from fa2.exchange import tensor_reader
+    import fa2c
+    from fa2c.exchange import tensor_reader
 
     simulated = options.device.startswith("sim")
     if not simulated:
@@ -215,8 +215,8 @@ def measure(options):
             raise Refused("PyTorch sees no CUDA device")
         torch.zeros(1, device=options.device)  # makes the context that the runtime then works in
     try:
-        device = fa2.Device(options.device)
-    except (fa2.Error, OSError) as error:
+        device = fa2c.Device(options.device)
+    except (fa2c.Error, OSError) as error:
         raise Refused(str(error)) from None
 
     def wait():
@@ -226,7 +226,7 @@ def measure(options):
 
     exchanges = "with" if tensor_reader(torch.Tensor) else "without"
     print(f"{device.properties()['name']}, PyTorch {torch.__version__} {exchanges} DLPack's C exchange functions, "
-          f"fa2 runtime {fa2.version()}, Python {sys.version.split()[0]}, "
+          f"fa2 runtime {fa2c.version()}, Python {sys.version.split()[0]}, "
           f"batch {options.batch}, heads {options.heads}, seqlen {options.seqlen}, {options.calls} calls", flush=True)
     torch.manual_seed(0)
     rows, failed = [], False
@@ -243,7 +243,7 @@ def measure(options):
                 contestants = case.contestants()
                 costs(contestants, min(3 * BURST, options.calls), wait)  # warm
                 rows.append((label, costs(contestants, options.calls, wait)))
-            except fa2.Error as error:
+            except fa2c.Error as error:
                 failed |= error.status != DEVICE_ERROR
                 print(f"{'left out' if error.status == DEVICE_ERROR else 'FAILED'} {label}: {error}")
     if rows:

@@ -16,7 +16,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-import fa2
+import fa2c
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("ptx")
@@ -30,7 +30,7 @@ torch.cuda.init()
 torch.cuda.current_stream()  # the runtime works in PyTorch's context
 torch.empty(1, device="cuda")
 with open(args.ptx) as file:
-    program = fa2.Device("cuda").load(file.read())
+    program = fa2c.Device("cuda").load(file.read())
 spec = program.manifest["specification"]
 dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[spec["dtype"]]
 

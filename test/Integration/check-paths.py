@@ -12,7 +12,7 @@ import sys
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # Decisions are dated: they tell of the tree of their day.
-PAGES = ["*.md", "docs/*.md", "bench/*.md", "bench/*.py", "bench/fa2bench/*.py", "examples/*", "scripts/*", "python/fa2/*.py"]
+PAGES = ["*.md", "docs/*.md", "bench/*.md", "bench/*.py", "bench/fa2bench/*.py", "examples/*", "scripts/*", "python/fa2c/*.py"]
 # What a command that the page shows makes.
 MADE = ("build/release/docs/reference",)
 FOLDERS = "bench|cmake|docs|examples|include|lib|python|runtime|scripts|test|tools"

@@ -1,4 +1,4 @@
-"""As much of PyTorch as python/fa2 asks, on memory of the fake driver or of the host.
+"""As much of PyTorch as python/fa2c asks, on memory of the fake driver or of the host.
 
 install() puts it where `import torch` looks; streams are plain numbers.
 exchange() gives its tensors DLPack's C exchange functions, as PyTorch's have

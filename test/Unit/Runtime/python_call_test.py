@@ -10,7 +10,7 @@ import time
 import unittest
 from unittest import mock
 
-import fa2
+import fa2c
 import fake_torch
 from fa2 import exchange, runtime
 
@@ -42,7 +42,7 @@ class OnCuda(unittest.TestCase):
         if self.exchanges:
             fake_torch.exchange()
         self.cuda = fake_torch.device("cuda", 1)
-        self.device = fa2.Device("cuda:1")
+        self.device = fa2c.Device("cuda:1")
 
     def tensor(self, shape, dtype="torch.bfloat16", value=None, device=None):
         """Filled with the element `value`, or with NaN."""
@@ -156,7 +156,7 @@ class Attention(AttentionCase):
         for run in (self.program, self.program.prepare):
             with self.assertRaisesRegex(TypeError, r"scale: a 0-d tensor on cuda:1; .* \(scale.item\(\) gives it"):
                 run(scale=on_device, **self.arguments())
-            with self.assertRaisesRegex(fa2.Error, "scale: -1 is not positive"):
+            with self.assertRaisesRegex(fa2c.Error, "scale: -1 is not positive"):
                 run(scale=-1.0, **self.arguments())
 
     def refused(self, error, text, **changes):
@@ -172,22 +172,22 @@ class Attention(AttentionCase):
 
     def test_tensors_elsewhere(self):
         shape = (1, 4, 1, 16)
-        self.refused(fa2.Error, r"k: the tensor is on cpu; the program is loaded on cuda:1, .* k.to\('cuda:1'\)",
+        self.refused(fa2c.Error, r"k: the tensor is on cpu; the program is loaded on cuda:1, .* k.to\('cuda:1'\)",
                      k=self.tensor(shape, device=fake_torch.CPU))
-        self.refused(fa2.Error, "k: the tensor is on cuda:0; the program is loaded on cuda:1",
+        self.refused(fa2c.Error, "k: the tensor is on cuda:0; the program is loaded on cuda:1",
                      k=self.tensor(shape, device=fake_torch.device("cuda", 0)))
 
     def test_tensors_that_do_not_match(self):
         self.refused(TypeError, "k: dtype is torch.float64; expected a PyTorch tensor on cuda:1",
                      k=self.tensor((1, 4, 1, 16), "torch.float64"))
-        self.refused(fa2.Error, "k: dtype is f16, the kernel was compiled for bf16",
+        self.refused(fa2c.Error, "k: dtype is f16, the kernel was compiled for bf16",
                      k=self.tensor((1, 4, 1, 16), "torch.float16"))
-        self.refused(fa2.Error, r"k: extent 0 \(batch\) is 2, but q gives", k=self.tensor((2, 4, 1, 16)))
-        self.refused(fa2.Error, "no argument 'z'", z=self.tensor((1,)))
+        self.refused(fa2c.Error, r"k: extent 0 \(batch\) is 2, but q gives", k=self.tensor((2, 4, 1, 16)))
+        self.refused(fa2c.Error, "no argument 'z'", z=self.tensor((1,)))
         self.refused(TypeError, "k: got list; expected", k=[1])
         arguments = self.arguments()
         del arguments["k"]
-        with self.assertRaisesRegex(fa2.Error, "'k' is missing"):
+        with self.assertRaisesRegex(fa2c.Error, "'k' is missing"):
             self.program(**arguments)
 
     def test_expanded_tensors(self):
@@ -196,9 +196,9 @@ class Attention(AttentionCase):
         def view(shape, strides):
             return fake_torch.Tensor(shape, "torch.bfloat16", self.cuda, strides, row.memory)
 
-        self.refused(fa2.Error, r"k: stride 3 \(the innermost\) is 0; it must be 1, as rows are read whole: pass a "
+        self.refused(fa2c.Error, r"k: stride 3 \(the innermost\) is 0; it must be 1, as rows are read whole: pass a "
                                 r"packed copy of the tensor \(k.contiguous\(\)\)$", k=view((1, 4, 1, 16), (0, 0, 0, 0)))
-        self.refused(fa2.Error, r"out: stride 3 \(the innermost\) is 0; .* pass memory with packed rows$",
+        self.refused(fa2c.Error, r"out: stride 3 \(the innermost\) is 0; .* pass memory with packed rows$",
                      out=view((1, 5, 2, 8), (0, 0, 0, 0)))
         # Over everything but a row, an input may repeat.
         arguments = dict(self.arguments(), k=view((1, 4, 1, 16), (0, 0, 0, 1)))
@@ -210,7 +210,7 @@ class Attention(AttentionCase):
 
         def given(name, buffer):
             dtype, shape = "f32" if name == "lse" else "bf16", self.arguments()[name].shape
-            return fa2.tensor(name, ctypes.addressof(buffers[buffer]), dtype, shape)
+            return fa2c.tensor(name, ctypes.addressof(buffers[buffer]), dtype, shape)
 
         addresses = {name: given(name, name) for name in self.arguments()}
         for run in (self.program, self.program.prepare):
@@ -220,7 +220,7 @@ class Attention(AttentionCase):
         self.program(**mixed)
         self.device.synchronize()
         with mock.patch.dict(os.environ, FAKE_CUDA_OWN="1"):  # the driver is asked of a new address
-            with self.assertRaisesRegex(fa2.Error, "host memory that Fake GPU does not reach"):
+            with self.assertRaisesRegex(fa2c.Error, "host memory that Fake GPU does not reach"):
                 self.program(**dict(self.arguments(), k=given("k", "other")))
 
     def test_several_threads(self):
@@ -304,7 +304,7 @@ class TensorMaps(OnCuda):
         for shift, text in ((8, "v: the address 0x.*8 is not a multiple of 16 bytes"), (None, "v: the address is null")):
             arguments = self.arguments()
             arguments["v"].address = 0 if shift is None else arguments["v"].address + shift
-            with self.assertRaisesRegex(fa2.Error, text):
+            with self.assertRaisesRegex(fa2c.Error, text):
                 self.program(**arguments)
             self.device.synchronize()
             self.assertEqual(set(arguments["out"].bytes()[:]), {0xFF})

@@ -8,7 +8,7 @@ import unittest
 import weakref
 from unittest import mock
 
-import fa2
+import fa2c
 import fake_torch
 import python_call_test as calls
 from fa2 import prepared, runtime
@@ -85,7 +85,7 @@ class Exchange(calls.AttentionCase):
         self.call(0, True, **self.arguments(scale=True))  # which never is
         self.call(0, True, **self.arguments(scale=0.5))
         self.call(0, True, **self.arguments())
-        with self.assertRaisesRegex(fa2.Error, "scale: nan is not a finite f32"):
+        with self.assertRaisesRegex(fa2c.Error, "scale: nan is not a finite f32"):
             self.program(**self.arguments(scale=float("nan")))
 
     def test_zeros_have_signs(self):
@@ -135,7 +135,7 @@ class Exchange(calls.AttentionCase):
             self.program = self.device.load(calls.kernel("naive_forward.ptx"))
             for _ in range(3):
                 self.call(0, True)
-            with self.assertRaisesRegex(fa2.Error, "k: dtype is f16, the kernel was compiled for bf16"):
+            with self.assertRaisesRegex(fa2c.Error, "k: dtype is f16, the kernel was compiled for bf16"):
                 self.program(**dict(self.arguments(), k=self.tensor((1, 4, 1, 16), "torch.float16")))
 
     def test_a_subclass(self):
@@ -149,7 +149,7 @@ class Exchange(calls.AttentionCase):
 
     def test_addresses_and_numbers_among_tensors(self):
         arguments = self.arguments()
-        given = fa2.tensor("k", arguments["k"].address, "bf16", arguments["k"].shape)
+        given = fa2c.tensor("k", arguments["k"].address, "bf16", arguments["k"].shape)
         for _ in range(3):
             self.program(**dict(arguments, k=given))
             self.check(arguments)
@@ -179,7 +179,7 @@ class Exchange(calls.AttentionCase):
             for program in (self.program, by_attributes):
                 program.prepare(**self.arguments(scale=0.5))
                 program.prepare(**self.arguments())
-                with self.assertRaises((fa2.Error, TypeError), msg=str(change)) as caught:
+                with self.assertRaises((fa2c.Error, TypeError), msg=str(change)) as caught:
                     program(**arguments)
                 said.append((type(caught.exception), str(caught.exception)))
             self.assertEqual(*said)
@@ -189,7 +189,7 @@ class Exchange(calls.AttentionCase):
             said = []
             for program in (self.program, by_attributes):
                 reads = fake_torch.Tensor.reads
-                with self.assertRaisesRegex(fa2.Error, "k: the address") as caught:
+                with self.assertRaisesRegex(fa2c.Error, "k: the address") as caught:
                     program(**arguments)
                 self.assertEqual(fake_torch.Tensor.reads - reads, 5 if program is self.program else 0)
                 said.append(str(caught.exception))
@@ -200,7 +200,7 @@ class Exchange(calls.AttentionCase):
         self.program.prepare(**arguments)
         launches = calls.driver().fakeCudaCount(b"cuLaunchKernel")
         with mock.patch.dict(os.environ, FAKE_CUDA_FAULT="launch"):
-            with self.assertRaisesRegex(fa2.Error, "unspecified launch failure") as caught:
+            with self.assertRaisesRegex(fa2c.Error, "unspecified launch failure") as caught:
                 self.program(**arguments)
         self.assertEqual(caught.exception.status, 4)
         self.assertEqual(calls.driver().fakeCudaCount(b"cuLaunchKernel"), launches + 1)
@@ -215,7 +215,7 @@ class Exchange(calls.AttentionCase):
             for i in range(times):
                 self.program(**arguments)
                 if i % 10 == 0:
-                    with self.assertRaises(fa2.Error):
+                    with self.assertRaises(fa2c.Error):
                         self.program(**wrong)
 
         run(100)

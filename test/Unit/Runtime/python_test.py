@@ -7,7 +7,7 @@ import unittest
 import unittest.mock
 from fractions import Fraction
 
-import fa2
+import fa2c
 
 BF16_ONE = 0x3F80
 KERNEL = os.path.join(os.environ["FA2_TEST_KERNELS"], "naive_forward.ptx")
@@ -16,7 +16,7 @@ KERNEL = os.path.join(os.environ["FA2_TEST_KERNELS"], "naive_forward.ptx")
 class Binding(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.device = fa2.Device("cuda:1")
+        cls.device = fa2c.Device("cuda:1")
         with open(KERNEL) as file:
             cls.program = cls.device.load(file.read())
 
@@ -27,11 +27,11 @@ class Binding(unittest.TestCase):
         self.lse = (ctypes.c_float * 10)(*([math.nan] * 10))
         at = ctypes.addressof
         return {
-            "q": fa2.tensor("q", at(self.ones), "bf16", (1, 5, 2, 16)),
-            "k": fa2.tensor("k", at(self.ones), "bf16", (1, 4, 1, 16), (64, 16, 16, 1)),
-            "v": fa2.tensor("v", at(self.ones), "bf16", (1, 4, 1, 8)),
-            "out": fa2.tensor("out", at(self.out), "bf16", (1, 5, 2, 8)),
-            "lse": fa2.tensor("lse", at(self.lse), "f32", (1, 2, 5)),
+            "q": fa2c.tensor("q", at(self.ones), "bf16", (1, 5, 2, 16)),
+            "k": fa2c.tensor("k", at(self.ones), "bf16", (1, 4, 1, 16), (64, 16, 16, 1)),
+            "v": fa2c.tensor("v", at(self.ones), "bf16", (1, 4, 1, 8)),
+            "out": fa2c.tensor("out", at(self.out), "bf16", (1, 5, 2, 8)),
+            "lse": fa2c.tensor("lse", at(self.lse), "f32", (1, 2, 5)),
             "scale": 0.5,
         }
 
@@ -41,7 +41,7 @@ class Binding(unittest.TestCase):
         self.assertFalse(self.program.workspace_zeroed())
         self.assertEqual(self.program.kernels()[0]["registers"], 40)
         self.assertEqual(self.program.manifest["specification"]["head_dim"], 16)
-        self.assertRegex(fa2.version(), r"^\d+\.\d+\.\d+$")
+        self.assertRegex(fa2c.version(), r"^\d+\.\d+\.\d+$")
 
     def test_launch(self):
         arguments = self.arguments()
@@ -68,27 +68,27 @@ class Binding(unittest.TestCase):
     def test_host_memory(self):
         """What the driver does not know is refused."""
         with unittest.mock.patch.dict(os.environ, FAKE_CUDA_OWN="1"):
-            with self.assertRaisesRegex(fa2.Error, "q: the address 0x.* is host memory that Fake GPU does not reach"):
+            with self.assertRaisesRegex(fa2c.Error, "q: the address 0x.* is host memory that Fake GPU does not reach"):
                 self.program.launch(self.arguments())
 
     def test_errors(self):
-        with self.assertRaisesRegex(fa2.Error, "scale: -1 is not positive") as caught:
+        with self.assertRaisesRegex(fa2c.Error, "scale: -1 is not positive") as caught:
             self.program.launch(dict(self.arguments(), scale=-1.0))
         self.assertEqual(caught.exception.status, 1)
-        with self.assertRaisesRegex(fa2.Error, "no argument 'z'"):
+        with self.assertRaisesRegex(fa2c.Error, "no argument 'z'"):
             self.program.launch(dict(self.arguments(), z=1))
         with self.assertRaisesRegex(TypeError, "q: got str; expected a PyTorch tensor on cuda:1"):
             self.program.launch(dict(self.arguments(), q="x"))
-        with self.assertRaisesRegex(TypeError, r"q: got the fa2.tensor\(...\) named 'k'"):
+        with self.assertRaisesRegex(TypeError, r"q: got the fa2c.tensor\(...\) named 'k'"):
             self.program.launch(dict(self.arguments(), q=self.arguments()["k"]))
         with self.assertRaisesRegex(ValueError, "dtype is 'f8'"):
-            fa2.tensor("q", 0, "f8", (1,))
+            fa2c.tensor("q", 0, "f8", (1,))
         with self.assertRaisesRegex(ValueError, "q: 1 strides are given for 2 extents"):
-            fa2.tensor("q", 0, "bf16", (1, 2), (1,))
-        with self.assertRaisesRegex(fa2.Error, "no manifest"):
+            fa2c.tensor("q", 0, "bf16", (1, 2), (1,))
+        with self.assertRaisesRegex(fa2c.Error, "no manifest"):
             self.device.load(".version 7.0\n")
-        with self.assertRaisesRegex(fa2.Error, "no device is named 'gpu'"):
-            fa2.Device("gpu")
+        with self.assertRaisesRegex(fa2c.Error, "no device is named 'gpu'"):
+            fa2c.Device("gpu")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _ARGUMENT_ERROR = 1
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor by its address. Make it with fa2.tensor()."""
+    """A tensor by its address. Make it with fa2c.tensor()."""
 
     name: str
     data: int
@@ -79,8 +79,8 @@ class Reader:
     def expected(self) -> str:
         dtypes = ", ".join(_ARRAY_DTYPES)
         if self.ordinal is None:
-            return f"a CPU tensor of PyTorch's or a NumPy array ({dtypes}), fa2.tensor(...) or a number"
-        return f"a PyTorch tensor on {self.place} ({dtypes}), fa2.tensor(...) or a number"
+            return f"a CPU tensor of PyTorch's or a NumPy array ({dtypes}), fa2c.tensor(...) or a number"
+        return f"a PyTorch tensor on {self.place} ({dtypes}), fa2c.tensor(...) or a number"
 
     def layout(self, name: str, value: Any):
         """(the layout, the address) of a scalar, or a tensor that is none of PyTorch's; a scalar's address is 0."""
@@ -157,7 +157,7 @@ class Reader:
         numpy = sys.modules.get("numpy")
         if isinstance(value, Tensor):
             if value.name != name:
-                raise TypeError(f"{name}: got the fa2.tensor(...) named {value.name!r}")
+                raise TypeError(f"{name}: got the fa2c.tensor(...) named {value.name!r}")
             return value
         if isinstance(value, torch_tensor_type()):
             return self._of_torch(name, value)
