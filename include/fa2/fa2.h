@@ -72,6 +72,14 @@ FA2_API const char *fa2_version(void);
 /* clang-format on */
 FA2_API fa2_compilation *fa2_compile(const char *specification);
 
+/* Compiles the one fa2.attention of an MLIR module's text, such as one with a
+ * score program, which no specification can say; `pass=backward` derives its
+ * gradients. What the operation says itself (dtype, head dims, mask) is not in
+ * `specification`. Errors in the module begin with its line. Never returns null
+ * unless memory is out. */
+FA2_API fa2_compilation *fa2_compile_module(const char *module,
+                                            const char *specification);
+
 /* 1 where there is a text, 0 where there is an error. Null counts as an error.
  */
 FA2_API int fa2_compilation_ok(const fa2_compilation *compilation);

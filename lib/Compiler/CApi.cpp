@@ -10,16 +10,36 @@ struct fa2_compilation {
   std::string text, error, explanation;
 };
 
-static void compile(const char *text, fa2_compilation &c) {
+/// What a module's text says itself, or an empty string.
+static std::string saidTwice(const fa2::Specification &spec) {
+  fa2::Specification none;
+  auto refuse = [](llvm::StringRef key) {
+    return (key + " is what the module says: expected arch, pass, schedule, "
+                  "variants or fields of a schedule")
+        .str();
+  };
+  if (spec.dtype != none.dtype)
+    return refuse("dtype");
+  if (spec.headDim != none.headDim)
+    return refuse("head_dim");
+  if (spec.headDimV != none.headDimV)
+    return refuse("head_dim_v");
+  return spec.mask != none.mask ? refuse("mask") : "";
+}
+
+static void compile(const char *text, std::optional<llvm::StringRef> source,
+                    fa2_compilation &c) {
   fa2::Specification spec;
   if (!text) {
     c.error = "expected a specification, got a null pointer";
     return;
   }
   c.error = spec.setAll(text);
+  if (c.error.empty() && source)
+    c.error = saidTwice(spec);
   if (!c.error.empty())
     return;
-  auto result = fa2::compile(spec, {}, c.error);
+  auto result = fa2::compile(spec, {}, c.error, source);
   if (mlir::failed(result))
     return;
   c.ok = true;
@@ -40,7 +60,19 @@ const char *fa2_version(void) { return FA2_VERSION; }
 fa2_compilation *fa2_compile(const char *specification) {
   auto *c = new (std::nothrow) fa2_compilation;
   if (c) {
-    compile(specification, *c);
+    compile(specification, std::nullopt, *c);
+    c->error = fa2::shortened(c->error);
+  }
+  return c;
+}
+
+fa2_compilation *fa2_compile_module(const char *module,
+                                    const char *specification) {
+  auto *c = new (std::nothrow) fa2_compilation;
+  if (c && !module)
+    c->error = "expected a module's text, got a null pointer";
+  else if (c) {
+    compile(specification, module, *c);
     c->error = fa2::shortened(c->error);
   }
   return c;

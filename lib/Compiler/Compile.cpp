@@ -6,7 +6,9 @@
 #include "fa2/Target/OtherTarget.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -70,11 +72,30 @@ std::string scheduleText(ModuleOp module) {
   return text;
 }
 
+/// What keeps a module from being one attention in one function, or an empty
+/// string.
+std::string checkSource(ModuleOp module) {
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  int64_t others = llvm::range_size(*module.getBody()) - functions.size();
+  if (functions.size() != 1 || others != 0)
+    return llvm::formatv("expected a module with one func.func, got {0} and "
+                         "{1} other operations",
+                         functions.size(), others);
+  int64_t attentions = 0;
+  functions.front().walk([&](AttentionOp) { ++attentions; });
+  if (attentions != 1)
+    return llvm::formatv("expected one fa2.attention in '{0}', got {1}",
+                         functions.front().getName(), attentions);
+  return "";
+}
+
 class Run {
 public:
-  Run(const Specification &spec, const CompileOptions &options,
-      Compilation &result, std::string &error)
-      : spec(spec), options(options), result(result), error(error) {}
+  /// `source` is a module's text; without it one is built from `spec`.
+  Run(const Specification &spec, std::optional<llvm::StringRef> source,
+      const CompileOptions &options, Compilation &result, std::string &error)
+      : spec(spec), source(source), options(options), result(result),
+        error(error) {}
 
   LogicalResult run() {
     double start = threadMilliseconds();
@@ -84,9 +105,11 @@ public:
     context.loadAllAvailableDialects();
     ScopedDiagnosticHandler handler(&context,
                                     [&](Diagnostic &d) { return collect(d); });
-    OwningOpRef<ModuleOp> module = buildModule(&context, spec);
-    if (failed(verify(*module)))
+    OwningOpRef<ModuleOp> module =
+        source ? parse(&context) : buildModule(&context, spec);
+    if (!module || failed(verify(*module)))
       return failure();
+    noteOtherTarget(*module);
     result.times.push_back({"set-up", threadMilliseconds() - start});
     if (options.onStage)
       options.onStage("input", print(*module));
@@ -111,6 +134,29 @@ public:
   }
 
 private:
+  /// The module of `source`, or null where it is not one attention.
+  OwningOpRef<ModuleOp> parse(MLIRContext *context) {
+    auto module = parseSourceString<ModuleOp>(*source, context, "module");
+    if (module)
+      error = checkSource(*module);
+    return error.empty() ? std::move(module) : nullptr;
+  }
+
+  void noteOtherTarget(ModuleOp module) {
+    module.walk([&](AttentionOp op) {
+      auto width = [](Value v) {
+        return cast<RankedTensorType>(v.getType()).getShape().back();
+      };
+      result.kernel = source
+                          ? op->getParentOfType<func::FuncOp>().getName().str()
+                          : spec.kernelName();
+      Problem problem{width(op.getQ()), width(op.getV()),
+                      bool(op.getMaskAttr()), spec.pass == "backward"};
+      if (std::string note = otherTargetNote(spec.arch, problem); !note.empty())
+        result.notes.push_back(note);
+    });
+  }
+
   LogicalResult emit(ModuleOp module) {
     double start = threadMilliseconds();
     auto launches = llvm::to_vector(module.getOps<fa2::gpu::LaunchOp>());
@@ -151,7 +197,7 @@ private:
         StringRef message = text;
         if (!message.consume_front("'fa2.attention' op "))
           message.consume_front("'fa2.attention_grad' op ");
-        error = message.str();
+        error = place(d.getLocation()) + message.str();
       }
       break;
     case DiagnosticSeverity::Warning:
@@ -163,7 +209,14 @@ private:
     return success();
   }
 
+  /// Where in `source` something stands, as the beginning of an error.
+  std::string place(Location loc) {
+    auto at = loc->findInstanceOf<FileLineColLoc>();
+    return source && at ? llvm::formatv("line {0}: ", at.getLine()).str() : "";
+  }
+
   const Specification &spec;
+  std::optional<llvm::StringRef> source;
   const CompileOptions &options;
   Compilation &result;
   std::string &error;
@@ -173,17 +226,13 @@ private:
 
 FailureOr<Compilation> fa2::compile(const Specification &spec,
                                     const CompileOptions &options,
-                                    std::string &error) {
+                                    std::string &error,
+                                    std::optional<StringRef> source) {
   error = spec.check();
   if (!error.empty())
     return failure();
   Compilation result;
-  result.kernel = spec.kernelName();
-  Problem problem{spec.headDim, spec.headDimV ? spec.headDimV : spec.headDim,
-                  spec.mask != "none", spec.pass == "backward"};
-  if (std::string note = otherTargetNote(spec.arch, problem); !note.empty())
-    result.notes.push_back(note);
-  if (failed(Run(spec, options, result, error).run())) {
+  if (failed(Run(spec, source, options, result, error).run())) {
     if (error.empty())
       error = "the pipeline failed without saying why";
     return failure();

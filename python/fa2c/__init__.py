@@ -1,24 +1,26 @@
-"""Launches the kernels that fa2 emits, from Python.
-
-A binding of the runtime's C interface (fa2rt.h) by ctypes; it needs libfa2rt
-and nothing else. With PyTorch, tensors are passed as they are:
+"""Attention by kernels that fa2 generates, from Python.
 
     import fa2c, torch
+    out = fa2c.attention(q, k, v, causal=True)       # PyTorch's tensors; differentiable
+
+Kernels are compiled on first use, by the library libfa2, and kept in memory and on
+disk; libfa2rt launches them. Neither needs PyTorch, a compiler or CUDA's toolkit.
+
+Kernels that somebody compiled before are launched by name:
+
     program = fa2c.Device("cuda").load(open("attn.ptx").read())
-    program(q=q, k=k, v=v, out=out, lse=lse)      # on the current stream
+    program(q=q, k=k, v=v, out=out, lse=lse)         # on the current stream
 
-The simulator takes arrays of the host, of NumPy or of PyTorch's:
-
-    program = fa2c.Device("sim").load(open("attn.ptx").read())
-    program(q=q, k=k, v=v, out=out, lse=lse)      # done when it returns
-
-Arguments go by name. What does not match the kernel raises fa2c.Error with the
-field, its value and the limit; what is no argument at all raises TypeError.
-Nothing is launched then. docs/python.md says what each argument may be.
+Arrays of the host, NumPy's or PyTorch's, run on the simulator. docs/python.md says
+what each argument may be and what an error is.
 """
 
 from .arguments import Tensor, tensor
+from .attention import attention
+from .compiler import CompileError, compiler_version
 from .library import Error
 from .runtime import Device, Program, version
 
-__all__ = ["Device", "Error", "Program", "Tensor", "tensor", "version"]
+__all__ = [
+    "CompileError", "Device", "Error", "Program", "Tensor", "attention", "compiler_version", "tensor", "version",
+]

@@ -7,7 +7,7 @@ place of a tensor, the value of a scalar. Equal layouts need one preparation.
 import numbers
 import sys
 from ctypes import c_int64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Sequence, Tuple
 
 from .library import Argument, Error, last_error
@@ -46,6 +46,11 @@ def tensor(name: str, data: int, dtype: str, shape: Sequence[int], strides: Opti
     return Tensor(name, data, dtype, shape, strides)
 
 
+def array_dtype(array) -> Optional[str]:
+    """The name of a NumPy array's dtype, such as "bf16"; None where kernels have none such."""
+    return _ARRAY_DTYPES.get(array.dtype.name) if array.dtype.isnative else None
+
+
 def torch_tensor_type():
     """torch.Tensor where the process has loaded PyTorch, else a type that nothing is of."""
     torch = sys.modules.get("torch")
@@ -65,10 +70,12 @@ class Reader:
 
     `ordinal` is CUDA's number of the device, None for a simulated one, whose
     memory is the host's. `written` names the tensors that the kernels write.
+    `heads_first`: tensors of rank 4 are given as [batch, heads, seqlen, d], where
+    the kernels' are [batch, seqlen, heads, d].
     """
 
-    def __init__(self, ordinal: Optional[int], written: Sequence[str]):
-        self.ordinal = ordinal
+    def __init__(self, ordinal: Optional[int], written: Sequence[str], heads_first: bool = False):
+        self.ordinal, self.heads_first = ordinal, heads_first
         self._written = frozenset(written)
 
     @property
@@ -153,7 +160,15 @@ class Reader:
         return value
 
     def _tensor(self, name, value):
-        """A Tensor for a tensor of any kind that the device takes."""
+        """A Tensor for a tensor of any kind that the device takes, in the kernels' order of dimensions."""
+        given = self._as_given(name, value)
+        if not self.heads_first or len(given.shape) != 4:
+            return given
+        strides = _packed(given.shape) if given.strides is None else given.strides
+        exchange = [0, 2, 1, 3]
+        return replace(given, shape=tuple(given.shape[d] for d in exchange), strides=tuple(strides[d] for d in exchange))
+
+    def _as_given(self, name, value):
         numpy = sys.modules.get("numpy")
         if isinstance(value, Tensor):
             if value.name != name:
@@ -180,8 +195,8 @@ class Reader:
     def _of_numpy(self, name, value):
         if self.ordinal is not None:
             raise TypeError(f"{name}: got a NumPy array, which is host memory; expected {self.expected}")
-        dtype = _ARRAY_DTYPES.get(value.dtype.name)
-        if dtype is None or not value.dtype.isnative:
+        dtype = array_dtype(value)
+        if dtype is None:
             raise TypeError(
                 f"{name}: dtype is {value.dtype!r}; expected {self.expected} (bfloat16: of the package ml_dtypes)"
             )
@@ -190,4 +205,14 @@ class Reader:
         size = value.itemsize
         if any(stride % size for stride in value.strides):
             _refuse(f"{name}: strides are {value.strides} bytes; they must be multiples of an element's {size}")
-        return Tensor(name, value.ctypes.data, dtype, value.shape, tuple(stride // size for stride in value.strides))
+        # Of an array without elements NumPy's strides may be anything.
+        strides = (stride // size for stride in value.strides) if value.size else _packed(value.shape)
+        return Tensor(name, value.ctypes.data, dtype, value.shape, tuple(strides))
+
+
+def _packed(shape):
+    """Strides of packed memory, an extent of 0 counted as 1."""
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * max(extent, 1))
+    return strides

@@ -1,7 +1,8 @@
-"""libfa2rt by ctypes. Structures and functions have the names of fa2rt.h."""
+"""libfa2rt and libfa2 by ctypes. Structures and functions have the names of fa2rt.h and fa2.h."""
 
 import ctypes
 import ctypes.util
+import functools
 import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
@@ -47,6 +48,7 @@ class ObjectCall(ctypes.Structure):
         ("prepared", POINTER(c_void_p)),
         ("prepared_count", c_size_t),
         ("workspace_bytes", c_size_t),
+        ("heads_first", c_int32),
     ]
 
 
@@ -85,24 +87,39 @@ def as_dict(info):
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in fields.items()}
 
 
-def _find_library():
-    """FA2RT_LIBRARY, then beside an installed package, then the system's."""
-    given = os.environ.get("FA2RT_LIBRARY")
+def find_library(name, variable):
+    """The path of a library: the environment's, then beside an installed package, then the system's."""
+    given = os.environ.get(variable)
     if given:
         return given
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in (here, os.path.join(here, "..", ".."), os.path.join(here, "..", "..", "..")):
-        path = os.path.join(folder, "libfa2rt.so.0")
+        path = os.path.join(folder, f"lib{name}.so.0")
         if os.path.exists(path):
             return path
-    return ctypes.util.find_library("fa2rt") or "libfa2rt.so.0"
+    return ctypes.util.find_library(name) or f"lib{name}.so.0"
 
 
-def _declare(library):
+def _load(loader, name, variable):
+    path = find_library(name, variable)
+    try:
+        return loader(path)
+    except OSError as error:
+        raise ImportError(f"lib{name}.so.0 could not be loaded ({error}); {variable} says where it is") from None
+
+
+def _declare(library, functions):
+    for name, (result, types) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, types
+    return library
+
+
+def _runtime_functions():
     handle, status = c_void_p, c_int32
     arguments = [handle, POINTER(Argument), c_size_t]
     where = [c_void_p, c_size_t, c_void_p]  # workspace, its bytes, stream
-    functions = {
+    return {
         "fa2rtLastError": (c_char_p, []),
         "fa2rtVersion": (c_char_p, []),
         "fa2rtDeviceOpen": (status, [c_char_p, POINTER(handle)]),
@@ -125,26 +142,38 @@ def _declare(library):
         # The addresses are packed into bytes, which ctypes passes as they lie.
         "fa2rtPreparedLaunch": (status, [handle, c_char_p, c_size_t] + where),
     }
-    for name, (result, types) in functions.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, types
-    return library
 
 
-_library = None
+def _compiler_functions():
+    handle = c_void_p
+    return {
+        "fa2_version": (c_char_p, []),
+        "fa2_compile": (handle, [c_char_p]),
+        "fa2_compile_module": (handle, [c_char_p, c_char_p]),
+        "fa2_compilation_ok": (c_int32, [handle]),
+        "fa2_compilation_text": (c_void_p, [handle]),
+        "fa2_compilation_size": (c_size_t, [handle]),
+        "fa2_compilation_error": (c_char_p, [handle]),
+        "fa2_compilation_explanation": (c_char_p, [handle]),
+        "fa2_compilation_free": (None, [handle]),
+    }
 
 
+@functools.lru_cache(maxsize=None)
 def library():
     """The loaded libfa2rt."""
-    global _library
-    if _library is None:
-        path = _find_library()
-        _library = _declare(ctypes.CDLL(path))
-        # It reads Python's objects, so it is called with Python's lock, which it gives up while it launches.
-        launch = ctypes.PyDLL(path).fa2rtPreparedLaunchObjects
-        launch.restype, launch.argtypes = c_int32, [c_void_p, ctypes.py_object, c_void_p, c_void_p]
-        _library.fa2rtPreparedLaunchObjects = launch
-    return _library
+    loaded = _declare(_load(ctypes.CDLL, "fa2rt", "FA2RT_LIBRARY"), _runtime_functions())
+    # It reads Python's objects, so it is called with Python's lock, which it gives up while it launches.
+    launch = ctypes.PyDLL(loaded._name).fa2rtPreparedLaunchObjects
+    launch.restype, launch.argtypes = c_int32, [c_void_p, ctypes.py_object, c_void_p, c_void_p]
+    loaded.fa2rtPreparedLaunchObjects = launch
+    return loaded
+
+
+@functools.lru_cache(maxsize=None)
+def compiler_library():
+    """The loaded libfa2."""
+    return _declare(_load(ctypes.CDLL, "fa2", "FA2_LIBRARY"), _compiler_functions())
 
 
 def last_error() -> str:

@@ -25,6 +25,7 @@ class Prepared:
         self.handle = handle.value
         self.pack = Struct(f"{count}P").pack
         self.workspace_bytes = library().fa2rtPreparedWorkspaceSize(handle)
+        self.heads_first = reader.heads_first
         self.has_torch = any(isinstance(value, torch_tensor_type()) for value in arguments.values())
 
     def __del__(self):
@@ -56,6 +57,7 @@ class DirectCalls:
             prepared=self._arrays[1],
             prepared_count=len(members),
             workspace_bytes=self.workspace_bytes,
+            heads_first=members[0].heads_first,
         )
         self.call = c_void_p(ctypes.addressof(self._call))
 

@@ -40,9 +40,17 @@ class Device:
         check(library().fa2rtDeviceGetProperties(self._handle, byref(info)))
         return as_dict(info)
 
-    def load(self, ptx: Union[str, bytes], image: Optional[bytes] = None) -> "Program":
-        """Loads PTX; `image` is a cubin of it, or None."""
-        return Program(self, ptx, image)
+    def load(self, ptx: Union[str, bytes], image: Optional[bytes] = None, heads_first: bool = False) -> "Program":
+        """Loads PTX; `image` is a cubin of it, or None.
+
+        With `heads_first`, the program's tensors of rank 4 are given as [batch, heads, seqlen, d], PyTorch's order, where
+        the kernels' have heads behind seqlen; how they lie in memory is for their strides to say, either way.
+        """
+        return Program(self, ptx, image, heads_first)
+
+    def abandon(self) -> None:
+        """Leaves it open for ever, as a child of fork() must do with its parent's."""
+        self._handle = None
 
     def synchronize(self) -> None:
         """Waits for all work of the device's context."""
@@ -55,7 +63,9 @@ class Program:
     Several threads may use a program at once.
     """
 
-    def __init__(self, device: Device, ptx: Union[str, bytes], image: Optional[bytes] = None):
+    def __init__(
+        self, device: Device, ptx: Union[str, bytes], image: Optional[bytes] = None, heads_first: bool = False
+    ):
         text = ptx.encode() if isinstance(ptx, str) else ptx
         self._handle = c_void_p()
         self.device = device  # outlives the program
@@ -68,7 +78,7 @@ class Program:
         written = [a["name"] for a in self.manifest["arguments"] if a.get("direction", "in") != "in"]
         properties = device.properties()
         self._ordinal = None if properties["is_simulated"] else properties["ordinal"]
-        self._reader = Reader(self._ordinal, written)
+        self._reader = Reader(self._ordinal, written, heads_first)
         self._start = library().fa2rtPreparedLaunch
         self._start_direct = library().fa2rtPreparedLaunchObjects
         self._prepared: Dict[tuple, Prepared] = {}  # by layouts
@@ -86,6 +96,12 @@ class Program:
             self._latest, self._direct = ([], None, None), []
             library().fa2rtProgramUnload(self._handle)
             self._handle = None
+
+    def abandon(self) -> None:
+        """As Device.abandon()."""
+        self._handle = None
+        for prepared in self._prepared.values():
+            prepared.handle = None
 
     def kernels(self) -> List[Dict[str, Any]]:
         """What the driver says of each kernel: a list of dicts."""

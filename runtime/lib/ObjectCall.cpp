@@ -74,9 +74,16 @@ bool isOn(const DLTensor &tensor, const DeviceProperties &device) {
   return tensor.deviceType == kDLCUDA && tensor.deviceId == device.ordinal;
 }
 
-bool hasLayout(const DLTensor &tensor, const BoundTensor &bound) {
-  auto same = [](const int64_t *values, const std::vector<int64_t> &wanted) {
-    return values && std::equal(wanted.begin(), wanted.end(), values);
+/// `headsFirst`: an object of rank 4 has dimensions 1 and 2 exchanged.
+bool hasLayout(const DLTensor &tensor, const BoundTensor &bound,
+               bool headsFirst) {
+  auto same = [&](const int64_t *values, const std::vector<int64_t> &wanted) {
+    if (!values)
+      return false;
+    if (!headsFirst || wanted.size() != 4)
+      return std::equal(wanted.begin(), wanted.end(), values);
+    return values[0] == wanted[0] && values[1] == wanted[2] &&
+           values[2] == wanted[1] && values[3] == wanted[3];
   };
   return size_t(tensor.ndim) == bound.shape.size() &&
          isOf(tensor, bound.dtype) && same(tensor.shape, bound.shape) &&
@@ -84,7 +91,8 @@ bool hasLayout(const DLTensor &tensor, const BoundTensor &bound) {
 }
 
 /// Whether the tensors lie on the device and have the layouts that were bound.
-bool matches(const Tensors &tensors, const fa2rtPrepared &prepared) {
+bool matches(const Tensors &tensors, const fa2rtPrepared &prepared,
+             bool headsFirst) {
   const Bindings &bound = prepared.plan.bound();
   const DeviceProperties &device = prepared.program.device().properties();
   if (tensors.size() != bound.order.size())
@@ -93,8 +101,8 @@ bool matches(const Tensors &tensors, const fa2rtPrepared &prepared) {
     const BoundTensor &wanted = bound.tensors[bound.order[i]];
     if (tensors[i].has_value() != wanted.present)
       return false;
-    if (wanted.present &&
-        !(isOn(*tensors[i], device) && hasLayout(*tensors[i], wanted)))
+    if (wanted.present && !(isOn(*tensors[i], device) &&
+                            hasLayout(*tensors[i], wanted, headsFirst)))
       return false;
   }
   return true;
@@ -138,7 +146,7 @@ bool launchObjects(const fa2rtObjectCall &call, void *dict,
       fail(FA2RT_ERROR_ARGUMENT, "'prepared[{}]' is null", i);
     if (i == 0 && !readTensors(call, dict, *prepared, tensors))
       return false;
-    if (matches(tensors, *prepared)) {
+    if (matches(tensors, *prepared, call.heads_first != 0)) {
       launch(call, *prepared, tensors, workspace, stream);
       return true;
     }

@@ -15,6 +15,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
+#include <optional>
 
 namespace fa2 {
 
@@ -55,11 +56,14 @@ struct CompileOptions {
 mlir::OwningOpRef<mlir::ModuleOp> buildModule(mlir::MLIRContext *context,
                                               const Specification &spec);
 
-/// Compiles. Safe from several threads at once. On failure `error` has one
-/// line, lower case, that names the field, its value and the limit.
-mlir::FailureOr<Compilation> compile(const Specification &spec,
-                                     const CompileOptions &options,
-                                     std::string &error);
+/// Compiles: an operation built from `spec`, or where there is a `source` the
+/// one fa2.attention in that module's text, for the architecture, the pass and
+/// the schedule of `spec`. Safe from several threads at once. On failure
+/// `error` has one line, lower case, that names the field, its value and the
+/// limit.
+mlir::FailureOr<Compilation>
+compile(const Specification &spec, const CompileOptions &options,
+        std::string &error, std::optional<llvm::StringRef> source = {});
 
 /// An error as it is shown: of a long one, which quotes a long value, the
 /// beginning and the end.

@@ -333,6 +333,9 @@ typedef struct fa2rtObjectCall {
   const fa2rtPrepared *const *prepared;
   size_t prepared_count;
   size_t workspace_bytes;
+  /* Not 0: objects of rank 4 are [batch, heads, seqlen, d], what was prepared
+     [batch, seqlen, heads, d]. */
+  int32_t heads_first;
 } fa2rtObjectCall;
 
 /* Reads the tensors of a dict, such as a call's arguments by name, and

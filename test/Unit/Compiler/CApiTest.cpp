@@ -6,12 +6,15 @@
 
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace {
 
 struct Compiled {
   explicit Compiled(const char *spec) : c(fa2_compile(spec)) {}
+  Compiled(const char *module, const char *spec)
+      : c(fa2_compile_module(module, spec)) {}
   ~Compiled() { fa2_compilation_free(c); }
   Compiled(const Compiled &) = delete;
   std::string text() const {
@@ -85,6 +88,53 @@ TEST(CApi, SaysWhatIsWrong) {
   EXPECT_FALSE(fa2_compilation_ok(null.c));
   EXPECT_FALSE(fa2_compilation_ok(nullptr));
   fa2_compilation_free(nullptr);
+}
+
+/// A module with one attention, whose score program is `program`.
+std::string moduleOf(const std::string &program) {
+  return R"(!t = tensor<?x?x?x64xf16>
+func.func @mine(%q: !t, %k: !t, %v: !t, %c: f32) -> (!t, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)
+      {mask = #fa2.mask<causal>} : !t, !t, !t -> !t, tensor<?x?x?xf32> score {
+  ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+)" + program +
+         R"(    fa2.yield %r : f32
+  }
+  return %o, %lse : !t, tensor<?x?x?xf32>
+}
+)";
+}
+
+TEST(CApi, CompilesAModule) {
+  std::string module = moduleOf("    %r = math.tanh %s : f32\n");
+  for (const char *spec : {"", "arch=sm_90a", "block_q=64"}) {
+    Compiled c(module.c_str(), spec);
+    ASSERT_TRUE(fa2_compilation_ok(c.c)) << c.error();
+    EXPECT_NE(c.text().find(".entry mine("), std::string::npos);
+    EXPECT_NE(c.text().find("\"score_program\": true"), std::string::npos);
+  }
+}
+
+TEST(CApi, SaysWhatIsWrongWithAModule) {
+  std::string good = moduleOf("    %r = math.tanh %s : f32\n");
+  std::string bad = moduleOf("    %r = math.cbrt %s : f32\n");
+  for (auto [module, spec, message] : {
+           std::tuple{bad.c_str(), "",
+                      "line 6: 'math.cbrt' op is not supported in a score "
+                      "program"},
+           {"func.func @f(", "", "line 1: expected non-function type"},
+           {"func.func private @f()", "",
+            "expected one fa2.attention in 'f', got 0"},
+           {"", "", "expected a module with one func.func, got 0 and 0 other"},
+           {good.c_str(), "mask=causal", "mask is what the module says"},
+           {good.c_str(), "arch=sm_20", "the nearest supported is sm_80"},
+           {nullptr, "", "expected a module's text, got a null pointer"},
+       }) {
+    Compiled c(module, spec);
+    EXPECT_FALSE(fa2_compilation_ok(c.c));
+    EXPECT_NE(c.error().find(message), std::string::npos) << c.error();
+    EXPECT_EQ(c.error().find('\n'), std::string::npos);
+  }
 }
 
 TEST(CApi, ThreadsDoNotDisturbEachOther) {

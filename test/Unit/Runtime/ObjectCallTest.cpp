@@ -65,6 +65,7 @@ protected:
   SampleCall call;
   fa2rtPrepared prepared{program, program.prepare(call.arguments)};
   std::vector<const fa2rtPrepared *> choice = {&prepared};
+  int32_t headsFirst = 0;
   DLTensor q = tensor(0x10000, call.qShape, call.qStrides);
   DLTensor k = tensor(0x20000, call.kShape, call.kStrides);
   DLTensor out = tensor(0x30000, call.qShape, call.qStrides);
@@ -90,6 +91,7 @@ protected:
     made.prepared = choice.data();
     made.prepared_count = choice.size();
     made.workspace_bytes = bytes;
+    made.heads_first = headsFirst;
     return made;
   }
   fa2rtStatus launch(size_t bytes = 4096) {
@@ -174,6 +176,21 @@ TEST_F(ObjectCall, LaunchesTheFirstThatMatches) {
   expectOtherLayout();
   EXPECT_EQ(events.size(), 3u) << "tensors are read once";
   choice = {};
+  expectOtherLayout();
+}
+
+TEST_F(ObjectCall, ExchangesDimensionsWhereHeadsComeFirst) {
+  headsFirst = 1;
+  expectOtherLayout();
+  for (auto *of : {&call.qShape, &call.qStrides, &call.kShape, &call.kStrides})
+    std::swap((*of)[1], (*of)[2]);
+  EXPECT_EQ(launched(), 300);
+  for (size_t dim : {0, 1, 2, 3}) {
+    ++call.kStrides[dim];
+    expectOtherLayout();
+    --call.kStrides[dim];
+  }
+  headsFirst = 0;
   expectOtherLayout();
 }
 

@@ -1,0 +1,84 @@
+"""fa2c.attention: what it takes, and who computes it."""
+
+import sys
+from typing import Any, Callable, Optional, Tuple, Union
+
+from .shapes import check_scale, heads_first, refuse_uncovered
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: Union[bool, str] = False,
+    scale: Optional[float] = None,
+    window: Optional[Tuple[int, int]] = None,
+    softcap: Optional[float] = None,
+    bias: Any = None,
+    alibi_slopes: Any = None,
+    score_mod: Optional[Callable] = None,
+    mask_mod: Optional[Callable] = None,
+    dropout_p: float = 0.0,
+    sinks: Any = None,
+    deterministic: Optional[bool] = None,
+    return_lse: bool = False,
+    layout: str = "bhsd",
+) -> Any:
+    """softmax(scale q k^T) v, as docs/contract.md of fa2 defines it, by kernels that are compiled on first use.
+
+    Shapes, with layout "bhsd" (the order of PyTorch's scaled_dot_product_attention; "bshd" is FlashAttention's, both
+    may lie in memory in any order):
+
+        q [batch, heads, seqlen_q, d]    k [batch, heads_kv, seqlen_k, d]    v [batch, heads_kv, seqlen_k, d_v]
+
+    bfloat16 or float16; d and d_v are multiples of 8 from 8 to 256; heads is a multiple of heads_kv: query head h reads
+    head h // (heads // heads_kv) of k and v.
+
+    Returns out [batch, heads, seqlen_q, d_v] in q's type and order in memory; with return_lse also the float32
+    log-sum-exp [batch, heads, seqlen_q] of the scaled scores, in natural logarithms. A row that sees no key has out 0 and
+    lse -inf.
+
+    causal         True: row i sees the keys j <= i + seqlen_k - seqlen_q; "top_left": j <= i
+    scale          positive; 1 / sqrt(d) by default. A launch's argument: a new value compiles nothing
+    score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score; forward alone
+    mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; forward alone unless it is
+                   a causal mask
+    deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
+    window, softcap, bias, alibi_slopes, dropout_p, sinks
+                   are not supported yet and raise NotImplementedError
+
+    CUDA tensors of PyTorch run on the current stream; gradients go to q, k and v (not through lse). Tensors of the CPU,
+    NumPy's arrays (bfloat16: of ml_dtypes) and whatever speaks DLPack run on the simulator, forward alone but for
+    PyTorch's, when they are small.
+
+    Raises TypeError for a wrong type, ValueError for a wrong value, NotImplementedError for what is not supported yet,
+    all by the argument's name; fa2c.Error where the driver fails.
+
+    Source: FlashAttention-2 (https://arxiv.org/abs/2307.08691).
+    """
+    if (window is not None or softcap or bias is not None or alibi_slopes is not None or dropout_p
+            or sinks is not None):
+        refuse_uncovered(window, softcap, bias, alibi_slopes, dropout_p, sinks)
+    program = None
+    if score_mod is not None or mask_mod is not None:
+        from .tracing import trace
+
+        causal, program = trace(score_mod, mask_mod, causal)
+    if scale is not None:
+        scale = check_scale(scale)
+    compute = _OF_TYPE.get(type(q)) or _find(q)
+    return compute(q, k, v, causal, scale, program, deterministic, return_lse, heads_first(layout))
+
+
+_OF_TYPE = {}  # from a type of q to what computes
+
+
+def _find(q):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(q, torch.Tensor):
+        from .torch_attention import attention as compute
+    else:
+        from .array_attention import attention as compute
+    _OF_TYPE[type(q)] = compute
+    return compute

@@ -1,0 +1,100 @@
+"""Attention on PyTorch's tensors: launches and gradients."""
+
+import torch
+
+from .kernels import kernels
+from .specification import Specification
+
+
+class Plan:
+    """The kernels of one specification on one device; `ordinal` is None for the simulator."""
+
+    def __init__(self, ordinal, specification: Specification, heads_first: bool, deterministic: bool):
+        self.ordinal, self.specification = ordinal, specification
+        self.heads_first, self.deterministic = heads_first, deterministic
+        self.widths_are_equal = specification.head_dim == specification.head_dim_v
+        self._forward = kernels.program(ordinal, specification, heads_first)
+        self._backward = None
+        self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
+
+    def _make_backward(self):
+        if self.specification.program is not None:
+            raise NotImplementedError(
+                "score_mod: gradients through a score program are not supported yet; forward alone is (call it under "
+                "torch.no_grad())"
+            )
+        gradient = self.specification.gradient(self.deterministic)
+        self._backward = kernels.program(self.ordinal, gradient, self.heads_first)
+        return self._backward
+
+    def forward(self, q, k, v, scale, out=None):
+        """(out, lse); `out` is where to, if not in new memory that lies as q does."""
+        if out is None:
+            out = torch.empty_like(q) if self.widths_are_equal else empty_of_width(q, v.shape[-1])
+        shape = q.shape
+        lse = torch.empty(
+            shape[0], shape[self._heads], shape[self._seqlen], dtype=torch.float32, device=q.device
+        )
+        if scale is None:
+            self._forward(q=q, k=k, v=v, out=out, lse=lse)
+        else:
+            self._forward(q=q, k=k, v=v, out=out, lse=lse, scale=scale)
+        return out, lse
+
+    def backward(self, q, k, v, out, lse, dout, scale, gradients=None):
+        """(dq, dk, dv); `gradients` is where to, if not in new memory that lies as q, k and v do."""
+        program = self._backward or self._make_backward()
+        dq, dk, dv = gradients or (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v))
+        if scale is None:
+            program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv)
+        else:
+            program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, scale=scale)
+        return dq, dk, dv
+
+
+def empty_of_width(q, width):
+    """An empty tensor whose rows of `width` are packed, in q's order of the other dimensions in memory."""
+    shape = (*q.shape[:-1], width)
+    order = sorted(range(len(shape) - 1), key=lambda d: (q.stride(d), q.shape[d]))
+    strides, step = [1] * len(shape), width
+    for d in order:
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return torch.empty_strided(shape, strides, dtype=q.dtype, device=q.device)
+
+
+class Attention(torch.autograd.Function):
+    """out, or (out, lse), of a plan."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, plan, scale, return_lse):
+        out, lse = plan.forward(q, k, v, scale)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.plan, ctx.scale = plan, scale
+        ctx.set_materialize_grads(False)
+        return (out, lse) if return_lse else out
+
+    @staticmethod
+    def backward(ctx, dout, dlse=None):
+        if dlse is not None:
+            raise NotImplementedError("lse: its gradient is not supported yet; use lse.detach() where it is not wanted")
+        if dout is None:
+            return None, None, None, None, None, None
+        gradients = ctx.plan.backward(*ctx.saved_tensors, readable(dout), ctx.scale)
+        if torch.is_grad_enabled():  # create_graph
+            gradients = without_derivative(gradients)
+        return (*gradients, None, None, None)
+
+
+def without_derivative(gradients):
+    """Tensors whose own gradients raise, where silence would leave them out of a sum."""
+    say = torch._C._functions.DelayedError(b"fa2c.attention: second derivatives are not supported yet", len(gradients))
+    return say(*(gradient.detach().requires_grad_() for gradient in gradients))
+
+
+def readable(dout):
+    """Itself, or a copy where the kernels cannot read it as it lies: a gradient's layout is autograd's choice."""
+    strides = dout.stride()
+    if strides[-1] != 1 or any(stride % 8 for stride in strides[:-1]) or dout.data_ptr() % 16:
+        return dout.contiguous()
+    return dout

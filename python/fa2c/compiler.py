@@ -1,0 +1,53 @@
+"""The compiler: libfa2 by ctypes."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import Optional
+
+from .library import compiler_library
+
+
+class CompileError(ValueError):
+    """What the compiler refuses, in its words: the field, its value, and the nearest thing supported."""
+
+
+@dataclass(frozen=True)
+class Compilation:
+    ptx: bytes
+    explanation: str
+
+
+def compiler_version() -> str:
+    """The compiler's version, such as "0.1.0"."""
+    return compiler_library().fa2_version().decode()
+
+
+def build_identity() -> str:
+    """What tells this build of the compiler from another one of the same version."""
+    # The loader's path may be a bare name, whose file only the loader knows.
+    path = compiler_library()._name
+    try:
+        status = os.stat(path)
+    except OSError:
+        return compiler_version()
+    return f"{compiler_version()} {status.st_size} {status.st_mtime_ns}"
+
+
+def compile_ptx(specification: str, module: Optional[str] = None) -> Compilation:
+    """Compiles a specification as fa2.h has it, or the one fa2.attention of a module's text."""
+    library = compiler_library()
+    if module is None:
+        handle = library.fa2_compile(specification.encode())
+    else:
+        handle = library.fa2_compile_module(module.encode(), specification.encode())
+    if not handle:
+        raise MemoryError("the compiler ran out of memory")
+    try:
+        if not library.fa2_compilation_ok(handle):
+            raise CompileError(library.fa2_compilation_error(handle).decode())
+        size = library.fa2_compilation_size(handle)
+        text = ctypes.string_at(library.fa2_compilation_text(handle), size)
+        return Compilation(text, library.fa2_compilation_explanation(handle).decode())
+    finally:
+        library.fa2_compilation_free(handle)

@@ -1,0 +1,11 @@
+"""Errors that several modules raise."""
+
+_COVERED = "fa2c covers causal and no mask, grouped heads, head dims that differ, and score_mod and mask_mod in forward"
+
+
+def not_supported(name: str, value, instead: str = "") -> NotImplementedError:
+    """For an argument whose meaning no kernel has yet."""
+    shown = repr(value)
+    if len(shown) > 60:
+        shown = f"a {type(value).__name__}"
+    return NotImplementedError(f"{name} = {shown} is not supported yet{'; ' + instead if instead else ''} ({_COVERED})")

@@ -1,0 +1,95 @@
+"""Compiled kernels on devices: kept in memory, then on disk, else compiled."""
+
+import os
+import threading
+from typing import Dict, Optional, Tuple
+
+from .cache import default_cache, key_of
+from .compiler import build_identity, compile_ptx
+from .runtime import Device, Program
+from .specification import Specification
+
+# Architectures of kernels that later GPUs run too; each has its own limits of shared memory.
+_ARCHITECTURES = (80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
+
+
+def architecture(compute_capability: int, backward: bool) -> str:
+    """The architecture that is compiled for on a GPU of that compute capability (90 for 9.0)."""
+    if compute_capability == 90 and not backward:
+        return "sm_90a"
+    known = [arch for arch in _ARCHITECTURES if arch <= compute_capability]
+    if not known:
+        raise NotImplementedError(
+            f"the GPU has compute capability {compute_capability / 10}; expected 8.0 or later (A100 and newer)"
+        )
+    return f"sm_{known[-1]}"
+
+
+def ptx_of(specification: Specification, arch: str) -> bytes:
+    """From the disk's cache where it is there, else compiled, and kept there."""
+    text, module = specification.text(arch), specification.module()
+    cache = default_cache()
+    if cache is None:
+        return compile_ptx(text, module).ptx
+    key = key_of(build_identity(), text, module)
+    ptx = cache.get(key)
+    if ptx is None:
+        ptx = compile_ptx(text, module).ptx
+        cache.put(key, ptx)
+    return ptx
+
+
+def simulator_name() -> str:
+    return os.environ.get("FA2_SIMULATOR", "sim")
+
+
+class Kernels:
+    """Devices and programs of this process, each made once, whatever thread asks first."""
+
+    def __init__(self):
+        self._forget()
+
+    def _forget(self):
+        self._devices: Dict[Optional[int], Device] = {}
+        self._programs: Dict[Tuple, Program] = {}
+        self._making: Dict[Tuple, threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._forked_from_cuda = False
+
+    def after_fork(self):
+        """In a child: its parent's contexts on GPUs are none of its own, and locks may be held for ever."""
+        had_cuda = self._forked_from_cuda or any(ordinal is not None for ordinal in self._devices)
+        # Freeing them would call the parent's driver.
+        for owner in (*self._programs.values(), *self._devices.values()):
+            owner.abandon()
+        self._forget()
+        self._forked_from_cuda = had_cuda
+
+    def device(self, ordinal: Optional[int]) -> Device:
+        """CUDA's device of that number; the simulator for None."""
+        with self._lock:
+            if ordinal not in self._devices:
+                if ordinal is not None and self._forked_from_cuda:
+                    raise RuntimeError(
+                        "this process was forked from one that used CUDA, whose context it cannot use; start it by "
+                        "multiprocessing's method 'spawn' or 'forkserver'"
+                    )
+                self._devices[ordinal] = Device(simulator_name() if ordinal is None else f"cuda:{ordinal}")
+            return self._devices[ordinal]
+
+    def program(self, ordinal: Optional[int], specification: Specification, heads_first: bool = False) -> Program:
+        """The loaded kernels of a specification; see Device.load for `heads_first`."""
+        key = (ordinal, specification, heads_first)
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            if key not in self._programs:
+                device = self.device(ordinal)
+                arch = architecture(device.properties()["compute_capability"], specification.backward)
+                self._programs[key] = device.load(ptx_of(specification, arch), heads_first=heads_first)
+            return self._programs[key]
+
+
+kernels = Kernels()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=kernels.after_fork)

@@ -1,0 +1,122 @@
+"""fa2c.attention on NumPy's arrays, on the simulator."""
+
+import os
+import tempfile
+import unittest
+import warnings
+
+import fa2c
+
+try:
+    import numpy as np
+    from reference import UNIT, attention, excess
+except ImportError:
+    np = None
+try:
+    fa2c.Device("sim")
+    simulator_is_there = True
+except (fa2c.Error, ImportError):
+    simulator_is_there = False
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.environ["FA2_CACHE_DIR"] = folder.name
+
+
+@unittest.skipIf(np is None, "NumPy is not installed")
+@unittest.skipUnless(simulator_is_there, "this build of the runtime has no simulator")
+class Arrays(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(3)
+
+    def draw(self, *shape, dtype="float16"):
+        return self.random.standard_normal(shape).astype(dtype)
+
+    def expect_right(self, q, k, v, causal=False, scale=None, **options):
+        out, lse = fa2c.attention(q, k, v, causal=causal, scale=scale, return_lse=True, **options)
+        heads_first = options.get("layout", "bhsd") == "bhsd"
+        exchange = (lambda x: x) if heads_first else (lambda x: x.swapaxes(1, 2))
+        wanted, wanted_lse = attention(*map(exchange, (q, k, v)), causal, scale)
+        self.assertEqual((out.dtype, out.shape), (q.dtype, (*q.shape[:3], v.shape[3])))
+        self.assertEqual((lse.dtype, lse.shape), (np.float32, wanted_lse.shape))
+        self.assertLess(excess(exchange(out), wanted, UNIT[q.dtype.name]), 1)
+        np.testing.assert_allclose(lse, wanted_lse, rtol=1e-5, atol=1e-5)
+
+    def test_masks_and_grouped_heads(self):
+        for causal in (False, True, "top_left"):
+            for sq, sk in ((33, 70), (70, 33), (1, 40)):
+                with self.subTest(causal=causal, sq=sq, sk=sk):
+                    self.expect_right(self.draw(2, 4, sq, 64), self.draw(2, 2, sk, 64), self.draw(2, 2, sk, 64), causal)
+
+    def test_head_dims_that_differ(self):
+        self.expect_right(self.draw(1, 2, 40, 40), self.draw(1, 1, 50, 40), self.draw(1, 1, 50, 72))
+
+    def test_layouts(self):
+        q, k, v = self.draw(1, 40, 4, 64), self.draw(1, 50, 2, 64), self.draw(1, 50, 2, 64)
+        self.expect_right(q, k, v, True, layout="bshd")
+        self.expect_right(*(x.swapaxes(1, 2) for x in (q, k, v)), True)  # the same memory
+        self.expect_right(*(np.asfortranarray(x) for x in (q, k, v)), True, layout="bshd")
+
+    def test_scale(self):
+        q, k, v = (self.draw(1, 2, 40, 64) for _ in range(3))
+        for scale in (0.02, 0.5, 1):
+            self.expect_right(q, k, v, scale=scale)
+
+    def test_nothing(self):
+        self.expect_right(self.draw(1, 2, 8, 64), self.draw(1, 2, 0, 64), self.draw(1, 2, 0, 64))
+        for shape in ((0, 2, 8, 64), (1, 0, 8, 64), (1, 2, 0, 64)):
+            self.assertEqual(fa2c.attention(*(self.draw(*shape) for _ in range(3))).shape, shape)
+
+    @unittest.skipIf(ml_dtypes is None, "ml_dtypes is not installed")
+    def test_bfloat16(self):
+        self.expect_right(*(self.draw(1, 2, 40, 64, dtype=ml_dtypes.bfloat16) for _ in range(3)))
+
+    def test_what_is_wrong(self):
+        q = self.draw(1, 2, 8, 64)
+        f32 = q.astype("float32")
+        for error, text, given, options in (
+            (TypeError, "q: dtype is float32; expected float16, or bfloat16 of the package ml_dtypes", (f32, q, q), {}),
+            (TypeError, "v: got list; expected a PyTorch tensor, a NumPy array, or another", (q, q, [1]), {}),
+            (ValueError, r"q: the shape is \(2, 8, 64\); expected 4 dimensions, \[batch, heads", (q[0], q, q), {}),
+            (ValueError, "k: the head dim is 56, that of q is 64", (q, q[..., :56], q), {}),
+            (ValueError, "k: the batch is 0, that of q is 1", (q, q[:0], q), {}),
+            (ValueError, "v: the seqlen is 7, that of k is 8", (q, q, q[:, :, :7]), {}),
+            (ValueError, "number of heads is 2; expected a multiple of k's and v's, which is 4",
+             (q, *[np.concatenate([q, q], 1)] * 2), {}),
+            (ValueError, "q: the head dim is 60; expected a multiple of 8 from 8 to 256: pad with zeros to 64",
+             (q[..., :60], q[..., :60], q), {}),
+            (ValueError, "q: the head dim is 264; expected", [self.draw(1, 1, 8, 264)] * 3, {}),
+            (ValueError, "layout is 'sbhd'; expected 'bhsd'", (q, q, q), {"layout": "sbhd"}),
+            (ValueError, "causal is 'left'; expected True", (q, q, q), {"causal": "left"}),
+            (ValueError, "scale is -1.0; expected a positive, finite number", (q, q, q), {"scale": -1}),
+            (ValueError, "scale is nan", (q, q, q), {"scale": float("nan")}),
+            (ValueError, "simulator, which is for trying things out", [self.draw(1, 32, 2048, 64)] * 3, {}),
+            (NotImplementedError, r"window = \(5, 0\) is not supported yet", (q, q, q), {"window": (5, 0)}),
+            (NotImplementedError, "softcap = 30.0 is not supported yet; score_mod", (q, q, q), {"softcap": 30.0}),
+            (NotImplementedError, "bias = ", (q, q, q), {"bias": q}),
+            (NotImplementedError, "alibi_slopes = ", (q, q, q), {"alibi_slopes": [0.5]}),
+            (NotImplementedError, "dropout_p = 0.1", (q, q, q), {"dropout_p": 0.1}),
+            (NotImplementedError, "sinks = ", (q, q, q), {"sinks": [0.0]}),
+            (TypeError, "unexpected keyword", (q, q, q), {"windows": 3}),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                fa2c.attention(*given, **options)
+
+    def test_no_window_is_a_window(self):
+        q = self.draw(1, 1, 8, 64)
+        fa2c.attention(q, q, q, window=(-1, -1), softcap=0.0, dropout_p=0.0)
+
+    def test_nothing_is_warned_of(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.expect_right(*(self.draw(1, 2, 17, 24) for _ in range(3)))
+
+
+if __name__ == "__main__":
+    unittest.main()

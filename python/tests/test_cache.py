@@ -1,0 +1,213 @@
+"""What is kept of compiled kernels, on disk and in memory."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import fa2c
+from fa2c import kernels as kernels_module
+from fa2c.cache import DiskCache, default_cache, key_of
+from fa2c.kernels import Kernels, architecture, ptx_of
+from fa2c.specification import Specification
+
+SMALL = Specification("bf16", 16, 16)
+try:
+    fa2c.Device("sim")
+    simulator_is_there = True
+except (fa2c.Error, ImportError):
+    simulator_is_there = False
+
+
+def put_often(folder, seed):
+    cache = DiskCache(Path(folder), 3000)
+    for i in range(200):
+        key = key_of(str((i * seed) % 10))
+        found = cache.get(key)
+        if found is not None and found != key.encode() * 10:
+            os._exit(1)
+        cache.put(key, key.encode() * 10)
+    os._exit(0)
+
+
+class OnDisk(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.cache = DiskCache(Path(folder.name) / "new" / "er")
+
+    def test_keeps_what_was_put(self):
+        self.assertIsNone(self.cache.get("a"))
+        self.cache.put("a", b"text\n\0")
+        self.assertEqual(self.cache.get("a"), b"text\n\0")
+        self.assertEqual([path.name for path in self.cache.folder.iterdir()], ["a.ptx"])
+
+    def test_names_follow_from_everything(self):
+        names = {key_of(*parts) for parts in (("a", "b"), ("ab", ""), ("", "ab"), ("a", "b", ""), ("a", "b", None))}
+        self.assertEqual(len(names), 5)
+
+    def test_damaged_files_are_said_and_not_used(self):
+        self.cache.put("a", b"text")
+        path = self.cache.folder / "a.ptx"
+        whole = path.read_bytes()
+        for i in range(len(whole)):
+            path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1:])
+            with self.assertWarnsRegex(RuntimeWarning, "a.ptx is damaged; the kernel is compiled again"):
+                self.assertIsNone(self.cache.get("a"))
+            path.write_bytes(whole[:i])
+            with self.assertWarnsRegex(RuntimeWarning, "is damaged"):
+                self.assertIsNone(self.cache.get("a"))
+        self.cache.put("a", b"text")
+        self.assertEqual(self.cache.get("a"), b"text")
+
+    def test_what_was_not_used_for_longest_goes_first(self):
+        for i, key in enumerate("abcd"):
+            self.cache.put(key, b"x" * 50)
+            os.utime(self.cache.folder / f"{key}.ptx", (i, i))
+        self.cache.get("a")
+        self.cache.limit = 400  # three files
+        self.cache.put("e", b"x" * 50)
+        self.assertLessEqual(self.cache.size(), 400)
+        self.assertEqual({path.stem for path in self.cache.folder.iterdir()}, {"a", "d", "e"})
+
+    def test_a_folder_that_cannot_be_written_is_said(self):
+        file = self.cache.folder.parent.parent / "file"
+        file.write_text("")
+        with self.assertWarnsRegex(RuntimeWarning, "cannot be kept in .*FA2_CACHE_DIR names another folder"):
+            DiskCache(file).put("a", b"text")
+        self.assertIsNone(DiskCache(file).get("a"))
+
+    def test_several_processes(self):
+        spawn = multiprocessing.get_context("spawn")
+        processes = [spawn.Process(target=put_often, args=(str(self.cache.folder), seed)) for seed in (1, 3, 7)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+            self.assertEqual(process.exitcode, 0)
+        self.assertFalse(list(self.cache.folder.glob(".new-*")))
+
+    def test_environment(self):
+        with mock.patch.dict(os.environ, {"FA2_CACHE": "0"}):
+            self.assertIsNone(default_cache())
+        with mock.patch.dict(os.environ, {"FA2_CACHE_DIR": "/x", "FA2_CACHE_MB": "3"}):
+            cache = default_cache()
+            self.assertEqual((str(cache.folder), cache.limit), ("/x", 3 << 20))
+        with mock.patch.dict(os.environ, {"FA2_CACHE_MB": "many"}):
+            with self.assertRaisesRegex(ValueError, "FA2_CACHE_MB is 'many'; expected a number"):
+                default_cache()
+
+
+class Compiling(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        change = mock.patch.dict(os.environ, {"FA2_CACHE_DIR": folder.name})
+        change.start()
+        self.addCleanup(change.stop)
+        self.folder = Path(folder.name)
+
+    def count(self):
+        """Counts compilations from here on."""
+        compile_ptx, calls = kernels_module.compile_ptx, []
+
+        def counted(*given):
+            calls.append(given)
+            return compile_ptx(*given)
+
+        change = mock.patch.object(kernels_module, "compile_ptx", counted)
+        change.start()
+        self.addCleanup(change.stop)
+        return calls
+
+    def test_once_a_specification(self):
+        calls = self.count()
+        first = ptx_of(SMALL, "sm_80")
+        self.assertEqual(ptx_of(SMALL, "sm_80"), first)
+        self.assertEqual(len(calls), 1)
+        for other, arch in ((Specification("f16", 16, 16), "sm_80"), (SMALL, "sm_90a"),
+                            (SMALL.gradient(False), "sm_80"), (SMALL.gradient(True), "sm_80")):
+            self.assertNotEqual(ptx_of(other, arch), first)
+        self.assertEqual(len(calls), 5)
+
+    def test_a_damaged_file_is_compiled_again(self):
+        calls = self.count()
+        first = ptx_of(SMALL, "sm_80")
+        (path,) = self.folder.iterdir()
+        path.write_bytes(path.read_bytes()[:-100])
+        with self.assertWarns(RuntimeWarning):
+            self.assertEqual(ptx_of(SMALL, "sm_80"), first)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(ptx_of(SMALL, "sm_80"), first)
+        self.assertEqual(len(calls), 2)
+
+    def test_another_build_of_the_compiler_is_another_key(self):
+        calls = self.count()
+        ptx_of(SMALL, "sm_80")
+        with mock.patch.object(kernels_module, "build_identity", lambda: "another"):
+            ptx_of(SMALL, "sm_80")
+        self.assertEqual(len(calls), 2)
+
+    def test_what_the_compiler_refuses(self):
+        with self.assertRaisesRegex(fa2c.CompileError, "expected head_dim to be a multiple of 8 .* got 100"):
+            ptx_of(Specification("bf16", 100, 100), "sm_80")
+        self.assertFalse(list(self.folder.iterdir()))
+
+    def test_architectures(self):
+        for capability, backward, arch in ((80, False, "sm_80"), (86, True, "sm_86"), (88, False, "sm_87"), (90, False, "sm_90a"),
+                                           (90, True, "sm_90"), (100, False, "sm_100"), (123, False, "sm_121")):
+            self.assertEqual(architecture(capability, backward), arch)
+        with self.assertRaisesRegex(NotImplementedError, "compute capability 7.5; expected 8.0 or later"):
+            architecture(75, False)
+
+    @unittest.skipUnless(simulator_is_there, "this build of the runtime has no simulator")
+    def test_threads_share_one_compilation(self):
+        calls, mine = self.count(), Kernels()
+        programs = []
+        threads = [threading.Thread(target=lambda: programs.append(mine.program(None, SMALL))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(calls), 1)
+        self.assertEqual(len(set(map(id, programs))), 1)
+
+
+FORK = """
+import os, signal, threading, time
+import fa2c
+from fa2c.kernels import kernels
+from fa2c.specification import Specification
+small = Specification("bf16", 16, 16)
+kernels.program(None, small)
+kernels._lock.acquire()  # as another thread may at that moment
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    kernels.program(None, small)
+    kernels._forked_from_cuda = True
+    try:
+        kernels.device(0)
+    except RuntimeError as error:
+        os._exit(0 if "forked from one that used CUDA" in str(error) else 2)
+    os._exit(3)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@unittest.skipUnless(hasattr(os, "fork") and simulator_is_there, "needs fork() and the simulator")
+class Forked(unittest.TestCase):
+    def test_a_child_has_kernels_of_its_own(self):
+        done = subprocess.run([sys.executable, "-c", FORK], timeout=120)
+        self.assertEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
