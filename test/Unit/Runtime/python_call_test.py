@@ -12,7 +12,7 @@ from unittest import mock
 
 import fa2c
 import fake_torch
-from fa2 import exchange, runtime
+from fa2c import exchange, runtime
 
 KERNELS = os.environ["FA2_TEST_KERNELS"]
 BF16_ONE = 0x3F80

@@ -11,7 +11,7 @@ from unittest import mock
 import fa2c
 import fake_torch
 import python_call_test as calls
-from fa2 import prepared, runtime
+from fa2c import prepared, runtime
 
 # A C function that refuses what is no list as an exchange function does: -1 and Python's exception.
 RAISES = ctypes.pythonapi.PyList_Append
@@ -91,7 +91,7 @@ class Exchange(calls.AttentionCase):
     def test_zeros_have_signs(self):
         arguments = dict(self.arguments(), scale=0.0)
         zero = prepared.DirectCalls(None, [*arguments], {"scale": arguments["scale"]}, [
-            mock.Mock(handle=1, workspace_bytes=0)])
+            mock.Mock(handle=1, workspace_bytes=0, heads_first=False)])
         self.assertTrue(zero.has_numbers(arguments))
         self.assertFalse(zero.has_numbers(dict(arguments, scale=-0.0)))
         self.assertFalse(zero.has_numbers(dict(arguments, scale=0)))

@@ -1,0 +1,133 @@
+"""flash_attn's functions."""
+
+import inspect
+import unittest
+
+import test_torch
+
+if test_torch.torch is not None:
+    import numpy as np
+    import torch
+    from reference import attention, gradients
+
+    import fa2c
+    from fa2c import flash_attn_interface as fa
+
+numbers, DEVICE = test_torch.numbers, test_torch.DEVICE
+setUpModule = test_torch.setUpModule
+
+
+def swapped(x):
+    return numbers(x).swapaxes(1, 2)
+
+
+class Functions(test_torch.Case):
+    def draw_bshd(self, b, s, h, d, **options):
+        return self.draw(b, s, h, d, **options)
+
+    def expect(self, out, q, k, v, causal=False, scale=None):
+        wanted = attention(*map(swapped, (q, k, v)), causal, scale)[0]
+        self.expect_close(out.transpose(1, 2), wanted)
+
+    def test_signatures(self):
+        """The positions of flash_attn 2.8."""
+        common = ["dropout_p", "softmax_scale", "causal", "window_size", "softcap", "alibi_slopes", "deterministic",
+                  "return_attn_probs"]
+        varlen = ["cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"]
+        for function, names in (
+            (fa.flash_attn_func, ["q", "k", "v", *common]),
+            (fa.flash_attn_varlen_func, ["q", "k", "v", *varlen, *common, "block_table"]),
+            (fa.flash_attn_with_kvcache, [
+                "q", "k_cache", "v_cache", "k", "v", "rotary_cos", "rotary_sin", "cache_seqlens", "cache_batch_idx",
+                "cache_leftpad", "block_table", "softmax_scale", "causal", "window_size", "softcap", "rotary_interleaved",
+                "alibi_slopes", "num_splits", "return_softmax_lse"]),
+        ):
+            parameters = inspect.signature(function).parameters.values()
+            self.assertEqual([p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD], names)
+
+    def test_forward_and_backward(self):
+        q, k, v = self.draw(2, 30, 4, 64), self.draw(2, 40, 2, 64), self.draw(2, 40, 2, 64)
+        for causal in (False, True):
+            out, lse, none = fa.flash_attn_func(q, k, v, 0.0, 0.2, causal, return_attn_probs=True)
+            self.expect(out, q, k, v, causal, 0.2)
+            self.assertIsNone(none)
+            np.testing.assert_allclose(numbers(lse), attention(*map(swapped, (q, k, v)), causal, 0.2)[1], rtol=1e-5, atol=1e-5)
+            dout = torch.randn_like(out)
+            got = torch.autograd.grad(out, (q, k, v), dout)
+            for g, wanted in zip(got, gradients(*map(swapped, (q, k, v, out, dout)), causal, 0.2)):
+                self.expect_close(g.transpose(1, 2), wanted)
+
+    def test_packed(self):
+        qkv = self.draw(2, 24, 3, 2, 64)
+        out = fa.flash_attn_qkvpacked_func(qkv, causal=True)
+        self.expect(out, *qkv.unbind(2), True)
+        (dqkv,) = torch.autograd.grad(out, qkv, torch.ones_like(out))
+        self.assertEqual(dqkv.shape, qkv.shape)
+        q, kv = self.draw(2, 24, 4, 64), qkv[:, :, 1:]
+        self.expect(fa.flash_attn_kvpacked_func(q, kv), q, *kv.unbind(2))
+        with self.assertRaisesRegex(ValueError, r"qkv: the shape is \(2, 24, 2, 2, 64\); expected 5 dimensions, of which 2 has"):
+            fa.flash_attn_qkvpacked_func(kv)
+
+    def test_head_dims_that_are_padded(self):
+        q, k, v = (self.draw(1, 24, 2, 59) for _ in range(3))
+        out = fa.flash_attn_func(q, k, v, causal=True)
+        self.assertEqual(out.shape, q.shape)
+        self.expect(out, q, k, v, True)
+        out.sum().backward()
+        self.assertEqual(q.grad.shape, q.shape)
+
+    def test_windows_that_are_masks(self):
+        q, k, v = self.draw(1, 20, 2, 64), self.draw(1, 30, 2, 64), self.draw(1, 30, 2, 64)
+        for window, causal, mask in (((-1, 0), False, True), ((29, 19), False, False), ((100, -1), True, True),
+                                     ((None, None), False, False), ((-1, 5), True, True)):
+            self.expect(fa.flash_attn_func(q, k, v, causal=causal, window_size=window), q, k, v, mask)
+        for window in ((28, -1), (-1, 18), (0, 0)):
+            with self.assertRaisesRegex(NotImplementedError, "window_size = .* is not supported yet"):
+                fa.flash_attn_func(q, k, v, window_size=window)
+
+    def test_variable_lengths_that_are_equal(self):
+        q, k, v = self.draw(60, 4, 64), self.draw(75, 2, 64), self.draw(75, 2, 64)
+        starts = [torch.arange(0, 4, dtype=torch.int32, device=DEVICE) * length for length in (20, 25)]
+        out, lse, _ = fa.flash_attn_varlen_func(q, k, v, *starts, 20, 25, causal=True, return_attn_probs=True)
+        q3, k3, v3 = (x.unflatten(0, (3, -1)) for x in (q, k, v))
+        self.expect(out.unflatten(0, (3, 20)), q3, k3, v3, True)
+        wanted = attention(*map(swapped, (q3, k3, v3)), True)[1]
+        np.testing.assert_allclose(numbers(lse), wanted.swapaxes(0, 1).reshape(4, 60), rtol=1e-5, atol=1e-5)
+        qkv = self.draw(60, 3, 2, 64)
+        out = fa.flash_attn_varlen_qkvpacked_func(qkv, starts[0], 20)
+        self.expect(out.unflatten(0, (3, 20)), *(x.unflatten(0, (3, 20)) for x in qkv.unbind(1)))
+        with self.assertRaisesRegex(NotImplementedError, "cu_seqlens_q: sequences of several lengths are not supported yet"):
+            fa.flash_attn_varlen_func(q, k, v, *starts, 30, 25)
+
+    def test_caches(self):
+        q, new, cache = self.draw(2, 1, 4, 64), self.draw(2, 1, 2, 64, grad=False), self.draw(2, 40, 2, 64, grad=False)
+        k_cache, v_cache = cache.clone(), cache.clone() * 2
+        out, lse = fa.flash_attn_with_kvcache(q, k_cache, v_cache, new, 3 * new, cache_seqlens=30, causal=True,
+                                              return_softmax_lse=True)
+        k = torch.cat([cache[:, :30], new], 1)
+        v = torch.cat([2 * cache[:, :30], 3 * new], 1)
+        self.expect(out, q, k, v)
+        self.assertTrue(torch.equal(k_cache[:, :31], k) and torch.equal(v_cache[:, :31], v))
+        self.assertTrue(torch.equal(k_cache[:, 31:], cache[:, 31:]))
+        self.expect(fa.flash_attn_with_kvcache(q, k_cache, v_cache), q, k_cache, v_cache)
+        for options, error, text in (
+            (dict(cache_seqlens=41), ValueError, "cache_seqlens is 41; the cache has 40 keys"),
+            (dict(k=new, v=new, cache_seqlens=40), ValueError, "k: 1 keys behind 40 do not fit the cache"),
+            (dict(cache_seqlens=torch.tensor([3, 4])), NotImplementedError, "cache_seqlens = .* an int is"),
+            (dict(block_table=new), NotImplementedError, "block_table = "),
+            (dict(rotary_cos=new), NotImplementedError, "rotary_cos = "),
+        ):
+            with self.assertRaisesRegex(error, text):
+                fa.flash_attn_with_kvcache(q, k_cache, v_cache, **options)
+
+    def test_what_is_refused_by_name(self):
+        q = self.draw(1, 8, 2, 64)
+        for options in (dict(dropout_p=0.1), dict(softcap=30.0), dict(alibi_slopes=q), dict(qv=q), dict(q_descale=q),
+                        dict(attention_chunk=128)):
+            with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
+                fa.flash_attn_func(q, q, q, **options)
+        fa.flash_attn_func(q, q, q, num_splits=4, pack_gqa=True, sm_margin=8)
+
+
+if __name__ == "__main__":
+    unittest.main()
