@@ -81,37 +81,54 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   /// that roles share have mbarriers.
   void allocateForRoles(RolesOp roles) {
     KernelOp kernel = getOperation();
-    llvm::SmallPtrSet<Operation *, 4> shared, queues;
+    llvm::SmallPtrSet<Operation *, 4> shared;
     roles.walk(
         [&](TensorCopyOp op) { shared.insert(op.getRing().getDefiningOp()); });
-    roles.walk(
-        [&](TileLoopOp op) { queues.insert(op.getQueue().getDefiningOp()); });
+    if (failed(checkFilled(roles, shared)))
+      return signalPassFailure();
     int64_t total = 0;
     OpBuilder b(roles);
     for (auto ring : kernel.getOps<RingCreateOp>())
-      if (!queues.contains(ring)) {
+      if (!isQueue(ring)) {
         ring.setOffset(total);
         total += ringBytes(ring);
       }
     for (auto ring : kernel.getOps<RingCreateOp>()) {
-      bool queue = queues.contains(ring);
-      if (!queue && !shared.contains(ring))
+      if (!isQueue(ring) && !shared.contains(ring))
         continue;
-      RingType type = ring.getRing().getType();
-      int64_t slots = type.getSlots(), parts = type.getParts();
       ring.setBarriers(total);
-      total += 2 * kBarrierBytes * slots * parts;
-      if (queue) {
+      total += barrierBytes(ring);
+      if (isQueue(ring)) {
         ring.setOffset(total);
-        total += kQueueSlotBytes * slots;
+        total += ringBytes(ring);
       }
       RingInitOp::create(b, ring.getLoc(), ring.getRing(),
-                         roles.getConsumerWarps() / parts);
+                         roles.getConsumerWarps() /
+                             ring.getRing().getType().getParts());
     }
     if (failed(checkLimit(kernel, total)))
       return signalPassFailure();
     kernel.setSharedBytes(total);
     numberBarriers(roles);
+  }
+
+  /// An mbarrier says full when a copy's bytes have arrived; nothing would say
+  /// so of what threads write.
+  static LogicalResult
+  checkFilled(RolesOp roles, const llvm::SmallPtrSetImpl<Operation *> &copied) {
+    WalkResult result = roles.walk([&](Operation *op) {
+      if (!isa<RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp>(op))
+        return WalkResult::advance();
+      auto ring = op->getOperand(0).getDefiningOp<RingCreateOp>();
+      if (!ring || copied.contains(ring))
+        return WalkResult::advance();
+      op->emitOpError() << "expected fa2gpu.tensor_copy to fill ring '"
+                        << ring.getName()
+                        << "' because roles wait for a copy's bytes, not for "
+                           "what threads write";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   /// Named barriers: 0 is the whole block's, then come those of the turns, one
@@ -127,11 +144,6 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     });
     int64_t own = any ? turns + groups : turns;
     roles.walk([&](GroupBarrierOp op) { op.setId(own); });
-  }
-
-  static int64_t ringBytes(RingCreateOp op) {
-    RingType type = op.getRing().getType();
-    return sharedLayout(type.getTile()).pitch() * type.getSlots();
   }
 
   static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {

@@ -41,15 +41,10 @@ bool Flow::mayMeet(const Use &a, const Use &b) {
     int64_t slots = cast<RingType>(a.ring.getType()).getSlots();
     return !d.isConstant() || d.constant % slots == 0;
   }
-  auto begin = [](Value ring) {
-    return ring.getDefiningOp<RingCreateOp>().getOffset();
-  };
-  auto bytes = [](Value ring) {
-    auto type = cast<RingType>(ring.getType());
-    return sharedLayout(type.getTile()).bytes() * type.getSlots();
-  };
-  auto x = begin(a.ring), y = begin(b.ring);
-  return x && y && *x < *y + bytes(b.ring) && *y < *x + bytes(a.ring);
+  auto first = a.ring.getDefiningOp<RingCreateOp>(),
+       second = b.ring.getDefiningOp<RingCreateOp>();
+  auto x = first.getOffset(), y = second.getOffset();
+  return x && y && *x < *y + ringBytes(second) && *y < *x + ringBytes(first);
 }
 
 bool Flow::run(Block &program) {
@@ -137,6 +132,7 @@ void Flow::merge(State &state, const State &other) {
     f.level = std::min(f.level, o.level);
     f.younger = std::min(f.younger, o.younger);
     f.fenced &= o.fenced;
+    f.ownRows &= o.ownRows;
   };
   llvm::erase_if(state.filled, [&](Filled &f) {
     Filled o;
@@ -160,6 +156,8 @@ void Flow::merge(State &state, const State &other) {
         set.push_back(m);
         continue;
       }
+      it->groupsMet &= m.groupsMet;
+      it->ownRows &= m.ownRows;
       if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Filled>)
         weaken(*it, m);
     }
@@ -232,6 +230,7 @@ static std::vector<int64_t> fingerprint(const State &s) {
   std::vector<int64_t> print;
   auto add = [&](const Use &use) {
     print.push_back(int64_t(use.ring.getAsOpaquePointer()));
+    print.push_back(use.ownRows + 2 * use.groupsMet);
     print.push_back(use.n ? use.n->constant : INT64_MAX);
     if (use.n)
       for (auto [symbol, factor] : use.n->terms)

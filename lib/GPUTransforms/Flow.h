@@ -26,6 +26,8 @@ struct Use {
   mlir::Value ring;
   std::optional<Linear> n;
   mlir::Operation *at = nullptr; // for notes
+  bool ownRows = false;   // each warpgroup reads or writes rows of its own
+  bool groupsMet = false; // and each has met since
 };
 
 /// A use between acquire and commit, or between wait and release.
@@ -35,7 +37,7 @@ struct Held : Use {
 
 /// What threads or their copies put into a slot, and who sees it.
 struct Filled : Use {
-  enum Level { Issued, Grouped, Complete, Seen };
+  enum Level { Issued, Grouped, Complete, SeenByGroup, Seen };
   Level level = Issued;
   int64_t younger = 0; // groups committed since its own
   bool generic = false, fenced = false;
@@ -51,7 +53,7 @@ struct Flying {
 struct State {
   // The same on all paths to a point.
   llvm::SmallVector<Held> held;
-  llvm::SmallVector<Flying> flying;             // oldest first
+  llvm::SmallVector<Flying, 2> flying;          // oldest first
   llvm::MapVector<mlir::Value, Linear> next[2]; // uses to wait for, to acquire
   bool turn = false, given = false; // a turn taken; the first one given
   // On all paths at least this.
@@ -61,7 +63,7 @@ struct State {
   llvm::SmallVector<Use> read;          // since the last barrier
   llvm::SmallVector<Filled, 4> byLanes; // read, since the warp's last barrier
   llvm::SmallVector<Use> storing;       // tensor_store may read it
-  llvm::SmallVector<Use> stored;        // it has, but the group has not met
+  llvm::SmallVector<Use> stored;        // it has, but not all have met since
 };
 
 class Flow {
@@ -111,14 +113,19 @@ private:
   void give(mlir::Operation *op, mlir::Value ring, mlir::Value use,
             bool written);
   void reads(mlir::Operation *op, mlir::Value slot, bool byLanes);
+  /// What was written into a slot has come to those who read it now.
+  void expectArrived(mlir::Operation *op, const Use &use, const Filled &filled,
+                     bool byLanes);
   void writes(mlir::Operation *op, mlir::Value slot, bool generic);
-  void overwrites(mlir::Operation *op, const Use &use);
+  /// `acquired`: the ring's own uses have been waited for.
+  void overwrites(mlir::Operation *op, const Use &use, bool acquired);
   void expectAligned(mlir::Operation *op);
   void startDot(DotStartOp op);
   void waitDot(DotWaitOp op);
   void storeTensor(TensorStoreOp op);
   void fence();
-  void meet();
+  /// All warps of the block have come here, or those of each warpgroup.
+  void meet(bool wholeBlock);
 
   Use useOf(mlir::Operation *at, mlir::Value ring, mlir::Value use);
   bool same(const Use &a, const Use &b);

@@ -16,6 +16,28 @@ static bool isShared(Value v) {
   return type && isa_and_nonnull<SharedAttr>(type.getEncoding());
 }
 
+/// Whether every warpgroup keeps to rows of its own in what `op` does to
+/// `slot`: those that its warps have of an accumulator or an operand.
+static bool keepsToOwnRows(Operation *op, Value slot) {
+  auto byRows = [](Type type) {
+    auto tile = cast<RankedTensorType>(type).getEncoding();
+    if (auto operand = dyn_cast_or_null<OperandAttr>(tile))
+      tile = operand.getAcc();
+    auto acc = dyn_cast_or_null<AccAttr>(tile);
+    return acc && acc.getWarps()[1] == 1 && acc.getSplitK() == 1;
+  };
+  if (isa<TensorStoreOp>(op))
+    return true;
+  if (auto store = dyn_cast<LocalStoreOp>(op))
+    return byRows(store.getValue().getType());
+  if (auto load = dyn_cast<LocalLoadOp>(op))
+    return byRows(load.getResult().getType());
+  if (auto dot = dyn_cast<DotStartOp>(op))
+    return slot == dot.getA() && slot != dot.getB() && !dot.getTransposeA() &&
+           byRows(dot.getD().getType().getTile());
+  return false;
+}
+
 Use Flow::useOf(Operation *at, Value ring, Value use) {
   Use u;
   u.ring = ring;
@@ -67,7 +89,7 @@ void Flow::step(Operation &op) {
             f.younger >= int64_t(wait.getPending()))
           f.level = Filled::Complete;
   } else if (isa<BarrierOp, GroupBarrierOp>(op)) {
-    meet();
+    meet(/*wholeBlock=*/isa<BarrierOp>(op));
   } else if (isa<ProxyFenceOp>(op)) {
     fence();
   } else if (isa<WarpBarrierOp>(op)) {
@@ -84,8 +106,8 @@ void Flow::step(Operation &op) {
     Use scratch;
     scratch.ring = combine.getScratch();
     scratch.at = &op;
-    overwrites(&op, scratch);
-    meet();
+    overwrites(&op, scratch, /*acquired=*/false);
+    meet(/*wholeBlock=*/true);
     now.read.push_back(scratch);
   } else {
     for (Value operand : op.getOperands())
@@ -99,6 +121,11 @@ void Flow::step(Operation &op) {
 //===----------------------------------------------------------------------===//
 
 void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
+  // Otherwise there is nothing that it waits for.
+  if (!shared.contains(ring))
+    return fail(op, "expected mbarriers of ring '" + nameOf(ring) +
+                        "', at which roles wait, or fa2gpu.ring.slot and "
+                        "barriers");
   Held h;
   static_cast<Use &>(h) = useOf(op, ring, use);
   h.toWrite = toWrite;
@@ -182,6 +209,7 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
   if (!isa_and_nonnull<RingWaitOp, RingSlotOp, RingAcquireOp>(source))
     return fail(op, "expected a slot of a ring as the tile in shared memory");
   Use u = useOf(op, source->getOperand(0), source->getOperand(1));
+  u.ownRows = keepsToOwnRows(op, slot);
   if (isa<RingAcquireOp>(source))
     return fail(op,
                 "expected a tile of ring '" + nameOf(u.ring) +
@@ -199,64 +227,86 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
       static_cast<Use &>(lanes) = u;
       now.byLanes.push_back(lanes);
     }
-  } else {
-    auto *it =
-        llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
-    if (it == now.filled.end())
-      return fail(op,
-                  "expected this use of ring '" + nameOf(u.ring) +
-                      "' to have been written on every path",
-                  source, "its slot");
-    if (it->level == Filled::Issued)
-      return fail(op,
-                  "expected fa2gpu.copy_commit behind the copy into ring '" +
-                      nameOf(u.ring) + "'",
-                  it->at, "copied here");
-    if (it->level == Filled::Grouped)
-      return fail(op,
-                  "expected a wait that leaves at most " + Twine(it->younger) +
-                      " copy groups open before ring '" + nameOf(u.ring) +
-                      "' is read",
-                  it->at, "copied here");
-    if (it->level == Filled::Complete)
-      return fail(op,
-                  "expected a barrier before ring '" + nameOf(u.ring) +
-                      "' is read by other threads than wrote it",
-                  it->at, "written here");
   }
+  auto *it =
+      llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
+  if (it != now.filled.end())
+    expectArrived(op, u, *it, byLanes);
+  else if (isa<RingSlotOp>(source))
+    return fail(op,
+                "expected this use of ring '" + nameOf(u.ring) +
+                    "' to have been written on every path",
+                source, "its slot");
   now.read.push_back(u);
 }
 
+void Flow::expectArrived(Operation *op, const Use &u, const Filled &f,
+                         bool byLanes) {
+  if (f.level == Filled::Issued)
+    return fail(op,
+                "expected fa2gpu.copy_commit behind the copy into ring '" +
+                    nameOf(u.ring) + "'",
+                f.at, "copied here");
+  if (f.level == Filled::Grouped)
+    return fail(op,
+                "expected a wait that leaves at most " + Twine(f.younger) +
+                    " copy groups open before ring '" + nameOf(u.ring) +
+                    "' is read",
+                f.at, "copied here");
+  if (f.level == Filled::Complete)
+    return fail(op,
+                "expected a barrier before ring '" + nameOf(u.ring) +
+                    "' is read by other threads than wrote it",
+                f.at, "written here");
+  if (f.level == Filled::SeenByGroup && !(f.ownRows && u.ownRows))
+    return fail(op,
+                "expected a barrier of all warpgroups before ring '" +
+                    nameOf(u.ring) +
+                    "' is read, where others wrote what this one reads",
+                f.at, "written here");
+  if (f.generic && !f.fenced && !byLanes)
+    return fail(op,
+                "expected fa2gpu.proxy_fence and then a barrier between the "
+                "writes to ring '" +
+                    nameOf(u.ring) +
+                    "' and a matmul that reads shared memory by itself",
+                f.at, "written here");
+}
+
 /// The slot's bytes must be free of older readers and writers.
-void Flow::overwrites(Operation *op, const Use &u) {
+void Flow::overwrites(Operation *op, const Use &u, bool acquired) {
+  auto meets = [&](const Use &o) {
+    bool apart = o.groupsMet && o.ownRows && u.ownRows;
+    return !apart && !(acquired && o.ring == u.ring) && mayMeet(o, u);
+  };
   for (const Use &r : now.read)
-    if (mayMeet(r, u))
+    if (meets(r))
       return fail(op,
                   "expected a barrier between the last read of ring '" +
                       nameOf(r.ring) + "' and this write",
                   r.at, "read here");
   for (const Flying &f : now.flying)
     for (const Use &r : f.reads)
-      if (mayMeet(r, u))
+      if (meets(r))
         return fail(op,
                     "expected no matmul in flight that reads ring '" +
                         nameOf(r.ring) + "'",
                     f.at, "started here");
   for (const Filled &o : now.open)
-    if (mayMeet(o, u))
+    if (meets(o))
       return fail(op,
                   "expected earlier writes of ring '" + nameOf(o.ring) +
                       "' to be complete and met at a barrier",
                   o.at, "written here");
   for (const Use &s : now.storing)
-    if (mayMeet(s, u))
+    if (meets(s))
       return fail(op,
                   "expected fa2gpu.store_wait because the copy engine reads "
                   "ring '" +
                       nameOf(s.ring) + "'",
                   s.at, "the store starts here");
   for (const Use &s : now.stored)
-    if (mayMeet(s, u))
+    if (meets(s))
       return fail(op,
                   "expected fa2gpu.group_barrier because one thread alone "
                   "waited for the store from ring '" +
@@ -290,9 +340,14 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
         !symbols.equal(symbols.of(copy.getUse()), *u.n))
       return fail(op, "expected a copy to signal the use of ring '" +
                           nameOf(u.ring) + "' that it fills");
+  if (acquired && generic)
+    return fail(op, "expected fa2gpu.tensor_copy into ring '" + nameOf(u.ring) +
+                        "' because roles wait for a copy's bytes, not for "
+                        "what threads write");
+  u.ownRows = keepsToOwnRows(op, slot);
+  overwrites(op, u, acquired);
   if (acquired)
-    return; // the ring's own synchronisation stands for the rest
-  overwrites(op, u);
+    return; // those who wait for the use wait for its bytes
   llvm::erase_if(now.filled, [&](const Filled &f) { return mayMeet(f, u); });
   Filled f;
   static_cast<Use &>(f) = u;
@@ -308,20 +363,33 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
 
 void Flow::fence() {
   for (auto *set : {&now.filled, &now.open})
-    for (Filled &f : *set)
-      f.fenced |= f.level < Filled::Seen;
+    for (Filled &f : *set) {
+      if (f.fenced || f.level == Filled::Seen)
+        continue;
+      f.fenced = true;
+      f.level = std::min(f.level, Filled::Complete); // to be met again
+    }
   for (Filled &f : now.byLanes)
     f.fenced = true;
 }
 
-void Flow::meet() {
+void Flow::meet(bool wholeBlock) {
   for (Filled &f : now.filled)
-    if (f.level == Filled::Complete)
-      f.level = Filled::Seen;
-  llvm::erase_if(now.open,
-                 [](const Filled &f) { return f.level >= Filled::Complete; });
-  now.read.clear();
-  now.stored.clear();
+    if (f.level >= Filled::Complete)
+      f.level =
+          wholeBlock ? Filled::Seen : std::max(f.level, Filled::SeenByGroup);
+  if (wholeBlock) {
+    llvm::erase_if(now.open,
+                   [](const Filled &f) { return f.level >= Filled::Complete; });
+    now.read.clear();
+    now.stored.clear();
+    return;
+  }
+  for (Filled &f : now.open)
+    f.groupsMet |= f.level >= Filled::Complete;
+  for (auto *set : {&now.read, &now.stored})
+    for (Use &use : *set)
+      use.groupsMet = true;
 }
 
 void Flow::storeTensor(TensorStoreOp op) {
@@ -336,12 +404,14 @@ void Flow::storeTensor(TensorStoreOp op) {
                 "expected this use of ring '" + nameOf(u.ring) +
                     "' to have been written on every path",
                 source, "its slot");
-  if (!it->fenced || it->level != Filled::Seen)
+  if (!it->fenced ||
+      it->level < (it->ownRows ? Filled::SeenByGroup : Filled::Seen))
     return fail(op,
                 "expected fa2gpu.proxy_fence and then fa2gpu.group_barrier "
                 "between the writes to ring '" +
                     nameOf(u.ring) + "' and the copy engine's read",
                 it->at, "written here");
+  u.ownRows = true;
   now.storing.push_back(u);
 }
 
@@ -381,9 +451,11 @@ void Flow::startDot(DotStartOp op) {
   for (Value operand : {op.getA(), op.getB()})
     if (isShared(operand)) {
       reads(op, operand, /*byLanes=*/!asynchronous);
-      if (Operation *source = operand.getDefiningOp())
+      if (Operation *source = operand.getDefiningOp()) {
         f.reads.push_back(
             useOf(op, source->getOperand(0), source->getOperand(1)));
+        f.reads.back().ownRows = keepsToOwnRows(op, operand);
+      }
     }
   if (asynchronous && !failed)
     now.flying.push_back(f);

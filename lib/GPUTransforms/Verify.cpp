@@ -9,8 +9,6 @@
 
 #include "fa2/Target/Target.h"
 
-#include "llvm/Support/MathExtras.h"
-
 namespace fa2 {
 #define GEN_PASS_DEF_VERIFY
 #include "fa2/GPUTransforms/Passes.h.inc"
@@ -51,7 +49,9 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       return signalPassFailure();
     Symbols symbols;
     llvm::SmallPtrSet<Value, 4> shared;
-    kernel.walk([&](TensorCopyOp op) { shared.insert(op.getRing()); });
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      if (ring.getBarriers() && !isQueue(ring))
+        shared.insert(ring);
     Flow flow(symbols, shared);
     if (!roles) {
       if (!flow.run(kernel.getBody().front()))
@@ -117,20 +117,11 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
              << target.name() << ", got " << bytes;
     SmallVector<Bytes> places;
     for (auto ring : kernel.getOps<RingCreateOp>()) {
-      RingType type = ring.getRing().getType();
-      int64_t slots = type.getSlots();
-      bool queue = llvm::any_of(ring->getUsers(), [](Operation *user) {
-        return isa<TileLoopOp>(user);
-      });
-      int64_t slotBytes =
-          queue ? kQueueSlotBytes
-                : llvm::alignTo(sharedLayout(type.getTile()).bytes(),
-                                sharedLayout(type.getTile()).alignment());
       if (ring.getOffset())
-        places.push_back({int64_t(*ring.getOffset()), slotBytes * slots, ring});
+        places.push_back({int64_t(*ring.getOffset()), ringBytes(ring), ring});
       if (ring.getBarriers())
-        places.push_back({int64_t(*ring.getBarriers()),
-                          2 * kBarrierBytes * slots * type.getParts(), ring});
+        places.push_back(
+            {int64_t(*ring.getBarriers()), barrierBytes(ring), ring});
     }
     llvm::stable_sort(places, [](const Bytes &a, const Bytes &b) {
       return a.begin < b.begin;

@@ -59,7 +59,8 @@
 // CHECK: llvm.inline_asm has_side_effects "mbarrier.arrive.expect_tx.shared.b64 _, [$0], $1;"{{.*}}, %c8192_i32 :
 // CHECK: llvm.inline_asm has_side_effects "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];"{{.*}}, %[[MAP]], %c0_i32,
 // CHECK: gpu.return
-// CHECK: fa2gpu.launch @copies_module::@copies grid ["ceildiv(seqlen_q, 128) * heads * batch", "1", "1"] block 384 shared 49264
+// The grid is that of the tiles, whatever they stand in: here of keys.
+// CHECK: fa2gpu.launch @copies_module::@copies grid ["ceildiv(seqlen_k, 64) * heads_kv * batch", "1", "1"] block 384 shared 49264
 // CHECK-SAME: #fa2gpu.param<"tensor_map", "k", 64>
 #shared = #fa2gpu.shared<panel = 128>
 !kt = tensor<64x64xbf16, #shared>
@@ -70,12 +71,17 @@ fa2.kernel @copies(%k: !global, %n: index)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
                 arguments = [#fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"n", "in", [] x index>], shared_bytes = 49264 : i64} {
   %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %rows = memref.dim %k, %c1 : !global
+  %heads = memref.dim %k, %c2 : !global
+  %batches = memref.dim %k, %c0 : !global
   %map = fa2gpu.tensor_map %k rows 64 : !global
   fa2gpu.tensor_map_prefetch %map
   %r = fa2gpu.ring.create {name = "k", offset = 16384, barriers = 49184} : !kring
   fa2gpu.ring.init %r consumers 8 : !kring
   fa2gpu.roles consumer(8 warps, 240 registers) {
-    fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
+    fa2.for_each_tile %t, %h, %b in (%rows by 64, %heads, %batches) {
       %k1 = fa2gpu.ring.wait %r[%t] : !kring -> !kt
       fa2gpu.ring.release %r[%t] : !kring
       fa2gpu.turn_wait of 2 {id = 1 : i64}
@@ -89,7 +95,7 @@ fa2.kernel @copies(%k: !global, %n: index)
       fa2gpu.warp_barrier
     }
   } producer(4 warps, 24 registers) {
-    fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
+    fa2.for_each_tile %t, %h, %b in (%rows by 64, %heads, %batches) {
       %w = fa2gpu.ring.acquire %r[%t] : !kring -> !kt
       fa2gpu.tensor_copy %map[%t, %h, %b], %w signal %r[%t] : !kt, !kring
       fa2gpu.ring.commit %r[%t] : !kring

@@ -44,16 +44,18 @@ fa2.kernel @products(%n: index)
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !qt>
   %kr = fa2gpu.ring.create {name = "k", offset = 16384} : !kring
   fa2gpu.roles consumer(8 warps, 240 registers) {
-    %q = fa2gpu.ring.slot %qr[%c0] : !fa2gpu.ring<1 x !qt> -> !qt
-    %k = fa2gpu.ring.slot %kr[%c0] : !kring -> !kt
-    %sf = fa2gpu.dot_start %q, %k {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
-    %s = fa2gpu.dot_wait %sf {pending = 0 : i64} : !fa2gpu.in_flight<!acc> -> !acc
-    %pt = arith.truncf %s : !acc to tensor<128x64xbf16, #acc>
-    %p = fa2gpu.convert_layout %pt : tensor<128x64xbf16, #acc> -> !p
-    %of = fa2gpu.dot_start %p, %k acc(%s : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
-    %o = fa2gpu.dot_wait %of keep(%p : !p) {pending = 0 : i64} : !fa2gpu.in_flight<!acc> -> !acc
-    %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
-    fa2gpu.local_store %ob, %q : tensor<128x64xbf16, #acc>, !qt
+    fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
+      %q = fa2gpu.ring.slot %qr[%c0] : !fa2gpu.ring<1 x !qt> -> !qt
+      %k = fa2gpu.ring.slot %kr[%c0] : !kring -> !kt
+      %sf = fa2gpu.dot_start %q, %k {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+      %s = fa2gpu.dot_wait %sf {pending = 0 : i64} : !fa2gpu.in_flight<!acc> -> !acc
+      %pt = arith.truncf %s : !acc to tensor<128x64xbf16, #acc>
+      %p = fa2gpu.convert_layout %pt : tensor<128x64xbf16, #acc> -> !p
+      %of = fa2gpu.dot_start %p, %k acc(%s : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
+      %o = fa2gpu.dot_wait %of keep(%p : !p) {pending = 0 : i64} : !fa2gpu.in_flight<!acc> -> !acc
+      %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
+      fa2gpu.local_store %ob, %q : tensor<128x64xbf16, #acc>, !qt
+    }
   } producer(4 warps, 24 registers) {
     %c1 = arith.constant 1 : index
   }

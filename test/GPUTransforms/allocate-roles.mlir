@@ -18,6 +18,10 @@
 // CHECK: fa2gpu.turn_wait of 2 {id = 1 : i64}
 // CHECK: fa2gpu.group_barrier {id = 3 : i64}
 
+// What threads write completes no mbarrier: a ring that they fill is refused.
+// RUN: sed '/fa2gpu.tensor_copy .*%%kw/d' %s | not fa2-opt --fa2gpu-allocate 2>&1 | FileCheck %s --check-prefix=THREADS
+// THREADS: error: 'fa2gpu.ring.release' op expected fa2gpu.tensor_copy to fill ring 'k' because roles wait for a copy's bytes, not for what threads write
+
 // TOOMUCH: error: 'fa2.kernel' op expected at most 232448 bytes of shared memory on sm_90a, got 295024
 #shared = #fa2gpu.shared<panel = 128>
 !qt = tensor<128x64xbf16, #shared>

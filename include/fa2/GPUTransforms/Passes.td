@@ -157,7 +157,9 @@ def Verify : Pass<"fa2gpu-verify", "::fa2::KernelOp"> {
       one releases in a later turn.
     - Copy groups (no roles): what is read was written on every path, its group waited for, and
       a barrier followed; what is overwritten is read no more.
-    - The copy engine: threads' writes are fenced and met before it reads; it has read before they write.
+    - The copy engine, and matmuls that read shared memory by themselves: threads' writes are fenced and
+      met before they read; they have read before threads write. A warpgroup that meets alone sees and
+      overwrites rows of its own.
     - Budgets: registers of the roles, shared memory, named barriers.
 
     Stands behind `fa2gpu-allocate`.

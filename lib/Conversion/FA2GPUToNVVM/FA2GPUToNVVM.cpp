@@ -133,6 +133,16 @@ struct ConvertFA2GPUToNVVMPass
     return failure(result.wasInterrupted());
   }
 
+  /// What waits at a ring's mbarriers: all but the bare address of a slot.
+  static LogicalResult checkBarriers(RingCreateOp ring) {
+    for (Operation *user : ring->getUsers())
+      if (!ring.getBarriers() && !isa<RingSlotOp, CombineSplitsOp>(user))
+        return user->emitOpError()
+               << "expected mbarriers of ring '" << ring.getName()
+               << "'; run fa2gpu-allocate";
+    return success();
+  }
+
   /// What the patterns rely on, said by name.
   LogicalResult checkInput() {
     if (failed(checkPlaces()))
@@ -145,10 +155,13 @@ struct ConvertFA2GPUToNVVMPass
           !llvm::hasSingleElement(kernel.getOps<RolesOp>()))
         return kernel.emitOpError()
                << "expected one fa2.for_each_tile or fa2gpu.roles";
-      for (auto ring : kernel.getOps<RingCreateOp>())
+      for (auto ring : kernel.getOps<RingCreateOp>()) {
         if (!ring.getOffset() && !ring->use_empty())
           return ring.emitOpError()
                  << "expected an offset; run fa2gpu-allocate";
+        if (failed(checkBarriers(ring)))
+          return failure();
+      }
       WalkResult alone = kernel.walk([](DotStartOp dot) {
         auto acc = dyn_cast_or_null<AccAttr>(
             dot.getD().getType().getTile().getEncoding());

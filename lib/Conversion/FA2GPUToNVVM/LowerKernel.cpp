@@ -32,10 +32,41 @@ std::string packedStride(ArgumentAttr arg, int64_t dim) {
   return dim == 2 ? head : extent(2) + " * " + head;
 }
 
-/// One block a tile of `rows`. Empty unless the extents are those of arguments.
-std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
+/// What hands out a kernel's tiles, in whatever it stands: the same extents in
+/// every role.
+struct TileSource {
+  Operation *at;
+  SmallVector<Value, 3> extents; // rows, heads, batches
+  int64_t block;                 // rows of a tile
+  TileOrder order;
+  bool persistent;
+};
+
+std::optional<TileSource> tileSource(KernelOp kernel) {
+  std::optional<TileSource> found;
+  kernel.walk([&](Operation *op) {
+    if (found)
+      return WalkResult::interrupt();
+    auto take = [&](auto tiles, bool persistent) {
+      found = {tiles,
+               {tiles.getRows(), tiles.getHeads(), tiles.getBatches()},
+               int64_t(tiles.getBlock()),
+               tiles.getOrder(),
+               persistent};
+    };
+    if (auto each = dyn_cast<ForEachTileOp>(op))
+      take(each, false);
+    else if (auto loop = dyn_cast<TileLoopOp>(op))
+      take(loop, true);
+    return WalkResult::advance();
+  });
+  return found;
+}
+
+/// One block a tile. Empty unless the extents are those of arguments.
+std::string gridExpression(const TileSource &tiles, ArrayAttr arguments) {
   SmallVector<std::string> names;
-  for (Value extent : tiles.getOperands()) {
+  for (Value extent : tiles.extents) {
     if (auto scalar = dyn_cast<BlockArgument>(extent)) {
       names.push_back(
           cast<ArgumentAttr>(arguments[scalar.getArgNumber()]).getName().str());
@@ -60,8 +91,8 @@ std::string gridExpression(ForEachTileOp tiles, ArrayAttr arguments) {
       name = llvm::formatv("({0}{1})", name, per);
     names.push_back(name);
   }
-  return "ceildiv(" + names[0] + ", " + std::to_string(tiles.getBlock()) +
-         ") * " + names[1] + " * " + names[2];
+  return "ceildiv(" + names[0] + ", " + std::to_string(tiles.block) + ") * " +
+         names[1] + " * " + names[2];
 }
 
 /// What a launcher passes for each part of an argument, in the order of the
@@ -124,18 +155,14 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     Location loc = op.getLoc();
     MLIRContext *ctx = getContext();
     ScheduleAttr schedule = op.getSchedule();
-    // Roles take one block's share of the tiles of queries.
-    int64_t packed = schedule.getPackedHeads();
-    std::string grid =
-        "ceildiv(seqlen_q, " + std::to_string(schedule.getBlockQ() / packed) +
-        ") * " +
-        (packed == 1 ? "heads" : "(heads / " + std::to_string(packed) + ")") +
-        " * batch";
-    for (auto tiles : op.getOps<ForEachTileOp>())
-      grid = gridExpression(tiles, op.getArguments());
+    std::optional<TileSource> tiles = tileSource(op);
+    if (!tiles)
+      return op.emitOpError() << "expected fa2.for_each_tile or "
+                                 "fa2gpu.tile_loop, whose tiles are the grid";
+    std::string grid = gridExpression(*tiles, op.getArguments());
     if (grid.empty())
-      return rewriter.notifyMatchFailure(
-          op, "expected fa2.for_each_tile over extents of arguments");
+      return tiles->at->emitOpError() << "expected tiles over arguments' "
+                                         "extents, which a launcher knows";
     TypeConverter::SignatureConversion signature(op.getNumArguments());
     SmallVector<Attribute> params;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
@@ -155,16 +182,12 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
                                       map.getRows(), map.getHeads()));
     });
-    bool roles = !op.getOps<RolesOp>().empty(), persistent = false;
-    op.walk([&](TileLoopOp) { persistent = true; });
-    if (persistent) {
+    bool roles = !op.getOps<RolesOp>().empty();
+    if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
       params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
     }
-    TileOrder order = TileOrder::Ascending;
-    op.walk([&](ForEachTileOp tiles) { order = tiles.getOrder(); });
-    op.walk([&](TileLoopOp tiles) { order = tiles.getOrder(); });
-    if (order == TileOrder::LongestFirst) {
+    if (tiles->order == TileOrder::LongestFirst) {
       signature.addInputs(rewriter.getIndexType());
       params.push_back(
           ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0, 1));
@@ -202,7 +225,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     }
 
     rewriter.setInsertionPoint(op); // launches keep the kernels' order
-    if (persistent)
+    if (tiles->persistent)
       grid = "min(" + grid + ", device.multiprocessors)";
     LaunchOp::create(
         rewriter, loc,

@@ -137,3 +137,21 @@ RankedTensorType fa2::gpu::sharedTile(RankedTensorType tile, int64_t parts) {
   bool plain = parts == 1 || sharedLayout(with(1)).canSplitColumns(parts);
   return with(plain ? 1 : parts);
 }
+
+bool fa2::gpu::isQueue(RingCreateOp ring) {
+  return llvm::any_of(ring->getUsers(), llvm::IsaPred<TileLoopOp>);
+}
+
+int64_t fa2::gpu::slotPitch(RingCreateOp ring) {
+  RingType type = ring.getRing().getType();
+  return isQueue(ring) ? kQueueSlotBytes : sharedLayout(type.getTile()).pitch();
+}
+
+int64_t fa2::gpu::ringBytes(RingCreateOp ring) {
+  return slotPitch(ring) * ring.getRing().getType().getSlots();
+}
+
+int64_t fa2::gpu::barrierBytes(RingCreateOp ring) {
+  RingType type = ring.getRing().getType();
+  return 2 * kBarrierBytes * type.getSlots() * type.getParts();
+}

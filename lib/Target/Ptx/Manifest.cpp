@@ -69,19 +69,12 @@ public:
       });
       json.attributeArray("requires", [&] { requirements(); });
       json.attributeObject("workspace", [&] {
-        // A counter of tiles drawn and one of blocks that finished.
-        bool counts = llvm::any_of(launches, [](LaunchOp each) {
-          return llvm::any_of(
-              each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
-                return p.getKind() == "workspace" && p.getOf().empty();
-              });
-        });
         if (workspaceBytes.empty())
-          json.attribute("bytes", counts ? 16 : 0);
+          json.attribute("bytes", countersBytes());
         else
           json.attribute("bytes", workspaceBytes);
         json.attribute("alignment", kWorkspaceAlignment);
-        if (counts)
+        if (countersBytes() > 0)
           json.attribute("zeroed", true);
       });
       json.attributeArray("launches", [&] {
@@ -94,12 +87,27 @@ public:
 private:
   static constexpr int64_t kWorkspaceAlignment = 16;
 
-  /// Workspace arguments lie one behind the other: each holds whole rows of 16
-  /// values at least, which keeps the next one aligned.
+  /// Of a counter of tiles drawn and one of blocks that finished.
+  int64_t countersBytes() {
+    bool counts = llvm::any_of(launches, [](LaunchOp each) {
+      return llvm::any_of(
+          each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
+            return p.getKind() == "workspace" && p.getOf().empty();
+          });
+    });
+    return counts ? kWorkspaceAlignment : 0;
+  }
+
+  /// The counters come first, where launches of all lengths find them zero as
+  /// the one before left them. Workspace arguments lie behind them, one after
+  /// the other: each holds whole rows of 16 values at least, which keeps the
+  /// next one aligned.
   void placeWorkspace() {
     for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>()) {
       if (arg.getDirection() != "workspace")
         continue;
+      if (workspaceBytes.empty() && countersBytes() > 0)
+        workspaceBytes = std::to_string(countersBytes());
       workspaceOffsets[arg.getName()] =
           workspaceBytes.empty() ? "0" : workspaceBytes;
       std::string bytes = "4";

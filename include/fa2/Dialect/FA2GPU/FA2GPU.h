@@ -26,6 +26,14 @@ SharedLayout sharedLayout(mlir::RankedTensorType tile);
 /// `tile` with encoding #fa2gpu.shared, its columns as `parts` warps can split
 /// them.
 mlir::RankedTensorType sharedTile(mlir::RankedTensorType tile, int64_t parts);
+/// Whether a tile loop draws the numbers of its tiles from the ring.
+bool isQueue(RingCreateOp ring);
+/// Bytes from one slot of a ring to the next, and of all its slots: what is
+/// allocated, addressed and compared.
+int64_t slotPitch(RingCreateOp ring);
+int64_t ringBytes(RingCreateOp ring);
+/// Bytes of a ring's mbarriers: full and empty for each part of each slot.
+int64_t barrierBytes(RingCreateOp ring);
 } // namespace fa2::gpu
 
 #endif
