@@ -97,8 +97,10 @@ struct KernelRequest {
   std::vector<size_t> parameterBytes; // what a launch will pass
   uint32_t threads = 0;
   uint32_t sharedBytes = 0;
+  bool guarded = false; // not every launch takes it
 };
 
+/// The text and the kernels outlive the module.
 struct LoadRequest {
   std::string_view ptx;
   std::span<const std::byte> image; // a cubin, or empty
@@ -115,7 +117,11 @@ struct KernelAttributes {
 class Module {
 public:
   virtual ~Module() = default;
+  /// Of a kernel; may load it first, as `require` does.
   virtual KernelAttributes attributes(size_t kernel) const = 0;
+  /// Loads a guarded kernel if it is not loaded yet: a driver that compiles it
+  /// takes its time then, and not before. A launch does the same.
+  virtual void require(size_t) const {}
   /// Asynchronous, allocates no device memory, never synchronises.
   virtual void launch(const LaunchList &list) const = 0;
   /// JSON of the last launch, or "" where nothing was profiled.

@@ -36,6 +36,8 @@ public:
 
   const Bindings &bound() const { return bindings; }
   bool empty() const { return launches.empty(); }
+  /// The launches, without parameters.
+  std::span<const KernelLaunch> work() const { return launches; }
 
 private:
   friend class PlacedLaunch;

@@ -77,7 +77,7 @@ Program::Program(Device &device, std::string_view text,
       bytes.push_back(parameter.bytes);
     kernels.push_back({launch.kernel, std::move(bytes),
                        launch.block[0] * launch.block[1] * launch.block[2],
-                       launch.sharedBytes});
+                       launch.sharedBytes, launch.when.has_value()});
   }
   ContextScope scope(device);
   firstModule = &moduleFor(scope.key());
@@ -149,6 +149,9 @@ LaunchPlan Program::prepare(std::span<const fa2rtArgument> arguments) const {
     if (tensor.present && !tensor.empty)
       checkReach(tensor.name, arguments[i].data);
   }
+  const Module &module = moduleFor(scope.key());
+  for (const KernelLaunch &launch : plan.work())
+    module.require(launch.kernel);
   return plan;
 }
 

@@ -5,6 +5,8 @@
 #include "Error.h"
 #include "Sim/Lexer.h"
 
+#include <algorithm>
+
 namespace fa2rt {
 
 namespace sim = fa2::sim;
@@ -40,25 +42,44 @@ size_t readParameter(Lexer &lex) {
   return bytes * count;
 }
 
-std::vector<PtxEntry> readEntries(Lexer lex) {
+/// Behind `.entry`: the name and what stands in parentheses.
+PtxEntry readEntry(Lexer &lex) {
+  PtxEntry entry;
+  entry.name = std::string(lex.take().text);
+  bool open = lex.peek().is('(');
+  while (open && lex.peek().kind != Token::End && !lex.peek().is(')'))
+    if (lex.take().is(".param"))
+      entry.parameterBytes.push_back(readParameter(lex));
+  return entry;
+}
+
+std::vector<PtxEntry> readEntries(std::string_view text) {
+  Lexer lex(text);
   std::vector<PtxEntry> entries;
+  Token before;
+  unsigned depth = 0;
+  auto at = [&](const Token &token) {
+    return size_t(token.text.data() - text.data());
+  };
   while (lex.peek().kind != Token::End) {
     Token token = lex.take();
-    if (token.is(".section")) {
+    if (token.is('{')) {
+      ++depth;
+    } else if (token.is('}') && depth > 0) {
+      if (--depth == 0 && !entries.empty() && entries.back().end == 0)
+        entries.back().end = at(token) + 1;
+    } else if (token.is(".section")) {
       lex.take();
       if (lex.peek().is('{'))
         lex.skipBraces();
     } else if (token.is(".file") || token.is(".loc")) {
       skipLine(lex, token.line);
     } else if (token.is(".entry")) {
-      PtxEntry entry;
-      entry.name = std::string(lex.take().text);
-      bool open = lex.peek().is('(');
-      while (open && lex.peek().kind != Token::End && !lex.peek().is(')'))
-        if (lex.take().is(".param"))
-          entry.parameterBytes.push_back(readParameter(lex));
-      entries.push_back(std::move(entry));
+      bool linked = before.is(".visible") || before.is(".weak");
+      entries.push_back(readEntry(lex));
+      entries.back().begin = at(linked ? before : token);
     }
+    before = token;
   }
   return entries;
 }
@@ -67,10 +88,24 @@ std::vector<PtxEntry> readEntries(Lexer lex) {
 
 std::vector<PtxEntry> findEntries(std::string_view ptx) {
   try {
-    return readEntries(Lexer(ptx));
+    return readEntries(ptx);
   } catch (const sim::SyntaxError &error) {
     fail(FA2RT_ERROR_MANIFEST, "the PTX, line {}: {}", error.line, error.text);
   }
+}
+
+std::string keepEntries(std::string_view ptx,
+                        std::span<const std::string> names) {
+  std::string kept;
+  size_t at = 0;
+  for (const PtxEntry &entry : findEntries(ptx)) {
+    if (std::ranges::find(names, entry.name) != names.end() || !entry.end)
+      continue;
+    kept += ptx.substr(at, entry.begin - at);
+    at = entry.end;
+  }
+  kept += ptx.substr(at);
+  return kept;
 }
 
 } // namespace fa2rt

@@ -130,7 +130,9 @@ typedef struct fa2rtProgram fa2rtProgram;
    the same PTX (ptxas -o), loaded in place of the driver's compilation; the
    manifest still comes from the PTX. Both may be freed afterwards. A CUDA
    program loads once for each context it is launched in, on first use there:
-   load or launch once before capturing a graph in another context. */
+   load or launch once before capturing a graph in another context. A kernel
+   that a guard chooses (see docs/manifest.md) is compiled by the driver when a
+   launch or fa2rtPrepare first takes it, which may be in a captured stream. */
 FA2RT_API fa2rtStatus fa2rtProgramLoad(fa2rtDevice *device, const char *ptx,
                                        size_t ptx_bytes, const void *image,
                                        size_t image_bytes,

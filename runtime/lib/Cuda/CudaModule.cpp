@@ -2,9 +2,12 @@
 
 #include "Cuda/CudaModule.h"
 
+#include "PtxEntries.h"
 #include "Scratch.h"
 
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,66 +15,121 @@ namespace fa2rt::cuda {
 
 namespace {
 
+/// Lets the calling thread compile while it captures a graph: loading code is
+/// no work on a stream.
+class RelaxedCapture {
+public:
+  explicit RelaxedCapture(const Driver &driver) : driver(driver) {
+    driver.exchangeCaptureMode(&mode);
+  }
+  ~RelaxedCapture() { driver.exchangeCaptureMode(&mode); }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+  RelaxedCapture &operator=(const RelaxedCapture &) = delete;
+
+private:
+  const Driver &driver;
+  CaptureMode mode = kCaptureRelaxed;
+};
+
+/// Kernels that every launch takes are compiled together at once; of those
+/// that a guard chooses the driver compiles each when it is first required,
+/// since most programs never take most of them.
 class CudaModule : public Module {
 public:
-  CudaModule(const Driver &driver, Context context)
-      : driver(driver), context(context) {}
+  CudaModule(const Driver &driver, Context context, const LoadRequest &request)
+      : driver(driver), context(context), ptx(request.ptx),
+        kernels(request.kernels.size()) {
+    for (size_t i = 0; i < kernels.size(); ++i)
+      kernels[i].request = &request.kernels[i];
+  }
 
   ~CudaModule() override {
     // The context may be gone with the process or by its owner's hand; then
-    // so are the module and nothing is left to unload.
-    if (!handle || driver.ctxPushCurrent(context) != 0)
+    // so are the modules and nothing is left to unload.
+    if (handles.empty() || driver.ctxPushCurrent(context) != 0)
       return;
-    driver.moduleUnload(handle);
+    for (ModuleHandle handle : handles)
+      driver.moduleUnload(handle);
     Context popped;
     driver.ctxPopCurrent(&popped);
   }
 
-  void load(const LoadRequest &request) {
+  void load(std::span<const std::byte> image) {
+    std::vector<size_t> now;
+    for (size_t i = 0; i < kernels.size(); ++i)
+      if (!image.empty() || !kernels[i].request->guarded)
+        now.push_back(i);
+    if (!now.empty())
+      loadKernels(now, image);
+  }
+
+  void require(size_t index) const override {
+    if (kernels[index].ready.load(std::memory_order_acquire))
+      return;
+    std::lock_guard lock(loading);
+    if (kernels[index].ready.load(std::memory_order_relaxed))
+      return;
+    RelaxedCapture relaxed(driver);
+    loadKernels({&index, 1}, {});
+  }
+
+  KernelAttributes attributes(size_t kernel) const override {
+    require(kernel);
+    return kernels[kernel].attributes;
+  }
+
+  void launch(const LaunchList &list) const override {
+    for (const KernelLaunch &launch : list.kernels) {
+      require(launch.kernel);
+      launchOne(launch, static_cast<Stream>(list.stream));
+    }
+  }
+
+private:
+  struct Kernel {
+    const KernelRequest *request = nullptr;
+    Function function = nullptr;
+    KernelAttributes attributes;
+    std::atomic<bool> ready = false; // the rest is written before
+  };
+
+  void loadKernels(std::span<const size_t> indices,
+                   std::span<const std::byte> image) const {
+    std::string text; // the driver wants a final 0
+    if (image.empty()) {
+      std::vector<std::string> names;
+      for (size_t i : indices)
+        names.push_back(kernels[i].request->name);
+      text = keepEntries(ptx, names);
+    }
+    ModuleHandle handle =
+        loadImage(image.empty() ? text.data() : (const void *)image.data(),
+                  image.empty() ? "the PTX" : "the cubin");
+    handles.push_back(handle);
+    for (size_t i : indices)
+      findKernel(kernels[i], handle);
+  }
+
+  ModuleHandle loadImage(const void *image, const char *what) const {
     std::array<char, 8192> errorLog{};
     std::array<JitOption, 2> options = {kJitErrorLogBuffer,
                                         kJitErrorLogBufferSizeBytes};
     std::array<void *, 2> values = {errorLog.data(),
                                     reinterpret_cast<void *>(errorLog.size())};
-    std::string text; // the driver wants a final 0
-    const void *data = request.image.data();
-    if (request.image.empty()) {
-      text = std::string(request.ptx);
-      data = text.c_str();
-    }
-    Result result = driver.moduleLoadDataEx(
-        &handle, data, unsigned(options.size()), options.data(), values.data());
-    if (result) {
-      handle = nullptr;
+    ModuleHandle handle = nullptr;
+    Result result =
+        driver.moduleLoadDataEx(&handle, image, unsigned(options.size()),
+                                options.data(), values.data());
+    if (result)
       throw Error(Driver::statusOf(result),
-                  fmt::format("cuModuleLoadDataEx of {} failed: {}{}{}",
-                              request.image.empty() ? "the PTX" : "the cubin",
+                  fmt::format("cuModuleLoadDataEx of {} failed: {}{}{}", what,
                               driver.describe(result), errorLog[0] ? "\n" : "",
                               errorLog.data()));
-    }
-    for (const KernelRequest &kernel : request.kernels)
-      addKernel(kernel);
+    return handle;
   }
 
-  KernelAttributes attributes(size_t kernel) const override {
-    return kernels[kernel].attributes;
-  }
-
-  void launch(const LaunchList &list) const override {
-    for (const KernelLaunch &launch : list.kernels)
-      launchOne(launch, static_cast<Stream>(list.stream));
-  }
-
-private:
-  struct Kernel {
-    std::string name;
-    Function function = nullptr;
-    KernelAttributes attributes;
-  };
-
-  void addKernel(const KernelRequest &request) {
-    Kernel kernel;
-    kernel.name = request.name;
+  void findKernel(Kernel &kernel, ModuleHandle handle) const {
+    const KernelRequest &request = *kernel.request;
     driver.check(driver.moduleGetFunction(&kernel.function, handle,
                                           request.name.c_str()),
                  "cuModuleGetFunction(\"{}\")", request.name);
@@ -96,7 +154,7 @@ private:
     if (driver.funcLoad)
       driver.check(driver.funcLoad(kernel.function), "cuFuncLoad(\"{}\")",
                    request.name);
-    kernels.push_back(std::move(kernel));
+    kernel.ready.store(true, std::memory_order_release);
   }
 
   void launchOne(const KernelLaunch &launch, Stream stream) const {
@@ -119,7 +177,7 @@ private:
       if (!driver.launchKernelEx)
         fail(FA2RT_ERROR_DEVICE,
              "kernel {}: clusters need a driver for CUDA 11.8 or later",
-             kernel.name);
+             kernel.request->name);
       LaunchAttribute attribute{};
       attribute.id = kLaunchAttributeClusterDimension;
       attribute.value.cluster = {cx, cy, cz};
@@ -131,21 +189,25 @@ private:
     driver.check(result,
                  "cuLaunchKernel(\"{}\", grid {}x{}x{}, block {}x{}x{}, "
                  "shared {})",
-                 kernel.name, gx, gy, gz, bx, by, bz, launch.sharedBytes);
+                 kernel.request->name, gx, gy, gz, bx, by, bz,
+                 launch.sharedBytes);
   }
 
   const Driver &driver;
   Context context;
-  ModuleHandle handle = nullptr;
-  std::vector<Kernel> kernels;
+  std::string_view ptx; // the program's
+  // What is loaded when it is required; readers see it through Kernel::ready.
+  mutable std::mutex loading;
+  mutable std::vector<ModuleHandle> handles;
+  mutable std::vector<Kernel> kernels;
 };
 
 } // namespace
 
 std::unique_ptr<Module> loadModule(const Driver &driver, Context context,
                                    const LoadRequest &request) {
-  auto module = std::make_unique<CudaModule>(driver, context);
-  module->load(request);
+  auto module = std::make_unique<CudaModule>(driver, context, request);
+  module->load(request.image);
   return module;
 }
 

@@ -46,6 +46,8 @@ enum FunctionAttribute : int {
   kMaxDynamicSharedSizeBytes = 8,
 };
 
+enum CaptureMode : int { kCaptureRelaxed = 2 };
+
 enum PointerAttribute : int { kPointerMemoryType = 2 };
 
 enum JitOption : int {

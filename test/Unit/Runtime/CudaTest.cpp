@@ -117,8 +117,29 @@ TEST(Cuda, LoadsAndReports) {
                   "\"fa2_manifest\": 1");
 }
 
+// The sample's second kernel has a guard: splits > 1.
+TEST(Cuda, AGuardedKernelIsCompiledWhenItIsFirstTaken) {
+  long loads = callsOf("cuModuleLoadDataEx"),
+       modes = callsOf("cuThreadExchangeStreamCaptureMode"),
+       unloads = callsOf("cuModuleUnload");
+  {
+    Loaded loaded;
+    ASSERT_EQ(loaded.launch(1), FA2RT_OK) << fa2rtLastError();
+    EXPECT_EQ(callsOf("cuModuleLoadDataEx"), loads + 1);
+    EXPECT_EQ(callsOf("cuThreadExchangeStreamCaptureMode"), modes);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(loaded.launch(3), FA2RT_OK) << fa2rtLastError();
+      EXPECT_EQ(callsOf("cuModuleLoadDataEx"), loads + 2);
+    }
+    // In a relaxed mode, and back in the caller's.
+    EXPECT_EQ(callsOf("cuThreadExchangeStreamCaptureMode"), modes + 2);
+  }
+  EXPECT_EQ(callsOf("cuModuleUnload"), unloads + 2);
+}
+
 TEST(Cuda, LaunchNeitherAllocatesNorSynchronises) {
   Loaded loaded;
+  ASSERT_EQ(loaded.launch(3), FA2RT_OK) << fa2rtLastError();
   const char *const watched[] = {"cuMemAlloc", "cuCtxSynchronize",
                                  "cuFuncSetAttribute", "cuModuleLoadDataEx"};
   std::vector<long> before;

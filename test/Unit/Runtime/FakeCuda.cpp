@@ -381,6 +381,12 @@ EXPORT Result cuCtxSynchronize() {
   queue().drain();
   return 0;
 }
+EXPORT Result cuThreadExchangeStreamCaptureMode(CaptureMode *mode) {
+  static thread_local CaptureMode current{};
+  count("cuThreadExchangeStreamCaptureMode");
+  std::swap(*mode, current);
+  return 0;
+}
 EXPORT Result cuModuleLoadDataEx(ModuleHandle *module, const void *image,
                                  unsigned options, JitOption *names,
                                  void **values) {

@@ -5,6 +5,7 @@
 #include "PtxEntries.h"
 #include "Support.h"
 
+#include <array>
 #include <random>
 
 using namespace fa2rt;
@@ -324,6 +325,25 @@ TEST(Manifest, CarriageReturnsAreWhitespace) {
   for (char c : ptx)
     dos += c == '\n' ? std::string("\r\n") : std::string(1, c);
   EXPECT_EQ(Manifest::parse(dos).arguments.size(), 7u);
+}
+
+TEST(Manifest, KeepsTheEntriesThatAreNamed) {
+  std::string text =
+      "// head {\n.extern .shared .b8 s[];\n"
+      ".visible .entry a(.param .u32 x)\n{ { ret; } }\n"
+      ".entry b()\n{ ret; } // after b\n"
+      ".visible .entry c() .maxntid 32\n{ ret; }\n.section .d { x }\n";
+  std::string a = "a", b = "b", c = "c";
+  EXPECT_EQ(keepEntries(text, std::array{a, b, c}), text);
+  EXPECT_EQ(keepEntries(text, std::array{b}),
+            "// head {\n.extern .shared .b8 s[];\n\n"
+            ".entry b()\n{ ret; } // after b\n\n.section .d { x }\n");
+  EXPECT_EQ(keepEntries(text, std::array{a, c}),
+            "// head {\n.extern .shared .b8 s[];\n"
+            ".visible .entry a(.param .u32 x)\n{ { ret; } }\n\n // after b\n"
+            ".visible .entry c() .maxntid 32\n{ ret; }\n.section .d { x }\n");
+  // An entry that never ends stays: what is wrong is the driver's to say.
+  EXPECT_EQ(keepEntries(".entry a() {", {}), ".entry a() {");
 }
 
 TEST(PtxEntries, ReadsDeclarations) {
