@@ -20,7 +20,9 @@ from .attention import attention
 from .compiler import CompileError, compiler_version
 from .library import Error
 from .runtime import Device, Program, version
+from .tracing import ScoreProgram, program
 
 __all__ = [
-    "CompileError", "Device", "Error", "Program", "Tensor", "attention", "compiler_version", "tensor", "version",
+    "CompileError", "Device", "Error", "Program", "ScoreProgram", "Tensor", "attention", "compiler_version", "program", "tensor",
+    "version",
 ]

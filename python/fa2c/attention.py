@@ -4,6 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
 from .shapes import check_scale, heads_first, refuse_uncovered
+from .tracing import ScoreProgram, trace
 
 
 def attention(
@@ -17,7 +18,7 @@ def attention(
     softcap: Optional[float] = None,
     bias: Any = None,
     alibi_slopes: Any = None,
-    score_mod: Optional[Callable] = None,
+    score_mod: Union[Callable, ScoreProgram, None] = None,
     mask_mod: Optional[Callable] = None,
     dropout_p: float = 0.0,
     sinks: Any = None,
@@ -41,7 +42,8 @@ def attention(
 
     causal         True: row i sees the keys j <= i + seqlen_k - seqlen_q; "top_left": j <= i
     scale          positive; 1 / sqrt(d) by default. A launch's argument: a new value compiles nothing
-    score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score; forward alone
+    score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score, or what fa2c.program made;
+                   forward alone
     mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; forward alone unless it is
                    a causal mask
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
@@ -62,9 +64,10 @@ def attention(
         refuse_uncovered(window, softcap, bias, alibi_slopes, dropout_p, sinks)
     program = None
     if score_mod is not None or mask_mod is not None:
-        from .tracing import trace
-
-        causal, program = trace(score_mod, mask_mod, causal)
+        if isinstance(score_mod, ScoreProgram):
+            causal, program = score_mod.under(mask_mod, causal)
+        else:
+            causal, program = trace(score_mod, mask_mod, causal)
     if scale is not None:
         scale = check_scale(scale)
     compute = _OF_TYPE.get(type(q)) or _find(q)

@@ -1,0 +1,120 @@
+"""score_mod and mask_mod, FlexAttention's callables, as score programs of the compiler.
+
+They are called once with values that record what is done to them: Python's operators, and PyTorch's functions through
+__torch_function__. PyTorch need not be there.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Callable, Optional, Tuple, Union
+
+from .builder import ARGUMENTS, Builder
+from .captured import watched
+from .functions import where
+from .signature import NoSignature, signature
+from .values import Traced, is_number, kind_of
+
+_MOST_KEPT = 256
+_kept = {}
+
+
+@dataclass(frozen=True)
+class ScoreProgram:
+    """What score_mod and mask_mod compute, as MLIR, and the mask that mask_mod is or contains."""
+
+    text: Optional[str]  # None: nothing but the mask
+    mask: Union[bool, str]  # as fa2c.attention's `causal`
+
+    def under(self, mask_mod: Optional[Callable], causal: Union[bool, str]) -> Tuple[Union[bool, str], Optional[str]]:
+        """(causal, text) beside fa2c.attention's other options."""
+        if mask_mod is not None:
+            raise ValueError("mask_mod is given beside a program; give it to fa2c.program(score_mod, mask_mod)")
+        if causal is not False and self.mask is not False and causal != self.mask:
+            raise ValueError(f"causal is {causal!r}, and the program's mask is {self.mask!r}; give one of them")
+        return causal or self.mask, self.text
+
+
+def program(score_mod: Optional[Callable] = None, mask_mod: Optional[Callable] = None) -> ScoreProgram:
+    """Traces; fa2c.attention takes the result as its score_mod. `text` shows what was traced."""
+    mask, text = trace(score_mod, mask_mod, False)
+    return ScoreProgram(text, mask)
+
+
+def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], causal: Union[bool, str]) -> Tuple[Union[bool, str], Optional[str]]:
+    """(causal, the text of a program or None) of fa2c.attention's options."""
+    try:
+        key = signature(score_mod), signature(mask_mod), causal
+    except NoSignature:
+        return _trace(score_mod, mask_mod, causal)
+    found = _kept.get(key)
+    if found is None:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        found = _kept[key] = _trace(score_mod, mask_mod, causal)
+    return found
+
+
+trace._dynamo_marked_constant = True  # torch.compile runs it, and takes its result as a constant
+
+
+def _trace(score_mod, mask_mod, causal):
+    builder = Builder()
+    score = Traced(builder, "f32", "%score")
+    result = score
+    if score_mod is not None:
+        result = _call("score_mod", score_mod, builder, ("score", "b", "h", "q_idx", "kv_idx"))
+        result = _score(result)
+    if mask_mod is not None:
+        visible = _call("mask_mod", mask_mod, builder, ("b", "h", "q_idx", "kv_idx"))
+        causal, visible = _split_mask(builder, _mask(visible), causal)
+        if visible is not True:
+            result = where(visible, result, -math.inf)
+    return causal, None if result is score else builder.text(result.name)
+
+
+def _call(name, function, builder, parameters):
+    values = [Traced(builder, ARGUMENTS[p], builder.argument(p)) for p in parameters]
+    if not callable(function):
+        raise TypeError(f"{name}: got {type(function).__name__}; expected a function of ({', '.join(parameters)})")
+    try:
+        with watched():
+            return function(*values)
+    except (NotImplementedError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def _score(result):
+    if isinstance(result, Traced) and result.kind == "f32":
+        return result
+    what = type(result).__name__ if not isinstance(result, Traced) else result.kind
+    raise TypeError(f"score_mod: the result is {what}; expected the new score, a float that depends on the score")
+
+
+def _mask(result):
+    if is_number(result) and kind_of(result) == "i1":
+        if not result:
+            raise ValueError("mask_mod: the result is False: no row would see a key")
+        return True
+    if isinstance(result, Traced) and result.kind == "i1":
+        return result
+    what = type(result).__name__ if not isinstance(result, Traced) else result.kind
+    raise TypeError(f"mask_mod: the result is {what}; expected a boolean, whether the row sees the key")
+
+
+def _split_mask(builder, visible, causal):
+    """(causal, the rest): the terms q_idx >= kv_idx of a conjunction are a mask that kernels know."""
+    if visible is True:
+        return causal, True
+    q, kv = builder.argument("q_idx"), builder.argument("kv_idx")
+    known = {builder.emit(f"arith.cmpi sge, {q}, {kv}", "i32"), builder.emit(f"arith.cmpi sle, {kv}, {q}", "i32")}
+    terms = visible.parts or (visible,)
+    rest = [term for term in terms if term.name not in known]
+    if len(rest) == len(terms) or causal is True:
+        return causal, visible
+    left = True
+    for term in rest:
+        left = term if left is True else left & term
+    return "top_left", left
+
+
+__all__ = ["ScoreProgram", "program", "trace"]

@@ -1,0 +1,274 @@
+"""Programs of callables: what they compute, on both families' kernels, and what cannot be traced."""
+
+import math
+import os
+import unittest
+from unittest import mock
+
+import test_arrays
+
+import fa2c
+from fa2c import array_attention, kernels, tracing
+
+np = test_arrays.np
+setUpModule = test_arrays.setUpModule
+if np is not None:
+    from reference import UNIT, attention, excess
+try:
+    import torch
+    from torch.nn.attention import flex_attention
+except ImportError:
+    torch = None
+
+CAP, WINDOW, PREFIX = 5.0, 13, 9
+
+
+def relative(score, b, h, q, kv):
+    return score + (q - kv)
+
+
+def alibi(score, b, h, q, kv):
+    return score + (kv - q) * 0.25 ** (h + 1)
+
+
+def many(score, b, h, q, kv):
+    near = abs(q - kv) % 7 // 2 + ((q * 3 - kv) // 5) % 4 - (q >> 1 & 3 ^ kv & 1 | 2)
+    x = score * near - score ** 2 / 4 + (-score) ** 3 * 0.125 + 1 / (2 + abs(score))
+    return x + (score > 0) * (q < kv) - (score / 2) % 1.5 + score // 0.75 + 2 ** (score - 1)
+
+
+def window(b, h, q, kv):
+    return (q >= kv) & (q - kv <= WINDOW)
+
+
+def prefix(b, h, q, kv):
+    return (kv < PREFIX + b) | (kv <= q)
+
+
+def dilated(b, h, q, kv):
+    return ((q - kv) % (h + 2) == 0) & ~(kv > q)
+
+
+@unittest.skipIf(np is None, "NumPy is not installed")
+@unittest.skipUnless(test_arrays.simulator_is_there, "this build of the runtime has no simulator")
+class Computed(unittest.TestCase):
+    """Against the callable itself on arrays of float64 and int64."""
+
+    def expect(self, score_mod=None, mask_mod=None, causal=False, devices=("sim",)):
+        b, h, sq, sk = 2, 2, 24, 40
+        random = np.random.default_rng(5)
+        q, k, v = (random.standard_normal(shape).astype("float16")
+                   for shape in ((b, h, sq, 64), (b, 1, sk, 64), (b, 1, sk, 64)))
+        at = np.ogrid[:b, :h, :sq, :sk]
+
+        def change(x):
+            x = x if score_mod is None else score_mod(x, *at)
+            return x if mask_mod is None else np.where(mask_mod(*at), x, -np.inf)
+
+        wanted, lse = attention(q, k, v, causal, change=change)
+        for device in devices:
+            with mock.patch.dict(os.environ, {"FA2_SIMULATOR": device}), mock.patch.object(array_attention, "kernels",
+                                                                                          kernels.Kernels()):
+                out, got_lse = fa2c.attention(q, k, v, causal=causal, score_mod=score_mod, mask_mod=mask_mod, return_lse=True)
+            self.assertLess(excess(out, wanted, UNIT["float16"]), 1)
+            np.testing.assert_allclose(got_lse, lse, rtol=2e-5, atol=2e-5)
+
+    def test_score_programs(self):
+        for score_mod in (relative, alibi, many):
+            with self.subTest(score_mod.__name__):
+                self.expect(score_mod, devices=("sim", "sim:sm_90?strict"))
+
+    def test_masks(self):
+        for mask_mod in (window, prefix, dilated, lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: True,
+                         lambda b, h, q, kv: (b > 0) & (kv < 5)):
+            with self.subTest(mask_mod.__name__):
+                self.expect(mask_mod=mask_mod)
+
+    def test_both_with_a_mask_of_the_kernels(self):
+        for causal in (False, True):
+            self.expect(alibi, window, causal)
+
+    def test_kinds(self):
+        self.expect(lambda s, b, h, q, kv: s + np.float64(0.5) * (q == kv) + True - (b < 1))
+        self.expect(lambda s, b, h, q, kv: s * 1e-3 + 2 ** (0.0 - h) + (q / (kv + 1)) * 0.01)
+
+
+class Text(unittest.TestCase):
+    def test_only_what_is_needed_once(self):
+        text = fa2c.program(lambda s, b, h, q, kv: (s * 2.0, s + (q - kv) * (q - kv))[1]).text
+        self.assertEqual(text, """\
+    %2 = arith.index_cast %q_idx : index to i32
+    %3 = arith.index_cast %kv_idx : index to i32
+    %6 = arith.subi %2, %3 : i32
+    %7 = arith.muli %6, %6 : i32
+    %8 = arith.sitofp %7 : i32 to f32
+    %9 = arith.addf %score, %8 : f32
+    fa2.yield %9 : f32""")
+
+    def test_constants_have_their_bits(self):
+        text = fa2c.program(lambda s, b, h, q, kv: s * 0.1 - math.inf).text
+        self.assertIn("arith.constant 0x3DCCCCCD : f32", text)
+        self.assertIn("arith.constant 0x7F800000 : f32", text)
+
+    def test_masks_that_kernels_know(self):
+        for mask_mod, mask, has_text in ((lambda b, h, q, kv: q >= kv, "top_left", False), (window, "top_left", True),
+                                         (prefix, False, True), (lambda b, h, q, kv: kv > q, False, True),
+                                         (lambda b, h, q, kv: True, False, False)):
+            program = fa2c.program(mask_mod=mask_mod)
+            self.assertEqual((program.mask, program.text is not None), (mask, has_text))
+
+    def test_a_program_is_traced_once_until_it_changes(self):
+        slope, calls = 0.5, []
+
+        def mod(score, b, h, q, kv):
+            calls.append(0)
+            return score * slope
+
+        def trace(f):
+            return tracing.trace(f, None, False)[1]
+
+        first = trace(mod)
+        calls_list = calls
+        slope = 0.25
+        self.assertNotEqual(trace(mod), first)
+        self.assertEqual(len(calls_list), 2)
+        global CAP  # noqa: PLW0603
+        capped = lambda s, b, h, q, kv: s * CAP  # noqa: E731
+        first = trace(capped)
+        with mock.patch.object(tracing, "_trace", side_effect=AssertionError):
+            self.assertIs(trace(capped), first)
+        CAP = 6.0
+        self.assertNotEqual(trace(capped), first)
+        CAP = 5.0
+        texts = {trace(lambda s, b, h, q, kv, c=c: s + c) for c in (1, 2, 0.0, -0.0)}
+        self.assertEqual(len(texts), 4)
+
+
+class Refused(unittest.TestCase):
+    def expect(self, error, text, score_mod=None, mask_mod=None):
+        with self.assertRaisesRegex(error, text):
+            fa2c.program(score_mod, mask_mod)
+
+    def test_control_flow(self):
+        def branch(score, b, h, q, kv):
+            if q >= kv:
+                return score
+            return -math.inf
+
+        self.expect(TypeError, r"score_mod: test_tracing.py:\d+: `if q >= kv:`: a condition needs a value that exists on the GPU "
+                    r"only; use torch.where", branch)
+        for mask_mod in (lambda b, h, q, kv: 0 < q < kv, lambda b, h, q, kv: q > kv and kv > 2, lambda b, h, q, kv: max(q, kv) > 3,
+                         lambda b, h, q, kv: not q > kv):
+            self.expect(TypeError, "mask_mod: test_tracing.py:.*needs a value that exists on the GPU only", None, mask_mod)
+        self.expect(TypeError, r"float\(\) needs a value", lambda s, b, h, q, kv: float(s))
+        self.expect(TypeError, "range", lambda s, b, h, q, kv: sum(range(q)))
+        self.expect(TypeError, "math.exp|float", lambda s, b, h, q, kv: math.exp(s))
+
+    def test_results(self):
+        self.expect(TypeError, "score_mod: the result is i1; expected the new score", lambda s, b, h, q, kv: s > 0)
+        self.expect(TypeError, "score_mod: the result is NoneType", lambda s, b, h, q, kv: None)
+        self.expect(TypeError, "mask_mod: the result is i32; expected a boolean", None, lambda b, h, q, kv: q - kv)
+        self.expect(ValueError, "mask_mod: the result is False: no row would see a key", None, lambda b, h, q, kv: False)
+        self.expect(TypeError, "score_mod: got int; expected a function of", 3)
+        self.expect(TypeError, "positional argument", lambda s, b, h: s)
+
+    def test_operations(self):
+        self.expect(NotImplementedError, "cbrt is not supported in a program; supported: abs, absolute, add",
+                    lambda s, b, h, q, kv: s.cbrt())
+        self.expect(NotImplementedError, "a power is supported of", lambda s, b, h, q, kv: s ** 0.5)
+        self.expect(ValueError, "the integer 4294967296 does not fit 32 bits", lambda s, b, h, q, kv: s + (q + 2 ** 32))
+        self.expect(ZeroDivisionError, "test_tracing.py:.*division by zero", lambda s, b, h, q, kv: s + q // 0)
+        self.expect(TypeError, "a scalar, which has no elements", lambda s, b, h, q, kv: s[0])
+        self.expect(TypeError, "& takes integers and booleans, got a float", lambda s, b, h, q, kv: s & 1)
+        self.expect(TypeError, "expected a traced value or a number, got str", lambda s, b, h, q, kv: s + "1")
+
+    @unittest.skipIf(np is None, "NumPy is not installed")
+    def test_captured_arrays(self):
+        table = np.ones(4)
+        self.expect(NotImplementedError, r"a captured tensor of shape \(4,\) is not supported yet", lambda s, b, h, q, kv: table * s)
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class OfPyTorch(unittest.TestCase):
+    def test_functions(self):
+        """Each function and method against PyTorch's own."""
+        F = torch.nn.functional if torch else None
+        mods = {
+            "softcap": lambda s, b, h, q, kv: 5 * torch.tanh(s / 5),
+            "where": lambda s, b, h, q, kv: torch.where((q - kv).abs() < 9, s, s - 3.0),
+            "alibi": lambda s, b, h, q, kv: s + (kv - q) * torch.exp2(-((h + 1) * 8.0 / 4)),
+            "clamp": lambda s, b, h, q, kv: s.clamp(min=-1.0).clamp(max=1.5) + torch.clamp(q - kv, -2, 2),
+            "extremes": lambda s, b, h, q, kv: torch.maximum(s, s * 0 - 0.5) + torch.minimum(q, kv) * 0.01,
+            "rounded": lambda s, b, h, q, kv: torch.floor(s) + s.ceil() * 0.5 + torch.trunc(s * 3) * 0.25,
+            "divided": lambda s, b, h, q, kv: s + torch.div(q - kv, 3, rounding_mode="trunc") * 0.1
+                       + torch.div(q - kv, 3, rounding_mode="floor") * 0.1 + torch.remainder(q - kv, 5) * 0.1
+                       + torch.fmod(q - kv, 5) * 0.1,
+            "sigmoid": lambda s, b, h, q, kv: torch.sigmoid(s) + F.relu(s) + s.sign() + torch.rsub(s, 1.0) + s.square(),
+            "logical": lambda s, b, h, q, kv: s + torch.logical_and(q > kv, torch.logical_not(h > 0)).float()
+                       + torch.logical_or(q > 9, kv > 9).to(torch.float32) + (q ^ kv).to(torch.float32) * 0.01,
+            "filled": lambda s, b, h, q, kv: (s + torch.zeros_like(s) + torch.full_like(s, 0.25)).masked_fill(q == kv, -1.0),
+            "power": lambda s, b, h, q, kv: torch.pow(s, 3) * 0.1 + 2.0 ** -(h + 1) + s ** -2 * 1e-3 + s ** 0,
+            "exp": lambda s, b, h, q, kv: s.exp() * 0.1 + torch.exp2(s).mul(0.1).add(s, alpha=0.5),
+            "infinite": lambda s, b, h, q, kv: torch.where(torch.isinf(s) | torch.isnan(s), 0.0, s),
+        }
+        torch.manual_seed(1)
+        q, k, v = (torch.randn(2, 2, n, 64, dtype=torch.bfloat16) for n in (40, 50, 50))
+        at = torch.meshgrid(*map(torch.arange, (2, 2, 40, 50)), indexing="ij")
+        scores = (q.double() @ k.double().transpose(2, 3)) / 8
+        for name, mod in mods.items():
+            with self.subTest(name):
+                wanted = torch.softmax(mod(scores, *at), -1) @ v.double()
+                out = fa2c.attention(q, k, v, score_mod=mod)
+                self.assertLess(excess(out.double().numpy(), wanted.numpy(), UNIT["bfloat16"]), 1)
+
+    def test_masks_of_flex_attention(self):
+        both = flex_attention.and_masks(window, prefix)
+        either = flex_attention.or_masks(window, dilated)
+        q, k, v = (torch.randn(2, 2, 40, 64, dtype=torch.bfloat16) for _ in range(3))
+        at = torch.meshgrid(*map(torch.arange, (2, 2, 40, 40)), indexing="ij")
+        scores = (q.double() @ k.double().transpose(2, 3)) / 8
+        for mask_mod in (both, either):
+            wanted = torch.softmax(scores.masked_fill(~mask_mod(*at), -math.inf), -1).nan_to_num(0) @ v.double()
+            out = fa2c.attention(q, k, v, mask_mod=mask_mod)
+            self.assertLess(excess(out.double().numpy(), wanted.numpy(), UNIT["bfloat16"]), 1)
+        self.assertEqual(fa2c.program(mask_mod=flex_attention.and_masks(window, prefix)).mask, "top_left")
+
+    def test_what_would_be_frozen(self):
+        table, slope = torch.ones(4), torch.tensor(0.5)
+        expected = (
+            (lambda s, b, h, q, kv: s + table[h], "a captured tensor|captured tensors|needs a value"),
+            (lambda s, b, h, q, kv: s * slope, "a captured 0-d tensor is not supported yet"),
+            (lambda s, b, h, q, kv: slope * s, "a captured 0-d tensor is not supported yet"),
+            (lambda s, b, h, q, kv: s * slope.item(), "torch.item of no traced value"),
+            (lambda s, b, h, q, kv: s * float(slope), "of no traced value"),
+            (lambda s, b, h, q, kv: s + torch.arange(3)[1], "torch.arange of no traced value"),
+            (lambda s, b, h, q, kv: s + torch.rand_like(s), "torch.rand_like is not supported"),
+            (lambda s, b, h, q, kv: torch.dot(s, s), "torch.dot is not supported in a program; supported"),
+            (lambda s, b, h, q, kv: s.add_(1), "add_ is not supported|in place"),
+            (lambda s, b, h, q, kv: s.to(torch.bfloat16), "computes in float32, int32 and bool, not in torch.bfloat16"),
+        )
+        for mod, text in expected:
+            with self.subTest(text), self.assertRaisesRegex((NotImplementedError, TypeError), f"test_tracing.py:.*({text})"):
+                fa2c.program(mod)
+
+    def test_gradients(self):
+        q = torch.randn(1, 1, 24, 64, dtype=torch.bfloat16, requires_grad=True)
+        out = fa2c.attention(q, q, q, score_mod=relative)
+        with self.assertRaisesRegex(NotImplementedError, "score_mod: gradients through a score program are not supported yet"):
+            out.sum().backward()
+        fa2c.attention(q, q, q, mask_mod=lambda b, h, i, j: i >= j).sum().backward()
+        self.assertIsNotNone(q.grad)
+
+    def test_compiled(self):
+        q = torch.randn(1, 2, 24, 64, dtype=torch.bfloat16)
+        program = fa2c.program(alibi, window)
+        slope = 0.5
+        for mods in (dict(score_mod=program), dict(score_mod=alibi, mask_mod=window),
+                     dict(score_mod=lambda s, b, h, i, j: s * slope + i)):
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda x: fa2c.attention(x, x, x, **mods) + 1, backend="eager", fullgraph=True)
+            self.assertTrue(torch.equal(compiled(q), fa2c.attention(q, q, q, **mods) + 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
