@@ -57,12 +57,33 @@ else()
   target_link_libraries(fa2_compiler_options INTERFACE MLIR LLVM)
 endif()
 
+# Reading MLIR's headers is most of what a unit of the compiler costs. With clang they are read once, in 20 seconds and
+# 170 MB; gcc's precompiled headers take 80 seconds and a gigabyte, and gain little.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  set(fa2_precompile ON)
+endif()
+option(FA2_PRECOMPILE "read MLIR's headers once for all units of the compiler" ${fa2_precompile})
+if(FA2_PRECOMPILE)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
+  add_library(fa2_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(fa2_precompiled PRIVATE fa2_compiler_options)
+  target_precompile_headers(fa2_precompiled PRIVATE
+    <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Dialect/GPU/IR/GPUDialect.h>
+    <mlir/Dialect/LLVMIR/LLVMDialect.h> <mlir/Dialect/LLVMIR/NVVMDialect.h> <mlir/Dialect/Math/IR/Math.h>
+    <mlir/Dialect/MemRef/IR/MemRef.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/Dialect/Tensor/IR/Tensor.h>
+    <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h> <mlir/IR/Matchers.h> <mlir/Pass/Pass.h>
+    <mlir/Transforms/DialectConversion.h>)
+endif()
+
 # fa2_add_library(NAME source... [LINK lib...] [DEPENDS target...])
 function(fa2_add_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} fa2_compiler_options)
   add_dependencies(${name} fa2-headers ${ARG_DEPENDS})
+  if(FA2_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM fa2_precompiled)
+  endif()
 endfunction()
 
 function(fa2_add_tool name)

@@ -27,8 +27,8 @@ static bool isWhole(const Target &t, const Schedule &s) {
 /// dV: least where its parts of them are square.
 static int64_t edgeOfGradKV(const Problem &p, const Schedule &s) {
   int64_t along = s.derived().keyWarps, across = s.warps / along;
-  return 2 * s.blockKV / along + gpu::columnsPerPart(p.headDim, across) +
-         gpu::columnsPerPart(p.headDimV, across);
+  return 2 * s.blockKV / along + fa2::gpu::columnsPerPart(p.headDim, across) +
+         fa2::gpu::columnsPerPart(p.headDimV, across);
 }
 
 /// Registers that the rule leaves ptxas for what the estimate does not count.

@@ -108,7 +108,7 @@ private:
   /// Its columns: what the warps that share rows of dQ hold.
   int64_t sumCols() {
     int64_t across = schedule.getWarps() / schedule.warpsAlongGradQ();
-    return across * gpu::columnsPerPart(headDim, across);
+    return across * fa2::gpu::columnsPerPart(headDim, across);
   }
   Value times(Value x, int64_t c) {
     return arith::MulIOp::create(b, loc, x, constant(c));

@@ -34,7 +34,9 @@ template <class T> inline void putLane(u32 *words, unsigned lane, T value) {
 
 template <class Body> inline void forLanes(u32 mask, Body body) {
   if (mask == kFullMask) {
+#ifndef __clang__ // which warns of every loop that it cannot vectorise
 #pragma GCC ivdep
+#endif
     for (unsigned lane = 0; lane < kWarpSize; ++lane)
       body(lane);
   } else {
