@@ -18,11 +18,12 @@ what each argument may be and what an error is.
 from .arguments import Tensor, tensor
 from .attention import attention
 from .compiler import CompileError, compiler_version
+from .export import export, load
 from .library import Error
 from .runtime import Device, Program, version
 from .tracing import ScoreProgram, program
 
 __all__ = [
-    "CompileError", "Device", "Error", "Program", "ScoreProgram", "Tensor", "attention", "compiler_version", "program", "tensor",
-    "version",
+    "CompileError", "Device", "Error", "Program", "ScoreProgram", "Tensor", "attention", "compiler_version", "export", "load",
+    "program", "tensor", "version",
 ]

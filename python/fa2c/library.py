@@ -122,6 +122,7 @@ def _runtime_functions():
     return {
         "fa2rtLastError": (c_char_p, []),
         "fa2rtVersion": (c_char_p, []),
+        "fa2rtCudaDeviceCount": (status, [POINTER(c_int32)]),
         "fa2rtDeviceOpen": (status, [c_char_p, POINTER(handle)]),
         "fa2rtDeviceClose": (None, [handle]),
         "fa2rtDeviceGetProperties": (status, [handle, POINTER(DeviceProperties)]),

@@ -21,6 +21,13 @@ def version() -> str:
     return library().fa2rtVersion().decode()
 
 
+def cuda_device_count() -> int:
+    """How many GPUs the driver has; raises Error where there is no driver."""
+    count = c_int32()
+    check(library().fa2rtCudaDeviceCount(byref(count)))
+    return count.value
+
+
 class Device:
     """A device by name: "cuda", "cuda:1", "sim", "sim:sm_90?strict", ..."""
 

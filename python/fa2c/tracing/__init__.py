@@ -96,7 +96,7 @@ def _mask(result):
             raise ValueError("mask_mod: the result is False: no row would see a key")
         return True
     if isinstance(result, Traced) and result.kind == "i1":
-        return result
+        return _mask(result.known) if result.known is not None else result
     what = type(result).__name__ if not isinstance(result, Traced) else result.kind
     raise TypeError(f"mask_mod: the result is {what}; expected a boolean, whether the row sees the key")
 

@@ -172,7 +172,7 @@ def _bitwise(names, on_numbers, operation):
 def _conjunction(a, b):
     """a & b of booleans, whose terms are kept."""
     for value, other in ((a, b), (b, a)):
-        if value is True:
+        if value is True or getattr(value, "known", None) is True:
             return other
     result = _emit("arith.andi", "i1", (a, b))
     result.parts = tuple(part for v in (a, b) for part in (getattr(v, "parts", ()) or (v,)))
@@ -381,7 +381,7 @@ def _filled(value):
 
 def _constant(a, value):
     kind = kind_of(value)
-    return Traced(a.builder, kind, a.builder.constant(kind, value))
+    return Traced(a.builder, kind, a.builder.constant(kind, value), known=value)
 
 
 FUNCTIONS.update(zeros_like=_filled(0), ones_like=_filled(1))
@@ -390,7 +390,7 @@ FUNCTIONS.update(zeros_like=_filled(0), ones_like=_filled(1))
 @named("new_ones")
 def new_ones(a, size=(), dtype=None, **options):
     if str(dtype) == "torch.bool" and tuple(size) == ():
-        return True  # what and_masks begins with
+        return _constant(a, True)  # what and_masks begins with
     return _filled(1)(a, size, dtype=dtype)
 
 
@@ -445,7 +445,8 @@ def method(value, name):
 def _attribute(name):
     import torch
 
-    fixed = {"shape": torch.Size(()), "ndim": 0, "size": torch.Size, "dim": lambda: 0, "requires_grad": False}
+    fixed = {"shape": torch.Size(()), "ndim": 0, "size": torch.Size, "dim": lambda: 0, "requires_grad": False,
+             "device": torch.device("cpu")}  # where a value is traced, not where it is computed
     if name in fixed:
         return fixed[name]
     raise cannot(f".{name} of a traced value is not known")

@@ -13,12 +13,13 @@ _ORDER = ("i1", "i32", "f32")
 class Traced:
     """Stands for a score, an index, or what was computed of them."""
 
-    __slots__ = ("builder", "kind", "name", "parts")
+    __slots__ = ("builder", "kind", "name", "parts", "known")
     __array_ufunc__ = None  # NumPy's numbers leave operators to it
 
-    def __init__(self, builder, kind, name, parts=()):
+    def __init__(self, builder, kind, name, parts=(), known=None):
         self.builder, self.kind, self.name = builder, kind, name
         self.parts = parts  # of a conjunction: its terms
+        self.known = known  # of a constant: its value
 
     def _needs_value(self, what):
         raise cannot(
