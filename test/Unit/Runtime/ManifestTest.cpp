@@ -340,7 +340,7 @@ TEST(Manifest, KeepsTheEntriesThatAreNamed) {
             ".entry b()\n{ ret; } // after b\n\n.section .d { x }\n");
   EXPECT_EQ(keepEntries(text, std::array{a, c}),
             "// head {\n.extern .shared .b8 s[];\n"
-            ".visible .entry a(.param .u32 x)\n{ { ret; } }\n\n // after b\n"
+            ".visible .entry a(.param .u32 x)\n{ { ret; } }\n // after b\n"
             ".visible .entry c() .maxntid 32\n{ ret; }\n.section .d { x }\n");
   // An entry that never ends stays: what is wrong is the driver's to say.
   EXPECT_EQ(keepEntries(".entry a() {", {}), ".entry a() {");
