@@ -53,6 +53,8 @@ if(FA2_STATIC)
     MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRGPUToLLVMIRTranslation MLIRLLVMToLLVMIRTranslation
     MLIRNVVMToLLVMIRTranslation
     ${fa2_llvm_libs})
+  # LLVM's archives name shared libraries of which nothing here uses a function.
+  target_link_options(fa2_compiler_options INTERFACE -Wl,--as-needed)
 else()
   target_link_libraries(fa2_compiler_options INTERFACE MLIR LLVM)
 endif()

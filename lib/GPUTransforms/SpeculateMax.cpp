@@ -88,8 +88,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         SoftmaxRebaseOp::create(b, loc, known.m, known.sum, Value(),
                                 softmax.getScale(), slack, softmax.getStart());
     Value alpha = rebase.getAlpha(), before = scaled(b, known.alpha, alpha);
-    Value newL = arith::AddFOp::create(b, loc, scaled(b, l, before),
-                                       scaled(b, known.sum, alpha));
+    Value sum = scaled(b, known.sum, alpha);
+    Value newL = arith::AddFOp::create(b, loc, scaled(b, l, before), sum);
     scf::YieldOp::create(b, loc,
                          ValueRange{scaled(b, known.p, alpha), rebase.getNewM(),
                                     newL, scaled(b, o, before)});

@@ -117,7 +117,7 @@ struct KernelAttributes {
 class Module {
 public:
   virtual ~Module() = default;
-  /// Of a kernel; may load it first, as `require` does.
+  /// Of a kernel; -1 each while it is not loaded.
   virtual KernelAttributes attributes(size_t kernel) const = 0;
   /// Loads a guarded kernel if it is not loaded yet: a driver that compiles it
   /// takes its time then, and not before. A launch does the same.

@@ -186,7 +186,8 @@ typedef struct fa2rtKernelInfo {
   const char *name;             /* owned by the program */
   int32_t threads;              /* a block */
   int64_t dynamic_shared_bytes; /* a block, from the manifest */
-  /* After loading, from the driver; -1 where the device does not know. */
+  /* From the driver; -1 where the device does not know, and of a kernel that a
+     guard chooses before a launch has taken it. */
   int32_t registers;           /* a thread */
   int64_t local_bytes;         /* a thread: spills and stack */
   int64_t static_shared_bytes; /* a block */

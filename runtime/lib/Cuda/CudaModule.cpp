@@ -74,7 +74,8 @@ public:
   }
 
   KernelAttributes attributes(size_t kernel) const override {
-    require(kernel);
+    if (!kernels[kernel].ready.load(std::memory_order_acquire))
+      return {};
     return kernels[kernel].attributes;
   }
 

@@ -127,11 +127,17 @@ TEST(Cuda, AGuardedKernelIsCompiledWhenItIsFirstTaken) {
                      sampleEntries()));
     ASSERT_EQ(loaded.launch(1), FA2RT_OK) << fa2rtLastError();
     EXPECT_EQ(callsOf("cuModuleLoadDataEx"), loads + 1);
+    fa2rtKernelInfo info;
+    ASSERT_EQ(fa2rtProgramGetKernel(loaded.program, 1, &info), FA2RT_OK);
+    EXPECT_EQ(info.threads, 32);
+    EXPECT_EQ(info.registers, -1);
     EXPECT_EQ(callsOf("cuThreadExchangeStreamCaptureMode"), modes);
     for (int i = 0; i < 2; ++i) {
       ASSERT_EQ(loaded.launch(3), FA2RT_OK) << fa2rtLastError();
       EXPECT_EQ(callsOf("cuModuleLoadDataEx"), loads + 2);
     }
+    ASSERT_EQ(fa2rtProgramGetKernel(loaded.program, 1, &info), FA2RT_OK);
+    EXPECT_EQ(info.registers, 40);
     // In a relaxed mode, and back in the caller's.
     EXPECT_EQ(callsOf("cuThreadExchangeStreamCaptureMode"), modes + 2);
   }
