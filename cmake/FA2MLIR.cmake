@@ -1,5 +1,5 @@
 # Finds LLVM and MLIR 22 and defines how the compiler's libraries are built on them.
-if(NOT MLIR_DIR AND NOT CMAKE_PREFIX_PATH)
+if(NOT MLIR_DIR)
   find_program(FA2_LLVM_CONFIG NAMES llvm-config-22 llvm-config)
   if(FA2_LLVM_CONFIG)
     execute_process(COMMAND ${FA2_LLVM_CONFIG} --prefix OUTPUT_VARIABLE fa2_llvm_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
