@@ -3,7 +3,7 @@
 import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
-from .shapes import check_scale, heads_first, refuse_uncovered
+from .shapes import LAYOUTS, check_scale, heads_first, refuse_uncovered
 from .tracing import ScoreProgram, trace
 
 
@@ -71,7 +71,8 @@ def attention(
     if scale is not None:
         scale = check_scale(scale)
     compute = _OF_TYPE.get(type(q)) or _find(q)
-    return compute(q, k, v, causal, scale, program, deterministic, return_lse, heads_first(layout))
+    order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
+    return compute(q, k, v, causal, scale, program, deterministic, return_lse, order)
 
 
 _OF_TYPE = {}  # from a type of q to what computes

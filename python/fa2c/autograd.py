@@ -27,14 +27,16 @@ class Plan:
         self._backward = kernels.program(self.ordinal, gradient, self.heads_first)
         return self._backward
 
-    def forward(self, q, k, v, scale, out=None):
+    def lse_like(self, q):
+        """What is like the lse of q, and takes no memory of its own: empty_like costs the host half of what empty does."""
+        shape = q.shape[0], q.shape[self._heads], q.shape[self._seqlen]
+        return torch.empty((), dtype=torch.float32, device=q.device).expand(shape)
+
+    def forward(self, q, k, v, scale, out=None, lse_like=None):
         """(out, lse); `out` is where to, if not in new memory that lies as q does."""
         if out is None:
             out = torch.empty_like(q) if self.widths_are_equal else empty_of_width(q, v.shape[-1])
-        shape = q.shape
-        lse = torch.empty(
-            shape[0], shape[self._heads], shape[self._seqlen], dtype=torch.float32, device=q.device
-        )
+        lse = torch.empty_like(self.lse_like(q) if lse_like is None else lse_like)
         if scale is None:
             self._forward(q=q, k=k, v=v, out=out, lse=lse)
         else:
@@ -52,6 +54,18 @@ class Plan:
         return dq, dk, dv
 
 
+class Call:
+    """A plan, and what each call of the same shapes needs besides."""
+
+    __slots__ = ("plan", "lse_like")
+
+    def __init__(self, plan, q):
+        self.plan, self.lse_like = plan, plan.lse_like(q)
+
+    def forward(self, q, k, v, scale):
+        return self.plan.forward(q, k, v, scale, None, self.lse_like)
+
+
 def empty_of_width(q, width):
     """An empty tensor whose rows of `width` are packed, in q's order of the other dimensions in memory."""
     shape = (*q.shape[:-1], width)
@@ -64,13 +78,13 @@ def empty_of_width(q, width):
 
 
 class Attention(torch.autograd.Function):
-    """out, or (out, lse), of a plan."""
+    """out, or (out, lse), of a call."""
 
     @staticmethod
-    def forward(ctx, q, k, v, plan, scale, return_lse):
-        out, lse = plan.forward(q, k, v, scale)
+    def forward(ctx, q, k, v, call, scale, return_lse):
+        out, lse = call.forward(q, k, v, scale)
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.plan, ctx.scale = plan, scale
+        ctx.plan, ctx.scale = call.plan, scale
         ctx.set_materialize_grads(False)
         return (out, lse) if return_lse else out
 

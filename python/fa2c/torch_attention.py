@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from .autograd import Attention, Plan
+from .autograd import Attention, Call, Plan
 from .library import Error
 from .shapes import check_shapes, mask_of
 from .simulator import check_size
@@ -14,6 +14,8 @@ _ARGUMENT_ERROR = 1
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _plans = {}  # by what they depend on; each is made once and kept, as graphs may hold its kernels
+_calls = {}  # by shapes, what is the same in each call of them
+_MOST_CALLS = 1024
 
 
 def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_first):
@@ -22,28 +24,34 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
         q, k, v = autocast(q, k, v)
     if torch.compiler.is_compiling() or not is_plain(q, k, v):
         return registered(q, k, v, causal, scale, program, deterministic, return_lse, heads_first)
-    return eager(q, k, v, causal, scale, program, deterministic, return_lse, heads_first)
-
-
-def eager(q, k, v, causal, scale, program, deterministic, return_lse, heads_first):
-    """On tensors that have memory."""
     wants_grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     if not wants_grad:
         deterministic = False
     elif deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
-    if plan.ordinal is None:
-        q, k, v = prepared(q, k, v, heads_first, plan)
-        return run(plan, q, k, v, scale, return_lse, wants_grad)
+    # Of k the runtime sees whether it fits.
+    key = (q.dtype, q.get_device(), q.shape, v.shape, causal, program, deterministic, heads_first)
+    call = _calls.get(key) or _make_call(key, q, k, v)
+    if call.plan.ordinal is None:
+        q, k, v = prepared(q, k, v, heads_first, call.plan)
+        return _run(call, q, k, v, scale, return_lse, wants_grad)
     try:
-        return run(plan, q, k, v, scale, return_lse, wants_grad)
+        return _run(call, q, k, v, scale, return_lse, wants_grad)
     except Error as error:
         if error.status != _ARGUMENT_ERROR:
             raise
     # The runtime takes no such tensors: either checks say better why, or copies will do.
-    q, k, v = prepared(q, k, v, heads_first, plan)
-    return run(plan, q, k, v, scale, return_lse, wants_grad)
+    q, k, v = prepared(q, k, v, heads_first, call.plan)
+    return _run(call, q, k, v, scale, return_lse, wants_grad)
+
+
+def _make_call(key, q, k, v):
+    *_, causal, program, deterministic, heads_first = key
+    plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
+    if len(_calls) >= _MOST_CALLS:
+        _calls.clear()
+    call = _calls[key] = Call(plan, q)
+    return call
 
 
 def plan_of(q, k, v, mask, program, deterministic, heads_first):
@@ -58,10 +66,10 @@ def plan_of(q, k, v, mask, program, deterministic, heads_first):
     return plan
 
 
-def run(plan, q, k, v, scale, return_lse, wants_grad):
+def _run(call, q, k, v, scale, return_lse, wants_grad):
     if wants_grad:
-        return Attention.apply(q, k, v, plan, scale, return_lse)
-    out, lse = plan.forward(q, k, v, scale)
+        return Attention.apply(q, k, v, call, scale, return_lse)
+    out, lse = call.forward(q, k, v, scale)
     return (out, lse) if return_lse else out
 
 

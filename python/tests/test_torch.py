@@ -98,6 +98,7 @@ class Attention(Case):
         q, k, v = (x.detach().contiguous().transpose(1, 2) for x in packed.unbind(2))
         out = fa2c.attention(q, k, v)
         self.assertEqual(out.stride(), q.stride())
+        self.assertTrue(fa2c.attention(q, k, v, return_lse=True)[1].is_contiguous())
         out = fa2c.attention(q, k, v[..., :32].contiguous())
         self.assertEqual(out.stride(), tuple(s // 2 if s > 1 else s for s in q.stride()))
 
