@@ -24,7 +24,7 @@ static bool keepsToOwnRows(Operation *op, Value slot) {
     if (auto operand = dyn_cast_or_null<OperandAttr>(tile))
       tile = operand.getAcc();
     auto acc = dyn_cast_or_null<AccAttr>(tile);
-    return acc && acc.getWarps()[1] == 1 && acc.getSplitK() == 1;
+    return acc && acc.warpCols() == 1 && acc.getSplitK() == 1;
   };
   if (isa<TensorStoreOp>(op))
     return true;

@@ -180,7 +180,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
     auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
-    auto tile = sharedTile(value, acc ? acc.getWarps()[1] : 1);
+    auto tile = sharedTile(value, acc ? acc.warpCols() : 1);
     Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);

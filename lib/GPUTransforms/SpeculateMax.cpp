@@ -152,10 +152,10 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     MLIRContext *ctx = b.getContext();
     RankedTensorType type = dot.getD().getType().getTile();
     auto acc = cast<AccAttr>(type.getEncoding());
-    auto own =
-        RankedTensorType::get(type.getShape(), type.getElementType(),
-                              AccAttr::get(ctx, MmaSyncAttr::get(ctx),
-                                           acc.getWarps(), acc.getSplitK()));
+    auto own = RankedTensorType::get(
+        type.getShape(), type.getElementType(),
+        AccAttr::get(ctx, MmaSyncAttr::get(ctx),
+                     {acc.warpRows(), acc.warpCols()}, acc.getSplitK()));
     Value started =
         DotStartOp::create(b, loc, InFlightType::get(ctx, own), dot.getA(),
                            dot.getB(), Value(), dot.getTransposeB());

@@ -136,19 +136,25 @@ void fa2::addStage(OpPassManager &pm, llvm::StringRef name,
 LogicalResult fa2::buildPipeline(OpPassManager &pm,
                                  const PipelineOptions &options,
                                  std::string &error) {
-  StringRef last = options.stopAfter;
-  if (!last.empty() && !llvm::is_contained(pipelineStages(), last)) {
-    error = "expected stop-after to be one of " +
-            llvm::join(pipelineStages(), ", ") + ", got '" + last.str() + "'";
-    return failure();
-  }
+  StringRef first = options.startAt, last = options.stopAfter;
+  for (auto [name, stage] :
+       {std::pair{"start-at", first}, {"stop-after", last}})
+    if (!stage.empty() && !llvm::is_contained(pipelineStages(), stage)) {
+      error = (Twine("expected ") + name + " to be one of " +
+               llvm::join(pipelineStages(), ", ") + ", got '" + stage + "'")
+                  .str();
+      return failure();
+    }
   if (options.pass != "forward" && options.pass != "backward") {
     error = "expected pass to be forward or backward, got '" +
             options.pass.getValue() + "'";
     return failure();
   }
+  bool started = first.empty();
   for (const Stage &stage : kStages) {
-    stage.add(pm, options);
+    started |= stage.name == first;
+    if (started)
+      stage.add(pm, options);
     if (stage.name == last)
       break;
   }

@@ -137,10 +137,14 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
   Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
 
+  // Split-K: the warps share the keys, and each sums an output of its own.
+  int64_t n = schedule.getWarps();
+  bool splitK = schedule.getPartition() == Partition::SplitK;
   // S = Q K_j^T
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
-                          Value{}, /*transpose_b=*/true);
+                          Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
+                          splitK ? warps(1, n) : warps(n, 1));
   if (program) {
     place.kvBlock = j;
     s = applyProgram(s, place);
@@ -160,7 +164,8 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                                      schedule.getLazyRescale() > 0);
   Value vTile = LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
   Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
-                           /*transpose_b=*/false);
+                           /*transpose_b=*/false, /*transpose_a=*/false,
+                           splitK ? warps(1, 1, n) : warps(n, 1));
   scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
   return loop;
 }

@@ -67,10 +67,11 @@ private:
 
   Value arg(size_t i) { return entry->getArgument(i); }
   /// Vectors and sums in the workspace hold whole tiles.
-  Value wholeView(Value source, Value batch, Value head) {
+  Value wholeView(Value source, Value batch, Value head,
+                  SumOrderAttr order = {}) {
     int64_t rowsDim = cast<MemRefType>(source.getType()).getRank() == 4 ? 1 : 2;
     Value length = memref::DimOp::create(b, loc, source, rowsDim);
-    return view(source, batch, head, constant(0), length);
+    return view(source, batch, head, constant(0), length, /*heads=*/1, order);
   }
   /// Query heads that read one key head.
   Value headsOfGroup() {
@@ -87,9 +88,9 @@ private:
         b, loc, RankedTensorType::get(shape, type.getElementType()), view, row);
   }
   Value dot(int64_t rows, int64_t cols, Value x, Value y, Value acc,
-            bool transposeA, bool transposeB) {
+            bool transposeA, bool transposeB, WarpGridAttr over) {
     return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
-                         transposeA);
+                         transposeA, over);
   }
   Value round(Value t) {
     auto type = cast<RankedTensorType>(t.getType());
@@ -103,11 +104,26 @@ private:
           b, loc, x, tensor::SplatOp::create(b, loc, x.getType(), scale));
     StoreOp::create(b, loc, round(x), to, row);
   }
-  /// Elements of dQ's sum that one reduction adds.
-  int64_t sumWidth() { return schedule.getDq() == GradQ::AtomicV4 ? 4 : 1; }
+  /// How the warps share what has rows of keys, and dQ, which has queries.
+  WarpGridAttr keyWarps() {
+    int64_t down = schedule.warpsAlongKeys();
+    return warps(down, schedule.getWarps() / down);
+  }
+  WarpGridAttr gradQWarps() {
+    int64_t down = schedule.warpsAlongGradQ();
+    return warps(down, schedule.getWarps() / down);
+  }
+  /// Where dQ's sum has which element of a tile; `width` of them are added at
+  /// once.
+  SumOrderAttr sumOrder(int64_t width) {
+    return SumOrderAttr::get(b.getContext(), gradQWarps(), width);
+  }
+  SumOrderAttr sumOrder() {
+    return sumOrder(schedule.getDq() == GradQ::AtomicV4 ? 4 : 1);
+  }
   /// Its columns: what the warps that share rows of dQ hold.
   int64_t sumCols() {
-    int64_t across = schedule.getWarps() / schedule.warpsAlongGradQ();
+    int64_t across = gradQWarps().getAcross();
     return across * fa2::gpu::columnsPerPart(headDim, across);
   }
   Value times(Value x, int64_t c) {
@@ -238,7 +254,7 @@ void GradTiler::createStatistics() {
                   wholeView(negDelta, batch, head), row);
   if (dqSum)
     StoreOp::create(b, loc, splat({statRows, sumCols()}, 0.0f),
-                    wholeView(dqSum, batch, head), row);
+                    wholeView(dqSum, batch, head, sumOrder(1)), row);
 }
 
 SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
@@ -251,7 +267,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
         doView = view(dout, batch, head, sequence);
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
-  Value sumView = dqSum ? wholeView(dqSum, batch, head) : Value();
+  Value sumView = dqSum ? wholeView(dqSum, batch, head, sumOrder()) : Value();
   Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
 
   auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1), sums);
@@ -262,7 +278,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value row = times(i, bq);
   // S^T = K Q_i^T, P^T = exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
-  Value s = dot(bkv, bq, kTile, qTile, {}, false, true);
+  Value s = dot(bkv, bq, kTile, qTile, {}, false, true, keyWarps());
   s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
                           sequence.getLength(), keys.getLength(),
                           range.getFullBegin(), range.getFullEnd(),
@@ -275,7 +291,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value dv1;
   auto addDv = [&] {
     dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArg(1), false,
-              false);
+              false, keyWarps());
   };
   bool together = schedule.warpsAlongKeys() < schedule.getWarps();
   if (!together)
@@ -283,16 +299,17 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
-  Value dp = dot(bkv, bq, vTile, doTile, delta, false, true);
+  Value dp = dot(bkv, bq, vTile, doTile, delta, false, true, keyWarps());
   Value ds = round(arith::MulFOp::create(b, loc, p, dp));
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
-  Value dk1 =
-      dot(bkv, headDim, ds, qTile, loop.getRegionIterArg(0), false, false);
+  Value dk1 = dot(bkv, headDim, ds, qTile, loop.getRegionIterArg(0), false,
+                  false, keyWarps());
   if (sumView)
-    AccumulateOp::create(b, loc, dot(bq, headDim, ds, kTile, {}, true, false),
-                         sumView, row, sumWidth());
+    AccumulateOp::create(
+        b, loc, dot(bq, headDim, ds, kTile, {}, true, false, gradQWarps()),
+        sumView, row);
   scf::YieldOp::create(b, loc, ValueRange{dk1, dv1});
   return SmallVector<Value>(loop.getResults());
 }
@@ -339,7 +356,7 @@ void GradTiler::createScaledSum() {
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), bq);
   Value sum = LoadOp::create(b, loc, tile(bq, headDim, f32),
-                             wholeView(dqSum, batch, head), row, sumWidth());
+                             wholeView(dqSum, batch, head, sumOrder()), row);
   storeScaled(sum, true, view(dq, batch, head, sequence), row);
 }
 
@@ -373,11 +390,12 @@ void GradTiler::createQueries(ScheduleAttr s) {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
+    WarpGridAttr rows = warps(s.getWarps(), 1);
     Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
     Value kvRow = times(j, bkv);
     // P = exp(c Q K_j^T - lse)
     Value kTile = load(kView, kvRow, bkv);
-    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true);
+    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true, rows);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
                                  sq, sk, range.getFullBegin(),
                                  range.getFullEnd(), op.getMaskAttr(),
@@ -388,11 +406,11 @@ void GradTiler::createQueries(ScheduleAttr s) {
     Value vTile = load(vView, kvRow, bkv);
     Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
                                       /*columns=*/false);
-    Value dp = dot(bq, bkv, doTile, vTile, delta, false, true);
+    Value dp = dot(bq, bkv, doTile, vTile, delta, false, true, rows);
     Value ds = round(arith::MulFOp::create(b, loc, p, dp));
     // dQ += dS K_j
-    Value dq1 =
-        dot(bq, headDim, ds, kTile, loop.getRegionIterArg(0), false, false);
+    Value dq1 = dot(bq, headDim, ds, kTile, loop.getRegionIterArg(0), false,
+                    false, rows);
     scf::YieldOp::create(b, loc, dq1);
   }
   storeScaled(loop.getResult(0), true, view(dq, batch, head, sequence), row);

@@ -41,11 +41,12 @@ Value TileBuilder::splat(ArrayRef<int64_t> shape, float v) {
 }
 
 Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
-                        Value length, int64_t heads) {
+                        Value length, int64_t heads, SumOrderAttr order) {
   auto type = cast<MemRefType>(source.getType());
   int64_t cols = type.getRank() == 4 ? type.getDimSize(3) : 0;
   return ViewOp::create(
-      b, loc, ViewType::get(b.getContext(), cols, type.getElementType(), heads),
+      b, loc,
+      ViewType::get(b.getContext(), cols, type.getElementType(), heads, order),
       source, batch, head, offset, length);
 }
 

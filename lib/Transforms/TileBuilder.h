@@ -28,13 +28,18 @@ protected:
   mlir::Value constant(int64_t v) {
     return mlir::arith::ConstantIndexOp::create(b, loc, v);
   }
+  /// Warps that share a product.
+  WarpGridAttr warps(int64_t down, int64_t across, int64_t sums = 1) {
+    return WarpGridAttr::get(b.getContext(), down, across, sums);
+  }
   mlir::Value splat(llvm::ArrayRef<int64_t> shape, float v);
   mlir::RankedTensorType tile(int64_t rows, int64_t cols, mlir::Type element) {
     return mlir::RankedTensorType::get({rows, cols}, element);
   }
   /// The rows of a batch entry and head in an argument.
   mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
-                   mlir::Value offset, mlir::Value length, int64_t heads = 1);
+                   mlir::Value offset, mlir::Value length, int64_t heads = 1,
+                   SumOrderAttr order = {});
   mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
                    SequenceOp sequence, int64_t heads = 1) {
     return view(source, batch, head, sequence.getOffset(), sequence.getLength(),

@@ -2,7 +2,7 @@
 
 // Split-Q: each warp has rows of the scores and of the output; the maximum is whole in every lane,
 // the sum stays partial over lanes until the softmax is finished; P changes registers' names only.
-// CHECK-DAG: #[[ACC:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+// CHECK-DAG: #[[ACC:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 // CHECK-DAG: #[[OP:.*]] = #fa2gpu.operand<#[[ACC]]>
 // CHECK-DAG: #[[ROW:.*]] = #fa2gpu.row<#[[ACC]]>
 // CHECK-DAG: #[[LROW:.*]] = #fa2gpu.row<#[[ACC]], partial = lanes>
@@ -58,7 +58,7 @@ fa2.kernel @split_q(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
 // -----
 
 // q_in_registers: the query tile is read from shared memory once, before the loop.
-// CHECK-DAG: #[[ACC:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+// CHECK-DAG: #[[ACC:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 // CHECK-LABEL: fa2.kernel @q_in_registers
 // CHECK: %[[Q:.*]] = fa2gpu.load
 // CHECK-NEXT: %[[QR:.*]] = fa2gpu.local_load %[[Q]] : {{.*}} -> tensor<64x64xbf16, #{{operand|fa2gpu.operand}}
@@ -86,8 +86,8 @@ fa2.kernel @q_in_registers(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x 
 
 // Split-K: each warp has keys of every tile; it sums its own output, which is combined through
 // shared memory (16 rows a warp, and m and l beside the output's columns) before the softmax is finished.
-// CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 4]>
-// CHECK-DAG: #[[O:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1], split_k = 4>
+// CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 4]>
+// CHECK-DAG: #[[O:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1], split_k = 4>
 // CHECK-DAG: #[[P:.*]] = #fa2gpu.operand<#[[S]]>
 // CHECK-DAG: #[[ROW:.*]] = #fa2gpu.row<#[[O]]>
 // CHECK-DAG: #[[LROW:.*]] = #fa2gpu.row<#[[O]], partial = lanes>
@@ -113,12 +113,12 @@ fa2.kernel @split_k(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
   %qt = fa2.load %q[%c0] : !fa2.view<? x 64 x bf16> -> tensor<16x64xbf16>
   %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (tensor<16xf32>, tensor<16xf32>, tensor<16x32xf32>) {
     %kt = fa2.load %k[%i] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
-    %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32>
+    %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32> over <1 x 4>
     %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c : tensor<16x64xf32>, tensor<16xf32>, tensor<16xf32>
     %pb = arith.truncf %p : tensor<16x64xf32> to tensor<16x64xbf16>
     %os = fa2.scale_rows %o, %a : tensor<16x32xf32>, tensor<16xf32>
     %vt = fa2.load %v[%i] : !fa2.view<? x 32 x bf16> -> tensor<64x32xbf16>
-    %o1 = fa2.dot %pb, %vt acc(%os : tensor<16x32xf32>) : tensor<16x64xbf16>, tensor<64x32xbf16> -> tensor<16x32xf32>
+    %o1 = fa2.dot %pb, %vt acc(%os : tensor<16x32xf32>) : tensor<16x64xbf16>, tensor<64x32xbf16> -> tensor<16x32xf32> over <1 x 1, sums = 4>
     scf.yield %m1, %l1, %o1 : tensor<16xf32>, tensor<16xf32>, tensor<16x32xf32>
   }
   %f, %fl = fa2.softmax_finish %r#2, %r#0, %r#1 scale %c : tensor<16x32xf32>, tensor<16xf32>, tensor<16xf32> -> tensor<16xf32>
@@ -130,7 +130,7 @@ fa2.kernel @split_k(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
 // -----
 
 // What is combined with scores has their layout, which in split-K is not the output's.
-// CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 4]>
+// CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 4]>
 // CHECK-LABEL: fa2.kernel @score_program
 // CHECK-DAG: %[[HALF:.*]] = arith.constant dense<5.000000e-01> : tensor<16x64xf32, #[[S]]>
 // CHECK-DAG: %[[ROWS:.*]], %[[COLS:.*]] = fa2.coordinates at({{.*}}) : tensor<16x64xindex, #[[S]]>
@@ -145,12 +145,77 @@ fa2.kernel @score_program(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x b
   %c0 = arith.constant 0 : index
   %qt = fa2.load %q[%c0] : !fa2.view<? x 64 x bf16> -> tensor<16x64xbf16>
   %kt = fa2.load %k[%c0] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
-  %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32>
+  %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32> over <1 x 4>
   %half = arith.constant dense<0.5> : tensor<16x64xf32>
   %rows, %cols = fa2.coordinates at(%n, %c0) : tensor<16x64xindex>
   %uniform = tensor.splat %n : tensor<16x64xindex>
   %cond = arith.cmpi slt, %rows, %uniform : tensor<16x64xindex>
   %t = arith.mulf %s, %half : tensor<16x64xf32>
   %r = arith.select %cond, %s, %t : tensor<16x64xi1>, tensor<16x64xf32>
+  fa2.return
+}
+
+// -----
+
+// A transposed right side says nothing of layouts, nor does a left one: products say how warps share them. X goes to
+// its own rows' product as an operand, to one by columns and to one that reads it transposed through shared memory.
+// CHECK-DAG: #[[ROWS:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+// CHECK-DAG: #[[GRID:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [2, 2]>
+// CHECK-LABEL: fa2.kernel @products
+// CHECK: fa2gpu.dot_start {{.*}} -> <tensor<64x64xf32, #[[ROWS]]>>
+// CHECK-DAG: %[[OP:.*]] = fa2gpu.convert_layout
+// CHECK-DAG: %[[SHARED:.*]] = fa2gpu.share
+// CHECK: fa2gpu.dot_start %[[OP]], %{{.*}} {transpose_b} : {{.*}} -> <tensor<64x64xf32, #[[ROWS]]>>
+// CHECK: fa2gpu.dot_start %[[SHARED]], %{{.*}} {transpose_b} : {{.*}} -> <tensor<64x64xf32, #[[GRID]]>>
+// CHECK: %[[T:.*]] = fa2gpu.dot_start %[[SHARED]], %{{.*}} {transpose_a} : {{.*}} -> <tensor<64x64xf32, #[[ROWS]]>>
+// Added to a tile of f32 that lies row by row in memory, which has its layout.
+// CHECK: fa2.load {{.*}} : <? x 64 x f32> -> tensor<64x64xf32, #[[ROWS]]>
+// CHECK: fa2.store {{.*}} : tensor<64x64xf32, #[[ROWS]]>, <? x 64 x f32>
+fa2.kernel @products(%a: !fa2.view<? x 64 x bf16>, %f: !fa2.view<? x 64 x f32>)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4>,
+                arguments = [#fa2.arg<"a", "in", [] x bf16>, #fa2.arg<"f", "inout", [] x f32>]} {
+  %c0 = arith.constant 0 : index
+  %y = fa2.load %a[%c0] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+  %d = fa2.dot %y, %y : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <4 x 1>
+  %x = arith.truncf %d : tensor<64x64xf32> to tensor<64x64xbf16>
+  %rows = fa2.dot %x, %y {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+  %grid = fa2.dot %x, %y {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <2 x 2>
+  %t = fa2.dot %x, %y {transpose_a} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+  %old = fa2.load %f[%c0] : !fa2.view<? x 64 x f32> -> tensor<64x64xf32>
+  %new = arith.addf %t, %old : tensor<64x64xf32>
+  fa2.store %new, %f[%c0] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
+  fa2.return
+}
+
+// -----
+
+// The products of a gradient on wgmma: P^T and dS^T are left operands in registers where they were computed; dQ, whose
+// 64 rows both warpgroups share side by side, reads dS from shared memory, in panels that descriptors address.
+// CHECK-DAG: #[[KEYS:.*]] = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+// CHECK-DAG: #[[DQ:.*]] = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
+// CHECK-DAG: #[[SH:.*]] = #fa2gpu.shared<panel = 128>
+// CHECK-LABEL: fa2.kernel @gradient
+// CHECK: fa2gpu.dot_start {{.*}} {transpose_b} : {{.*}} -> <tensor<128x64xf32, #[[KEYS]]>>
+// CHECK-DAG: %[[OP:.*]] = fa2gpu.convert_layout {{.*}} : tensor<128x64xbf16, #[[KEYS]]> -> tensor<128x64xbf16, #{{.*}}>
+// CHECK-DAG: %[[DS:.*]] = fa2gpu.share {{.*}} -> tensor<128x64xbf16, #[[SH]]>
+// CHECK: fa2gpu.dot_start %[[OP]], %{{.*}} : {{.*}} -> <tensor<128x128xf32, #[[KEYS]]>>
+// CHECK: fa2gpu.dot_start %[[DS]], %{{.*}} {transpose_a} : {{.*}} -> <tensor<64x128xf32, #[[DQ]]>>
+// CHECK: fa2.accumulate {{.*}} : tensor<64x128xf32, #[[DQ]]>
+fa2.kernel @gradient(%q: !fa2.view<? x 128 x bf16>, %k: !fa2.view<? x 128 x bf16>, %dk: !fa2.view<? x 128 x f32>,
+                     %dq: !fa2.view<? x 128 x f32, order = <<4 x 2>, width = 4>>)
+    attributes {spec = #fa2.spec<pass = "backward", dtype = bf16, head_dim = 128, head_dim_v = 128>,
+                schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 128, warps = 8, partition = keys>,
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"dk", "out", [] x f32>,
+                             #fa2.arg<"dq", "out", [] x f32>]} {
+  %c0 = arith.constant 0 : index
+  %qt = fa2.load %q[%c0] : !fa2.view<? x 128 x bf16> -> tensor<64x128xbf16>
+  %kt = fa2.load %k[%c0] : !fa2.view<? x 128 x bf16> -> tensor<128x128xbf16>
+  %s = fa2.dot %kt, %qt {transpose_b} : tensor<128x128xbf16>, tensor<64x128xbf16> -> tensor<128x64xf32> over <8 x 1>
+  %ds = arith.truncf %s : tensor<128x64xf32> to tensor<128x64xbf16>
+  %g = fa2.dot %ds, %qt : tensor<128x64xbf16>, tensor<64x128xbf16> -> tensor<128x128xf32> over <8 x 1>
+  %h = fa2.dot %ds, %kt {transpose_a} : tensor<128x64xbf16>, tensor<128x128xbf16> -> tensor<64x128xf32> over <4 x 2>
+  fa2.accumulate %h, %dq[%c0] : tensor<64x128xf32>, !fa2.view<? x 128 x f32, order = <<4 x 2>, width = 4>>
+  fa2.store %g, %dk[%c0] : tensor<128x128xf32>, !fa2.view<? x 128 x f32>
   fa2.return
 }

@@ -16,7 +16,7 @@
 // LD-COUNT-8: nvvm.ldmatrix {{.*}} layout = #nvvm.mma_layout<col>, num = 4 : i32
 // LD-NOT: nvvm.ldmatrix
 // LD: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 !q = tensor<64x64xbf16, #fa2gpu.shared>
 !kv = tensor<32x64xbf16, #fa2gpu.shared>
 !s = tensor<64x32xf32, #acc>
@@ -56,7 +56,7 @@ fa2.kernel @d64(%n: index)
 // LD-COUNT-8: nvvm.ldmatrix {{.*}} layout = #nvvm.mma_layout<col>, num = 4 : i32
 // LD-NOT: nvvm.ldmatrix
 // LD: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 !q = tensor<128x64xbf16, #fa2gpu.shared>
 !kv = tensor<32x64xbf16, #fa2gpu.shared>
 !s = tensor<128x32xf32, #acc>
@@ -97,7 +97,7 @@ fa2.kernel @d64_two_fragments(%n: index)
 // LD-COUNT-3: nvvm.ldmatrix {{.*}} layout = #nvvm.mma_layout<col>, num = 4 : i32
 // LD-NOT: nvvm.ldmatrix
 // LD: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 !q = tensor<16x40xbf16, #fa2gpu.shared>
 !kv = tensor<16x40xbf16, #fa2gpu.shared>
 !s = tensor<16x16xf32, #acc>
@@ -137,7 +137,7 @@ fa2.kernel @d40(%n: index)
 // LD-COUNT-5: nvvm.ldmatrix {{.*}} layout = #nvvm.mma_layout<col>, num = 4 : i32
 // LD-NOT: nvvm.ldmatrix
 // LD: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 !q = tensor<16x72xf16, #fa2gpu.shared>
 !kv = tensor<16x72xf16, #fa2gpu.shared>
 !s = tensor<16x16xf32, #acc>

@@ -13,7 +13,7 @@
 // CHECK-COUNT-5: llvm.nvvm.ex2.approx.ftz
 // CHECK-NOT: shfl
 // CHECK: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>
 !s = tensor<16x16xf32, #acc>
@@ -47,7 +47,7 @@ fa2.kernel @step(%n: index, %c: f32)
 // CHECK-NOT: arith.mulf
 // CHECK: } else {
 // CHECK-NEXT: scf.yield
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>
 !s = tensor<16x16xf32, #acc>
@@ -79,7 +79,7 @@ fa2.kernel @lazy(%n: index, %c: f32)
 // CHECK: arith.select %[[EMPTY]]
 // CHECK: llvm.nvvm.rcp.approx.ftz.f
 // CHECK-COUNT-8: arith.mulf
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>
 !s = tensor<16x16xf32, #acc>
@@ -107,7 +107,7 @@ fa2.kernel @finish(%n: index, %c: f32)
 // CHECK-COUNT-4: arith.cmpi sgt, %[[END]], %{{.*}} : index
 // CHECK-NOT: %[[END]],
 // CHECK: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>
 !s = tensor<16x16xf32, #acc>
@@ -142,7 +142,7 @@ fa2.kernel @mask(%n: index, %c: f32)
 // CHECK-COUNT-8: llvm.nvvm.rcp.approx.ftz.f
 // CHECK-COUNT-8: llvm.fabs
 // CHECK-COUNT-8: arith.addf
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 !s = tensor<16x16xf32, #acc>
 fa2.kernel @program(%n: index, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,

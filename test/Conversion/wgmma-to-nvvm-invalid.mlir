@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s -verify-diagnostics --convert-fa2gpu-to-nvvm
 
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !qt = tensor<128x64xbf16, #shared>
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>

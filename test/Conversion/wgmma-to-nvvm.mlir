@@ -28,7 +28,7 @@
 // CHECK-COUNT-4: nvvm.stmatrix
 // CHECK-NOT: nvvm.stmatrix
 // CHECK: gpu.return
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #op = #fa2gpu.operand<#acc>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
@@ -58,6 +58,40 @@ fa2.kernel @products(%n: index)
     }
   } producer(4 warps, 24 registers) {
     %c1 = arith.constant 1 : index
+  }
+  fa2.return
+}
+
+// Both operands of either major, for two warpgroups side by side: each has half of the columns, which begin 8192 bytes
+// apart in a panel of their own. A^T reads a panel's 64 columns as rows: 16 rows a step, both transposed bits.
+// CHECK-LABEL: gpu.func @transposed
+// CHECK: %[[GROUP:.*]] = arith.shrui %{{.*}}, %c2_i32
+// CHECK: arith.constant 4611686293338849280 : i64
+// CHECK: llvm.inline_asm has_side_effects "{{.*}}wgmma.fence.sync.aligned;
+// CHECK-SAME: add.s64 db, $32, 0;\0Aadd.s64 da, $33, 0;\0Awgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{[^;]*}}, da, db, none, 1, 1, 1, 1;
+// CHECK-SAME: add.s64 db, $32, 128;\0Aadd.s64 da, $33, 128;\0Awgmma.mma_async{{[^;]*}}, da, db, all, 1, 1, 1, 1;
+// Half a panel: 32 columns a warpgroup, 64 bytes into the swizzled rows.
+// CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{[^;]*}}, da, db, none, 1, 1, 0, 1;
+#side = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
+!wide = tensor<64x128xbf16, #shared>
+fa2.kernel @transposed(%n: index)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 49152 : i64} {
+  %c0 = arith.constant 0 : index
+  %ar = fa2gpu.ring.create {name = "a", offset = 0} : !fa2gpu.ring<1 x !kt>
+  %br = fa2gpu.ring.create {name = "b", offset = 16384} : !fa2gpu.ring<1 x !wide>
+  fa2gpu.roles consumer(8 warps, 240 registers) {
+    fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
+      %a = fa2gpu.ring.slot %ar[%c0] : !fa2gpu.ring<1 x !kt> -> !kt
+      %w = fa2gpu.ring.slot %br[%c0] : !fa2gpu.ring<1 x !wide> -> !wide
+      %f = fa2gpu.dot_start %a, %w {transpose_a} : !kt, !wide -> !fa2gpu.in_flight<tensor<64x128xf32, #side>>
+      %d = fa2gpu.dot_wait %f {pending = 0 : i64} : !fa2gpu.in_flight<tensor<64x128xf32, #side>> -> tensor<64x128xf32, #side>
+      %x = arith.truncf %d : tensor<64x128xf32, #side> to tensor<64x128xbf16, #side>
+      fa2gpu.local_store %x, %w : tensor<64x128xbf16, #side>, !wide
+      %g = fa2gpu.dot_start %a, %a : !kt, !kt -> !fa2gpu.in_flight<tensor<64x64xf32, #side>>
+      %e = fa2gpu.dot_wait %g {pending = 0 : i64} : !fa2gpu.in_flight<tensor<64x64xf32, #side>> -> tensor<64x64xf32, #side>
+    }
+  } producer(4 warps, 24 registers) {
   }
   fa2.return
 }

@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2gpu-allocate | FileCheck %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #op = #fa2gpu.operand<#acc>
 !view = !fa2.view<? x 64 x bf16>
 !q = tensor<64x64xbf16, #fa2gpu.shared>

@@ -39,7 +39,7 @@
 // SHARES: fa2gpu.local_store %{{.*}}, %[[QT]]
 // SHARES-NEXT: fa2gpu.tensor_store %[[QT]]
 // SHARES-NEXT: fa2gpu.ring.release %[[Q]]
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !qt = tensor<128x64xbf16, #shared>

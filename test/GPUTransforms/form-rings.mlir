@@ -37,7 +37,7 @@
 // CHECK-NEXT: fa2gpu.copy_out %[[OT]], %{{.*}}
 // CHECK-NEXT: fa2gpu.ring.release %[[OUT]][%[[ZO]]]
 // CHECK-NEXT: fa2.store %{{.*}} : tensor<64xf32
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #op = #fa2gpu.operand<#acc>
 #row = #fa2gpu.row<#acc>
 #shared = #fa2gpu.shared

@@ -1,7 +1,7 @@
 // RUN: fa2-opt %s --fa2gpu-group-limits --canonicalize --cse | FileCheck %s
 // RUN: sed 's/, group_limits = true//' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/ {mask = #fa2.mask<causal>} : !acc/ : !acc/' %s | fa2-opt --fa2gpu-group-limits --canonicalize --cse | FileCheck %s --check-prefix=FULL
-// RUN: sed 's/<128x/<64x/g; s/block_q = 128/block_q = 64/; s/warps = .8, 1./warps = [4, 1]/; s/warps = 8/warps = 4/; s/(8 warps/(4 warps/; s/by 128/by 64/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
+// RUN: sed 's/<128x/<64x/g; s/block_q = 128/block_q = 64/; s/groups = .2, 1./groups = [1, 1]/; s/warps = 8/warps = 4/; s/(8 warps/(4 warps/; s/by 128/by 64/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/arith.subi %%end, %%i/arith.addi %%end, %%i/' %s | not fa2-opt --fa2gpu-group-limits 2>&1 | FileCheck %s --check-prefix=RISES
 
 // OFF-COUNT-1: scf.for
@@ -51,7 +51,7 @@
 // FULL-NEXT: fa2gpu.ring.release
 // FULL: fa2gpu.ring.wait %{{.*}}[%first]
 // FULL: scf.for
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !qt = tensor<128x64xbf16, #shared>

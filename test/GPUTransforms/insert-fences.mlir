@@ -32,7 +32,7 @@
 // CHECK-NEXT: fa2gpu.tile_yield
 // CHECK-NEXT: }
 // CHECK-NEXT: } producer
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !qt = tensor<128x64xbf16, #shared>
 !qring = !fa2gpu.ring<1 x !qt, parts = 2>

@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s -verify-diagnostics --fa2gpu-overlap
 
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 fa2.kernel @one_matmul(%n: index, %s: tensor<128x64xf32, #acc>, %m: tensor<128xf32, #fa2gpu.row<#acc>>,
                        %l: tensor<128xf32, #fa2gpu.row<#acc, partial = lanes>>, %c: f32)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,

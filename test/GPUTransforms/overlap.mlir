@@ -51,7 +51,7 @@
 // CHECK-NOT: softmax_finish
 // CHECK: fa2gpu.dot_wait %[[LAST]]
 // CHECK: fa2.scale_rows
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #op = #fa2gpu.operand<#acc>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>

@@ -27,7 +27,7 @@
 // CHECK: %[[NEXT:.*]] = arith.addi %[[USES]], %[[N]]
 // CHECK: fa2gpu.ring.release %[[Q]][%[[VISIT]]]
 // CHECK-NEXT: fa2gpu.tile_yield %[[NEXT]]
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !qt = tensor<128x64xbf16, #shared>

@@ -29,7 +29,7 @@
 // CHECK-NEXT: }
 // CHECK-NEXT: fa2gpu.turn_wait of 2 first
 // CHECK-NEXT: } producer
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !qt = tensor<128x64xbf16, #shared>

@@ -23,7 +23,7 @@
 // CHECK-NEXT: scf.yield %[[W]]
 // CHECK-NEXT: }
 // CHECK-NEXT: scf.yield
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #op = #fa2gpu.operand<#acc>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>

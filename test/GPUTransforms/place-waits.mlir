@@ -1,7 +1,7 @@
 // Nothing of the rings' protocol is left but the slots.
 // RUN: fa2-opt %s --fa2gpu-place-waits | FileCheck %s --implicit-check-not="fa2gpu.ring.{{acquire|commit|wait|release}}"
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 !view = !fa2.view<? x 64 x bf16>
 !q = tensor<64x64xbf16, #fa2gpu.shared>
 !kv = tensor<32x64xbf16, #fa2gpu.shared>

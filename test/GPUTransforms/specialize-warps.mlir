@@ -38,7 +38,7 @@
 // PERSISTENT: fa2gpu.tile_loop{{.*}} queue %{{[0-9a-z]+}} {
 // PERSISTENT: producer(
 // PERSISTENT: fa2gpu.tile_loop{{.*}} queue %{{[0-9a-z]+}} draws {
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !qt = tensor<128x64xbf16, #shared>

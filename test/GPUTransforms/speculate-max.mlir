@@ -4,8 +4,8 @@
 
 // OFF-NOT: softmax_speculate
 
-// CHECK: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
-// CHECK: #[[ONE:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
+// CHECK: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+// CHECK: #[[ONE:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>
 // CHECK: scf.for {{.*}} iter_args(%[[M:[a-z0-9]+]] = %m0, %[[L:[a-z0-9]+]] = %l0, %[[PB:[a-z0-9]+]] = %p0, %{{.*}} = %o0)
 // CHECK: %[[KT:.*]] = fa2gpu.ring.wait %[[K:[a-z0-9]+]][%[[NEXT:[a-z0-9]+]]]
 // CHECK: %[[SF:.*]] = fa2gpu.dot_start %q, %[[KT]]
@@ -59,7 +59,7 @@
 // WAITS: fa2gpu.dot_start
 // WAITS-NEXT: fa2gpu.dot_wait %{{[0-9]+}} : <tensor
 // WAITS-NOT: fa2gpu.dot_wait
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #op = #fa2gpu.operand<#acc>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>

@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --verify-diagnostics --fa2gpu-split-masked-tiles
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 !s = tensor<64x32xf32, #acc>
 fa2.kernel @by_two(%s: !s, %n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,

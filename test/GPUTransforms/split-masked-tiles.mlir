@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2gpu-split-masked-tiles --canonicalize --cse | FileCheck %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #row = #fa2gpu.row<#acc>
 #lrow = #fa2gpu.row<#acc, partial = lanes>
 !view = !fa2.view<? x 64 x bf16>

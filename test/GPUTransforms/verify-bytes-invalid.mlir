@@ -5,7 +5,7 @@
 // RUN: sed '/@meet-end$/d' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=MEET
 // MEET: 'fa2gpu.local_store' op expected a barrier between the last read of ring 'k' and this write
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [3, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [3, 1]>
 !bf = tensor<48x16xbf16, #acc>
 !op = tensor<48x16xbf16, #fa2gpu.operand<#acc>>
 !t = tensor<48x16xbf16, #fa2gpu.shared>

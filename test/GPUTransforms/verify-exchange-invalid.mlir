@@ -39,7 +39,7 @@
 // RUN: sed -e 's/, barriers = 65536 : i64//' -e '/ring.init/d' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=MBARRIERS
 // MBARRIERS: 'fa2gpu.ring.wait' op expected mbarriers of ring 'k', at which roles wait, or fa2gpu.ring.slot and barriers
 
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x128xf32, #acc>
 !bf = tensor<128x128xbf16, #acc>

@@ -49,7 +49,7 @@
 // OPEN: 'fa2gpu.local_store' op expected earlier writes of ring 'k' to be complete and met at a barrier
 // OPEN: note: written here
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #shared = #fa2gpu.shared
 !acc = tensor<64x64xf32, #acc>
 !bf = tensor<64x64xbf16, #acc>

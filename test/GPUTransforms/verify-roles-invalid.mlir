@@ -148,8 +148,8 @@
 // RUN: %{try}
 // INIT: 'fa2gpu.ring.create' op expected one fa2gpu.ring.init of ring 'k', got 0
 
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
-#sync = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+#sync = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !bf = tensor<128x64xbf16, #acc>

@@ -38,7 +38,7 @@
 // RUN: sed 's/release %%rk\[%%i\]/release %%rk[%%j]/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SLOT
 // SLOT: 'fa2gpu.ring.release' op expected no matmul in flight that reads this use of ring 'k'
 
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<64x64xf32, #acc>
 !kt = tensor<64x64xbf16, #shared>

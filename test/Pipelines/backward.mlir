@@ -13,8 +13,8 @@
 // PASS: expected pass to be forward or backward, got 'sideways'
 
 // Scores have rows of keys, eight warps of them; dQ has its own grid of warps.
-// GPU-DAG: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
-// GPU-DAG: #[[DQ:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 2]>
+// GPU-DAG: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>
+// GPU-DAG: #[[DQ:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 2]>
 // GPU: fa2.kernel @backward(
 // GPU: %[[N:.*]] = fa2gpu.load {{.*}} : <? x f32> -> tensor<64xf32, #shared>
 // GPU: %[[P:.*]] = fa2.softmax_recompute %{{.*}}, %[[N]] scale %{{.*}} {columns}

@@ -1,6 +1,6 @@
 // RUN: fa2-translate %s --fa2-print-layouts | FileCheck %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 // CHECK: tensor<64x8xf32, #fa2gpu.acc<
 // CHECK-NEXT: 64 x 8 over 4 x 1 warps, 4 elements a lane
 // CHECK-NEXT: register 0:  lane 0 (0,0)  lane 1 (0,2)  lane 2 (0,4)  lane 4 (1,0)

@@ -13,7 +13,7 @@
 // CHECK: %[[STAT:.*]] = arith.select %[[EMPTY]], %[[NINF]], %[[N]]
 // CHECK: fa2.store %[[STAT]]
 // CHECK: arith.negf %[[DELTA]]
-// CHECK: fa2.store %{{.*}} : tensor<128x64xf32>, <? x 64 x f32>
+// CHECK: fa2.store %{{.*}} : tensor<128x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
 
 // Algorithm 2: a key tile stays, query tiles go by, head by head of the group.
 // CHECK-LABEL: fa2.kernel @grad(
@@ -42,11 +42,11 @@
 // CHECK: %[[DSB:.*]] = arith.truncf %[[DS]]
 // CHECK: %[[DK1:.*]] = fa2.dot %[[DSB]], %[[Q]] acc(%[[DK]]
 // CHECK: %[[DQ:.*]] = fa2.dot %[[DSB]], %[[K]] {transpose_a}
-// CHECK: fa2.accumulate %[[DQ]], %{{.*}} : tensor<64x64xf32>, <? x 64 x f32>
+// CHECK: fa2.accumulate %[[DQ]], %{{.*}} : tensor<64x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
 // CHECK: scf.yield %[[DK1]], %[[DV1]]
 
 // CHECK-LABEL: fa2.kernel @grad_dq
-// CHECK: fa2.load {{.*}} : <? x 64 x f32> -> tensor<64x64xf32>
+// CHECK: fa2.load {{.*}} : <? x 64 x f32, order = <<4 x 2>>> -> tensor<64x64xf32>
 // CHECK: arith.mulf
 // CHECK: arith.truncf
 // CHECK: fa2.store

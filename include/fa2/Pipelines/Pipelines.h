@@ -22,6 +22,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "pass",
       llvm::cl::desc("forward, or backward: the gradients of each attention"),
       llvm::cl::init("forward")};
+  Option<std::string> startAt{
+      *this, "start-at",
+      llvm::cl::desc("first pass to run, on what the one before it left "
+                     "(empty: all)"),
+      llvm::cl::init("")};
   Option<std::string> stopAfter{
       *this, "stop-after",
       llvm::cl::desc("last pass to run, such as fa2-tile (empty: all)"),
@@ -51,7 +56,7 @@ void addStage(mlir::OpPassManager &pm, llvm::StringRef stage,
               const PipelineOptions &options);
 
 /// Adds the pipeline to a pass manager of builtin.module. Fails, with `error`
-/// saying so, when `stopAfter` names no stage.
+/// saying so, when `startAt` or `stopAfter` names no stage.
 mlir::LogicalResult buildPipeline(mlir::OpPassManager &pm,
                                   const PipelineOptions &options,
                                   std::string &error);

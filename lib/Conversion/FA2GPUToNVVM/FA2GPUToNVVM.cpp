@@ -200,6 +200,7 @@ struct ConvertFA2GPUToNVVMPass
     RewritePatternSet patterns(ctx);
     populateKernelPatterns(converter, patterns);
     populateMemoryPatterns(converter, patterns);
+    populateSumPatterns(converter, patterns);
     populateCopyPatterns(converter, patterns);
     populateDotPatterns(converter, patterns);
     populateSoftmaxPatterns(converter, patterns);

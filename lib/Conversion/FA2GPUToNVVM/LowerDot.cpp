@@ -103,7 +103,7 @@ public:
     if (transposed) {
       // The tile holds [k][m]; a warp's rows are a run of its columns.
       TileLayout layout(fragment, type.getDimSize(1), type.getDimSize(0),
-                        acc.getWarps()[0], 1);
+                        acc.warpRows(), 1);
       steps = layout.fragCols();
       reader.emplace(
           e, parts[0], sharedLayout(type), flip(fragment.regBits[1]),
@@ -118,7 +118,7 @@ public:
     // Every warp reads all columns of a shared tile.
     bool shared = isa<SharedAttr>(type.getEncoding());
     TileLayout layout(fragment, type.getDimSize(0), type.getDimSize(1),
-                      acc.getWarps()[0], shared ? 1 : acc.getWarps()[1]);
+                      acc.warpRows(), shared ? 1 : acc.warpCols());
     steps = layout.fragCols();
     if (shared)
       reader.emplace(e, parts[0], sharedLayout(type), fragment.regBits[1],
@@ -142,11 +142,10 @@ private:
   static Coord flip(Coord c) { return {c.col, c.row}; }
   /// This warp's place down the grid of `acc`.
   static Value warpInRows(Emit &e, AccAttr acc) {
-    if (acc.getWarps()[0] == 1)
+    if (acc.warpRows() == 1)
       return e.i32(0);
     Value warp = e.warp();
-    return acc.getWarps()[1] == 1 ? warp
-                                  : e.divU(warp, e.i32(acc.getWarps()[1]));
+    return acc.warpCols() == 1 ? warp : e.divU(warp, e.i32(acc.warpCols()));
   }
 
   int64_t steps;

@@ -279,100 +279,114 @@ struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
   }
 };
 
-/// The address of this thread's part of a tile of a sum: register r of thread t
-/// is element (r / w * threads + t) * w + r % w, so that a warp's elements are
-/// neighbours and w of a thread go together.
-Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
-  Value bytes = e.mul(e.mul(e.toI64(row), view.rowStride), 4);
-  Value start = e.gep(view.base, bytes);
-  Value own = e.mul(e.thread(), 4 * width);
-  return e.gep(start, e.toI64(e.toIndex(own)));
+/// A tile of f32 in an accumulator's registers and row by row in memory.
+struct RowTile {
+  RowTile(Emit &e, RankedTensorType type, AccAttr acc, ViewParts view,
+          Value first, int64_t heads)
+      : e(e), layout(acc.tileLayout(type.getShape())),
+        rows(e, layout, view, first, heads), col(laneCol(e, layout)),
+        padded(layout.colsPerWarp() * layout.warpGridCols() != layout.cols()) {}
+
+  /// The registers that begin pairs of columns in the rows of `slot`.
+  SmallVector<int64_t> pairs(int64_t slot) const {
+    SmallVector<int64_t> registers;
+    for (int64_t r = 0; r < layout.numRegs(); r += 2)
+      if (layout.rowSlot(r) == slot)
+        registers.push_back(r);
+    return registers;
+  }
+  int64_t slots() const { return layout.numRowSlots(); }
+  Value inside(int64_t slot) { return rows.inside(rowOfSlot(layout, slot)); }
+  /// Whether a pair has columns of the tile; no value where all have.
+  Value exists(int64_t r) {
+    return padded ? e.less(e.toIndex(e.add(col, layout.at(0, 0, r).col)),
+                           e.index(layout.cols()))
+                  : Value();
+  }
+  Value pointer(int64_t slot, int64_t r) {
+    Value column = e.add(col, layout.at(0, 0, r).col);
+    return e.gep(rows.pointer(rowOfSlot(layout, slot)),
+                 e.toI64(e.toIndex(e.mul(column, 4))));
+  }
+
+  Emit &e;
+  TileLayout layout;
+  RowAddresses rows;
+  Value col;
+  bool padded;
+};
+
+VectorType pairOfF32(MLIRContext *ctx) {
+  return VectorType::get({2}, Float32Type::get(ctx));
 }
 
-struct LoadSumLowering : public OpConversionPattern<fa2::LoadOp> {
+/// Rows past the end are zero.
+struct LoadTileLowering : public OpConversionPattern<fa2::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<RankedTensorType>(op.getTile().getType());
     auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
-    if (!acc || !type.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not a sum");
+    ViewType view = op.getView().getType();
+    if (!acc || !type.getElementType().isF32() || view.getOrder())
+      return rewriter.notifyMatchFailure(op, "not f32 row by row");
     Emit e(rewriter, op.getLoc());
-    int64_t width = op.getWidth();
-    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
-                             adaptor.getRow()[0], width);
-    Type part = type.getElementType();
-    if (width > 1)
-      part = VectorType::get({width}, part);
-    SmallVector<Value> out;
-    for (int64_t r = 0; r < acc.tileLayout(type.getShape()).numRegs();
-         r += width) {
-      Value x = LLVM::LoadOp::create(rewriter, op.getLoc(), part,
-                                     e.gep(start, r * threadsOf(op) * 4));
-      if (width == 1)
-        out.push_back(x);
-      for (int64_t i = 0; width > 1 && i < width; ++i)
-        out.push_back(
-            LLVM::ExtractElementOp::create(rewriter, op.getLoc(), x, e.i32(i)));
-    }
+    RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
+                 adaptor.getRow()[0], view.getHeads());
+    SmallVector<Value> out(tile.layout.numRegs());
+    for (int64_t slot = 0; slot < tile.slots(); ++slot)
+      for (int64_t r : tile.pairs(slot)) {
+        Value there = e.both(tile.inside(slot), tile.exists(r));
+        auto branch = scf::IfOp::create(rewriter, op.getLoc(),
+                                        pairOfF32(getContext()), there,
+                                        /*withElse=*/true);
+        OpBuilder::InsertionGuard guard(rewriter);
+        rewriter.setInsertionPointToStart(branch.thenBlock());
+        Value pair =
+            LLVM::LoadOp::create(rewriter, op.getLoc(), pairOfF32(getContext()),
+                                 tile.pointer(slot, r));
+        scf::YieldOp::create(rewriter, op.getLoc(), pair);
+        rewriter.setInsertionPointToStart(branch.elseBlock());
+        Value zeros = LLVM::ZeroOp::create(rewriter, op.getLoc(),
+                                           pairOfF32(getContext()));
+        scf::YieldOp::create(rewriter, op.getLoc(), zeros);
+        rewriter.setInsertionPointAfter(branch);
+        for (int64_t i : {0, 1})
+          out[r + i] = LLVM::ExtractElementOp::create(
+              rewriter, op.getLoc(), branch.getResult(0), e.i32(i));
+      }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
 };
 
-struct StoreSumLowering : public OpConversionPattern<StoreOp> {
+struct StoreTileLowering : public OpConversionPattern<StoreOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<RankedTensorType>(op.getTile().getType());
-    if (!isa_and_nonnull<AccAttr>(type.getEncoding()) ||
-        !type.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not a sum");
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    ViewType view = op.getView().getType();
+    if (!acc || !type.getElementType().isF32() || view.getOrder())
+      return rewriter.notifyMatchFailure(op, "not f32 row by row");
     Emit e(rewriter, op.getLoc());
-    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
-                             adaptor.getRow()[0], /*width=*/1);
-    for (auto [r, value] : llvm::enumerate(adaptor.getTile()))
-      LLVM::StoreOp::create(rewriter, op.getLoc(), value,
-                            e.gep(start, int64_t(r) * threadsOf(op) * 4));
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
-/// One reduction an element, in whatever order they arrive. LLVM would return
-/// the old value and drop the ordering of an atomicrmw, hence assembly.
-/// A branch around them, always taken, ends the basic block of the products:
-/// ptxas otherwise mixes the two, runs out of registers and spills.
-struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(AccumulateOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    ViewParts view = ViewParts::from(adaptor.getView());
-    auto inside = scf::IfOp::create(rewriter, op.getLoc(),
-                                    e.less(adaptor.getRow()[0], view.length));
-    OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPointToStart(inside.thenBlock());
-    int64_t width = op.getWidth();
-    Value start = sumPointer(e, view, adaptor.getRow()[0], width);
-    auto none = LLVM::LLVMVoidType::get(getContext());
-    ValueRange values = adaptor.getTile();
-    for (size_t r = 0; r < values.size(); r += size_t(width)) {
-      SmallVector<Value> operands{start};
-      llvm::append_range(operands, values.slice(r, size_t(width)));
-      std::string text = "red.relaxed.gpu.global.add" +
-                         std::string(width == 4 ? ".v4" : "") + ".f32 [$0+" +
-                         std::to_string(int64_t(r) * threadsOf(op) * 4) +
-                         "], " + (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
-      LLVM::InlineAsmOp::create(
-          rewriter, op.getLoc(), TypeRange{none}, operands, text,
-          width == 4 ? "l,f,f,f,f,~{memory}" : "l,f,~{memory}",
-          /*has_side_effects=*/true, /*is_align_stack=*/false,
-          LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
-    }
+    e.readThreadAnew();
+    inStoringWarps(e, acc, [&] {
+      RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
+                   adaptor.getRow()[0], view.getHeads());
+      for (int64_t slot = 0; slot < tile.slots(); ++slot)
+        for (int64_t r : tile.pairs(slot)) {
+          Value there = e.both(tile.inside(slot), tile.exists(r));
+          auto branch = scf::IfOp::create(rewriter, op.getLoc(), there);
+          OpBuilder::InsertionGuard guard(rewriter);
+          rewriter.setInsertionPointToStart(branch.thenBlock());
+          Value pair = together(e, adaptor.getTile().slice(size_t(r), 2));
+          LLVM::StoreOp::create(rewriter, op.getLoc(), pair,
+                                tile.pointer(slot, r));
+        }
+    });
     rewriter.eraseOp(op);
     return success();
   }
@@ -439,7 +453,6 @@ void fa2::gpu::populateMemoryPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
   patterns.add<DimLowering, SequenceLowering, ViewLowering, RingCreateLowering,
                RingSlotLowering, LocalStoreLowering, LoadRowsLowering,
-               LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               StoreRowsLowering, BarrierLowering>(converter,
-                                                   patterns.getContext());
+               LoadTileLowering, StoreTileLowering, StoreRowsLowering,
+               BarrierLowering>(converter, patterns.getContext());
 }

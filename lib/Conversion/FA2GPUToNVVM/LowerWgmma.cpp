@@ -53,12 +53,46 @@ Operand alongColumns(Emit &e, RankedTensorType tile, Value address, int64_t k) {
   return o;
 }
 
-/// A tile whose rows are reduced over: B as it lies, columns in panels.
+/// A tile whose rows are reduced over: B as it lies, A transposed; columns in
+/// panels.
 Operand alongRows(Emit &e, RankedTensorType tile, Value address) {
   Operand o{descriptor(e, address, tile.getDimSize(0) * kRowBytes), {}};
   for (int64_t row = 0; row < tile.getDimSize(0); row += kStepK)
     o.steps.push_back(row * kRowBytes >> 4);
   return o;
+}
+
+/// This warpgroup's place in the grid over which `acc` is cut.
+struct GroupPlace {
+  GroupPlace(Emit &e, AccAttr acc) : row(e.shr(e.uniformWarp(), 2)) {
+    int64_t across = acc.getGroups()[1];
+    if (across == 1)
+      return;
+    col = acc.getGroups()[0] == 1 ? row : e.remU(row, e.i32(across));
+    row = e.divU(row, e.i32(across));
+  }
+  Value row, col; // no col where there is one
+};
+
+/// What a warpgroup reads of A in shared memory: 64 rows, or with `transposed`
+/// 64 columns, which are a panel.
+Operand ownRows(Emit &e, RankedTensorType tile, Value address, Value place,
+                bool transposed) {
+  int64_t bytes = (transposed ? tile.getDimSize(0) : kRows) * kRowBytes;
+  Value own = e.add(address, e.mul(place, bytes));
+  return transposed ? alongRows(e, tile, own)
+                    : alongColumns(e, tile, own, tile.getDimSize(1));
+}
+
+/// Where a warpgroup's `count` columns of the product begin in B.
+Value ownColumns(Emit &e, RankedTensorType tile, Value address, Value place,
+                 int64_t count, bool transposed) {
+  if (!place)
+    return address;
+  if (transposed)
+    return e.add(address, e.mul(place, count * kRowBytes));
+  ColumnStart start(e, sharedLayout(tile), {e.mul(place, count), count});
+  return e.add(e.add(address, start.panel), start.byte);
 }
 
 struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
@@ -73,21 +107,22 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     if (!isa<WgmmaAttr>(acc.getFamily()))
       return rewriter.notifyMatchFailure(op, "not of the wgmma family");
     TileLayout layout = acc.tileLayout(dType.getShape());
-    if (layout.fragRows() != 1)
-      return rewriter.notifyMatchFailure(op, "expected 16 rows a warp");
     Emit e(rewriter, op.getLoc());
     int64_t n = layout.fragCols() * 8, results = layout.numRegs();
     bool fromShared = isa<SharedAttr>(aType.getEncoding());
-    Operand b = op.getTransposeB() ? alongColumns(e, bType, adaptor.getB()[0],
-                                                  bType.getDimSize(1))
-                                   : alongRows(e, bType, adaptor.getB()[0]);
+    Value bStart = adaptor.getB()[0];
+    if (acc.getGroups()[1] > 1)
+      bStart = ownColumns(e, bType, bStart, GroupPlace(e, acc).col,
+                          layout.colsPerWarp(), op.getTransposeB());
+    Operand b = op.getTransposeB()
+                    ? alongColumns(e, bType, bStart, bType.getDimSize(1))
+                    : alongRows(e, bType, bStart);
     Operand a;
     SmallVector<Value> inputs{b.descriptor};
     std::string constraints = "l";
     if (fromShared) {
-      Value group = e.shr(e.uniformWarp(), 2);
-      Value rows = e.add(adaptor.getA()[0], e.mul(group, kRows * kRowBytes));
-      a = alongColumns(e, aType, rows, aType.getDimSize(1));
+      a = ownRows(e, aType, adaptor.getA()[0], GroupPlace(e, acc).row,
+                  op.getTransposeA());
       inputs.push_back(a.descriptor);
       constraints += ",l";
     } else {
@@ -122,12 +157,15 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
           left += (i ? ", " : "") + number(1 + step * 4 + i);
         left += "}";
       }
-      text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
-              llvm::formatv(
-                  "k16.f32.{0}.{0} {1}, {2}, db, {3}, 1, 1{4}{5};\n", type, d,
-                  left, step == 0 && !updates ? "none" : "all",
-                  fromShared ? ", 0" : "", op.getTransposeB() ? ", 0" : ", 1")
-                  .str();
+      text +=
+          "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
+          llvm::formatv("k16.f32.{0}.{0} {1}, {2}, db, {3}, 1, 1{4}{5};\n",
+                        type, d, left, step == 0 && !updates ? "none" : "all",
+                        !fromShared          ? ""
+                        : op.getTransposeA() ? ", 1"
+                                             : ", 0",
+                        op.getTransposeB() ? ", 0" : ", 1")
+              .str();
     }
     text += "wgmma.commit_group.sync.aligned;\n}";
     SmallVector<Value> out =
@@ -179,10 +217,22 @@ struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
     // Lane 8 m + r addresses row r of matrix m: rows 0 and 8, columns 0 and 8.
     Value lane = e.lane(), row = e.bitAnd(lane, 7);
     Value down = e.bitAnd(e.shr(lane, 3), 1), right = e.shr(lane, 4);
-    Value rows = e.add(e.mul(e.uniformWarp(), tile.rowsPerWarp()),
-                       e.add(row, e.mul(down, 8)));
-    Value start = e.add(adaptor.getSlot()[0], e.mul(rows, kRowBytes));
+    Value warp = e.uniformWarp(), base = adaptor.getSlot()[0], first;
+    if (acc.getGroups()[1] > 1) {
+      GroupPlace place(e, acc);
+      warp = e.add(e.mul(place.row, 4), e.bitAnd(warp, 3));
+      ColumnStart own(
+          e, shared,
+          {e.mul(place.col, tile.colsPerWarp()), tile.colsPerWarp()});
+      base = e.add(base, own.panel);
+      first = own.byte;
+    }
+    Value rows =
+        e.add(e.mul(warp, tile.rowsPerWarp()), e.add(row, e.mul(down, 8)));
+    Value start = e.add(base, e.mul(rows, kRowBytes));
     Value swizzled = e.shl(e.bitXor(right, row), 4);
+    if (first)
+      swizzled = e.bitXor(swizzled, first);
     int64_t fragments = tile.fragCols();
     ValueRange pairs = adaptor.getValue();
     auto shape = NVVM::LdStMatrixShapeAttr::get(e.b.getContext(), 8, 8);

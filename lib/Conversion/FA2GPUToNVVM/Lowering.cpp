@@ -243,6 +243,17 @@ Value Emit::sharedPointer(Value address) {
   return LLVM::IntToPtrOp::create(b, loc, pointer(kShared), address);
 }
 
+Value fa2::gpu::together(Emit &e, ValueRange values) {
+  if (values.size() == 1)
+    return values.front();
+  Value all = LLVM::UndefOp::create(
+      e.b, e.loc,
+      VectorType::get({int64_t(values.size())}, values.front().getType()));
+  for (auto [i, v] : llvm::enumerate(values))
+    all = LLVM::InsertElementOp::create(e.b, e.loc, all, v, e.i32(int64_t(i)));
+  return all;
+}
+
 int64_t fa2::gpu::threadsOf(Operation *op) {
   auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
   return (*func.getKnownBlockSize())[0];
@@ -290,16 +301,21 @@ Value fa2::gpu::warpRow(Emit &e, const TileLayout &layout) {
   if (layout.warpGridRows() == 1)
     return e.i32(0);
   Value warp = e.warp();
-  if (layout.warpGridCols() > 1)
-    warp = e.divU(warp, e.i32(layout.warpGridCols()));
+  int64_t stacked = layout.stackedWarps(), across = layout.warpGridCols();
+  if (across > 1) {
+    Value stack = e.divU(warp, e.i32(stacked * across));
+    warp = stacked == 1
+               ? stack
+               : e.add(e.mul(stack, stacked), e.remU(warp, e.i32(stacked)));
+  }
   return e.mul(warp, layout.rowsPerWarp());
 }
 
 Value fa2::gpu::warpCol(Emit &e, const TileLayout &layout) {
   if (layout.warpGridCols() == 1)
     return e.i32(0);
-  Value warp = e.warp();
-  if (layout.warpGridRows() > 1)
+  Value warp = e.divU(e.warp(), e.i32(layout.stackedWarps()));
+  if (layout.warpGridRows() > layout.stackedWarps())
     warp = e.remU(warp, e.i32(layout.warpGridCols()));
   return e.mul(warp, layout.colsPerWarp());
 }

@@ -153,6 +153,9 @@ inline bool isPacked(mlir::RankedTensorType t) {
   return e.isIntOrFloat() && e.getIntOrFloatBitWidth() == 16;
 }
 
+/// One value, or a vector of several.
+mlir::Value together(Emit &e, mlir::ValueRange values);
+
 /// Threads of the block that `op` runs in.
 int64_t threadsOf(mlir::Operation *op);
 
@@ -185,6 +188,8 @@ struct ColumnStart {
 
 void populateMemoryPatterns(mlir::TypeConverter &converter,
                             mlir::RewritePatternSet &patterns);
+void populateSumPatterns(mlir::TypeConverter &converter,
+                         mlir::RewritePatternSet &patterns);
 void populateCopyPatterns(mlir::TypeConverter &converter,
                           mlir::RewritePatternSet &patterns);
 void populateDotPatterns(mlir::TypeConverter &converter,

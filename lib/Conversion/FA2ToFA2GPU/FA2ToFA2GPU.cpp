@@ -1,12 +1,13 @@
 //===- FA2ToFA2GPU.cpp - convert-fa2-to-fa2gpu ----------------------------===//
 //
-// Warp partitioning. Few layouts are needed, and what a tile is used for
-// decides which one it gets: products and what is elementwise on them are
-// accumulators, loaded tiles lie in shared memory, vectors of one value a row
-// follow the accumulator's rows, and a computed left operand is converted once.
+// Warp partitioning. Products say how warps share them, and what is computed
+// with them follows (AssignLayouts.h); loaded tiles lie in shared memory, and a
+// computed left operand is converted once: it changes registers' names where
+// its warps need no other's part of it, and goes through shared memory else.
 //
 //===----------------------------------------------------------------------===//
 
+#include "AssignLayouts.h"
 #include "fa2/Conversion/Passes.h"
 #include "fa2/Dialect/FA2/KVRange.h"
 #include "fa2/Target/Target.h"
@@ -30,34 +31,16 @@ class Partitioner {
 public:
   Partitioner(KernelOp kernel, MatmulFamilyAttr family, int64_t sharedPanel)
       : kernel(kernel), sharedPanel(sharedPanel), ctx(kernel.getContext()),
-        b(ctx), schedule(kernel.getSchedule()) {
-    int64_t warps = schedule.getWarps();
-    bool splitK = schedule.getPartition() == Partition::SplitK;
-    if (schedule.getPartition() == Partition::Keys) {
-      // Rows of the scores are keys; dK and dV have them too, dQ has queries.
-      int64_t along = schedule.warpsAlongKeys(),
-              rows = schedule.warpsAlongGradQ();
-      scores = output = AccAttr::get(ctx, family, {along, warps / along}, 1);
-      gradQ = AccAttr::get(ctx, family, {rows, warps / rows}, 1);
-      return;
-    }
-    // split_q: warp w has rows; split_k: it has columns of the scores, and a
-    // private sum over its keys of everything else.
-    scores = AccAttr::get(
-        ctx, family,
-        splitK ? ArrayRef<int64_t>{1, warps} : ArrayRef<int64_t>{warps, 1}, 1);
-    output = splitK ? AccAttr::get(ctx, family, {1, 1}, warps) : scores;
-    gradQ = output;
-  }
+        b(ctx), schedule(kernel.getSchedule()), layouts(kernel, family) {}
 
   LogicalResult run() {
     separateConstants();
-    findPartialSums();
+    if (failed(layouts.run()))
+      return failure();
     encodeValues();
     convertLoads();
     convertDots();
-    if (output.getSplitK() > 1)
-      combineSplits();
+    combineSplits();
     kernel.walk([&](Operation *op) {
       b.setInsertionPoint(op);
       if (auto range = dyn_cast<KVRangeOp>(op))
@@ -72,19 +55,13 @@ public:
   }
 
 private:
-  using Tiles = llvm::SmallPtrSet<Value, 8>;
-
   void separateConstants();
-  void findPartialSums();
-  void findTiles();
-  static void spread(SmallVector<Value> work, Tiles &tiles);
   void encodeValues();
   static int64_t columnParts(Value tile);
   void convertLoads();
   void convertDots();
   void combineSplits();
 
-  Attribute encodingOf(Value value);
   static RankedTensorType withEncoding(RankedTensorType t, Attribute e) {
     return RankedTensorType::get(t.getShape(), t.getElementType(), e);
   }
@@ -98,12 +75,7 @@ private:
   MLIRContext *ctx;
   OpBuilder b;
   ScheduleAttr schedule;
-  AccAttr scores, output, gradQ;
-  /// Row sums that stay partial over lanes until the softmax is finished.
-  llvm::SmallPtrSet<Value, 8> partial;
-  /// Tiles with the columns of the scores; those laid out like dQ; loaded ones,
-  /// elementwise; vectors of one value a column, which stay in shared memory.
-  Tiles scoreTiles, gradQTiles, loadedTiles, columnVectors;
+  LayoutAssignment layouts;
 };
 
 /// A constant of its own for each use: equal ones may get different layouts.
@@ -121,115 +93,23 @@ void Partitioner::separateConstants() {
       }
 }
 
-/// The running sum of a softmax_step, through the loop that carries it.
-void Partitioner::findPartialSums() {
-  kernel.walk([&](SoftmaxStepOp step) {
-    SmallVector<Value> work{step.getL(), step.getNewL()};
-    while (!work.empty()) {
-      Value v = work.pop_back_val();
-      if (!partial.insert(v).second)
-        continue;
-      if (auto arg = dyn_cast<BlockArgument>(v)) {
-        auto loop = cast<scf::ForOp>(arg.getOwner()->getParentOp());
-        work.push_back(loop.getTiedLoopInit(arg)->get());
-        work.push_back(loop.getTiedLoopYieldedValue(arg)->get());
-        work.push_back(loop.getTiedLoopResult(arg));
-      }
-    }
-  });
-}
-
-Attribute Partitioner::encodingOf(Value v) {
-  auto type = cast<RankedTensorType>(v.getType());
-  if (columnVectors.contains(v))
-    return SharedAttr::get(ctx, 0);
-  if (gradQTiles.contains(v))
-    return gradQ;
-  if (loadedTiles.contains(v))
-    return OperandAttr::get(ctx, output);
-  if (type.getRank() == 1)
-    return RowAttr::get(ctx, output,
-                        partial.contains(v) ? Partial::Lanes : Partial::None);
-  return scoreTiles.contains(v) ? scores : output;
-}
-
 /// Whether a load brings its tile straight into registers: vectors of one value
-/// a row, and sums in the order of the accumulator's registers.
-static bool staysInRegisters(fa2::LoadOp load) {
+/// a row, and f32.
+static bool staysInRegisters(fa2::LoadOp load, Attribute layout) {
   auto type = cast<RankedTensorType>(load.getTile().getType());
-  return type.getRank() == 1 || type.getElementType().isF32();
-}
-
-/// Adds `work` and what is elementwise on it, up to the next product or memory.
-void Partitioner::spread(SmallVector<Value> work, Tiles &tiles) {
-  while (!work.empty()) {
-    Value v = work.pop_back_val();
-    if (cast<RankedTensorType>(v.getType()).getRank() != 2 ||
-        !tiles.insert(v).second)
-      continue;
-    for (Operation *user : v.getUsers())
-      if (!isa<DotOp, StoreOp, AccumulateOp>(user))
-        for (Value r : user->getResults())
-          if (isTile(r))
-            work.push_back(r);
-    // And what is combined with them element by element.
-    Operation *def = v.getDefiningOp();
-    if (auto at = dyn_cast_or_null<CoordinatesOp>(def))
-      work.append({at.getRows(), at.getCols()});
-    if (def && def->hasTrait<OpTrait::Elementwise>())
-      for (Value operand : def->getOperands())
-        if (isTile(operand))
-          work.push_back(operand);
-  }
-}
-
-void Partitioner::findTiles() {
-  // The scores: products with a transposed right side, what they start from,
-  // and what follows from them.
-  SmallVector<Value> work, sums, loaded;
-  kernel.walk([&](Operation *op) {
-    if (auto dot = dyn_cast<DotOp>(op)) {
-      if (dot.getTransposeB())
-        work.push_back(dot.getD());
-      if (dot.getTransposeB() && dot.getAcc())
-        work.push_back(dot.getAcc());
-      if (dot.getTransposeA())
-        sums.push_back(dot.getD());
-    } else if (auto load = dyn_cast<fa2::LoadOp>(op)) {
-      if (cast<RankedTensorType>(load.getTile().getType()).getRank() == 1)
-        return;
-      if (staysInRegisters(load))
-        sums.push_back(load.getTile());
-      else
-        for (Operation *user : load.getTile().getUsers())
-          if (user->hasTrait<OpTrait::Elementwise>())
-            loaded.push_back(user->getResult(0));
-    } else if (auto step = dyn_cast<SoftmaxStepOp>(op)) {
-      work.push_back(step.getS()); // of a program, perhaps not of a product
-    } else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op)) {
-      if (p.getColumns())
-        columnVectors.insert(p.getN());
-    } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
-      if (tile.getColumns())
-        columnVectors.insert(tile.getVector());
-    }
-  });
-  spread(work, scoreTiles);
-  spread(sums, gradQTiles);
-  spread(loaded, loadedTiles);
+  return !isa<SharedAttr>(layout) &&
+         (type.getRank() == 1 || type.getElementType().isF32());
 }
 
 void Partitioner::encodeValues() {
-  findTiles();
   auto encode = [&](Value v) {
     if (isTile(v))
       v.setType(
-          withEncoding(cast<RankedTensorType>(v.getType()), encodingOf(v)));
+          withEncoding(cast<RankedTensorType>(v.getType()), layouts.of(v)));
   };
   kernel.walk([&](Operation *op) {
     if (auto load = dyn_cast<fa2::LoadOp>(op);
-        load &&
-        (!staysInRegisters(load) || columnVectors.contains(load.getTile())))
+        load && !staysInRegisters(load, layouts.of(load.getTile())))
       return;
     for (Value r : op->getResults())
       encode(r);
@@ -252,7 +132,7 @@ int64_t Partitioner::columnParts(Value tile) {
     if (auto dot = dyn_cast<DotOp>(use.getOwner());
         dot && !dot.getTransposeB() && dot.getB() == tile) {
       auto d = cast<RankedTensorType>(dot.getD().getType());
-      parts = std::max(parts, cast<AccAttr>(d.getEncoding()).getWarps()[1]);
+      parts = std::max(parts, cast<AccAttr>(d.getEncoding()).warpCols());
     }
   return parts;
 }
@@ -275,13 +155,20 @@ void Partitioner::convertLoads() {
         continue;
       if (!registers)
         registers = LocalLoadOp::create(
-            b, op.getLoc(), withEncoding(plain, OperandAttr::get(ctx, output)),
+            b, op.getLoc(), withEncoding(plain, layouts.of(op.getTile())),
             load);
       use.set(registers);
     }
     op.replaceAllUsesWith(load);
     op.erase();
   });
+}
+
+/// Whether the warps that have rows of `a` have them of `d` too, with all of
+/// the columns, or with those whose products they sum by themselves.
+static bool ownRows(AccAttr a, AccAttr d) {
+  return a.warpRows() == d.warpRows() && d.warpCols() == 1 &&
+         a.warpCols() == d.getSplitK();
 }
 
 void Partitioner::convertDots() {
@@ -294,7 +181,8 @@ void Partitioner::convertDots() {
     b.setInsertionPointAfterValue(a);
     auto from = cast<RankedTensorType>(a.getType());
     return known = ShareOp::create(
-               b, a.getLoc(), withEncoding(from, SharedAttr::get(ctx, 0)), a);
+               b, a.getLoc(),
+               withEncoding(from, SharedAttr::get(ctx, sharedPanel)), a);
   };
   auto asOperand = [&](Value a, Attribute encoding) -> Value {
     Value &known = operands[a];
@@ -313,17 +201,18 @@ void Partitioner::convertDots() {
     Value a = dot.getA();
     auto aType = cast<RankedTensorType>(a.getType());
     auto dType = cast<RankedTensorType>(dot.getD().getType());
-    bool aShared = isa<SharedAttr>(aType.getEncoding());
-    bool ownRows =
-        schedule.getPartition() != Partition::Keys || scores.getWarps()[1] == 1;
-    if (!aShared && (dot.getTransposeA() || !ownRows))
+    auto d = cast<AccAttr>(dType.getEncoding());
+    auto from = dyn_cast<AccAttr>(aType.getEncoding());
+    auto operand = dyn_cast<OperandAttr>(aType.getEncoding());
+    if (operand)
+      from = operand.getAcc();
+    if (from && (dot.getTransposeA() || !ownRows(from, d)))
       a = asShared(a);
-    else if (!aShared)
-      a = asOperand(a,
-                    OperandAttr::get(ctx, cast<AccAttr>(aType.getEncoding())));
-    else if (schedule.getQInRegisters() &&
-             schedule.getPartition() == Partition::SplitQ)
-      a = asOperand(a, OperandAttr::get(ctx, output));
+    else if (from && !operand)
+      a = asOperand(a, OperandAttr::get(ctx, from));
+    else if (!from && schedule.getQInRegisters() && !dot.getTransposeA() &&
+             d.warpCols() == 1 && d.getSplitK() == 1)
+      a = asOperand(a, OperandAttr::get(ctx, d));
     b.setInsertionPoint(dot);
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
@@ -336,12 +225,15 @@ void Partitioner::convertDots() {
 
 void Partitioner::combineSplits() {
   kernel.walk([&](SoftmaxFinishOp op) {
-    b.setInsertionPoint(op);
     auto o = cast<RankedTensorType>(op.getO().getType());
+    int64_t splitK = cast<AccAttr>(o.getEncoding()).getSplitK();
+    if (splitK == 1)
+      return;
+    b.setInsertionPoint(op);
     // One private tile a warp, one above the other, then m and l of each.
-    auto scratchTile = RankedTensorType::get(
-        {o.getDimSize(0) * output.getSplitK(), o.getDimSize(1) + 2},
-        b.getF32Type(), SharedAttr::get(ctx, 0));
+    auto scratchTile =
+        RankedTensorType::get({o.getDimSize(0) * splitK, o.getDimSize(1) + 2},
+                              b.getF32Type(), SharedAttr::get(ctx, 0));
     Value scratch = RingCreateOp::create(
         b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
         b.getStringAttr("combine"), IntegerAttr{}, IntegerAttr{});

@@ -133,18 +133,47 @@ Type ViewType::parse(AsmParser &p) {
   auto hasCols = p.parseOptionalInteger(cols);
   if (hasCols.has_value() && (failed(*hasCols) || p.parseKeyword("x")))
     return {};
-  if (p.parseType(element) || p.parseGreater())
+  SumOrderAttr order;
+  if (p.parseType(element) ||
+      (succeeded(p.parseOptionalComma()) &&
+       (p.parseKeyword("order") || p.parseEqual() ||
+        p.parseCustomAttributeWithFallback(order))) ||
+      p.parseGreater())
     return {};
   return ViewType::getChecked([&] { return p.emitError(at); }, p.getContext(),
-                              cols, element, heads);
+                              cols, element, heads, order);
 }
 
 LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
-                               int64_t, Type, int64_t heads) {
-  if (isPackedHeads(heads))
+                               int64_t cols, Type element, int64_t heads,
+                               SumOrderAttr order) {
+  if (!isPackedHeads(heads))
+    return emitError() << "expected heads to be a power of two from 1 to "
+                       << kGroupRows << ", got " << heads;
+  if (order && (!element.isF32() || cols == 0 || heads != 1))
+    return emitError()
+           << "expected columns of f32 of one head because the view "
+              "has an order, got "
+           << element;
+  return success();
+}
+
+LogicalResult WarpGridAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t down, int64_t across, int64_t sums) {
+  if (down >= 1 && across >= 1 && sums >= 1)
     return success();
-  return emitError() << "expected heads to be a power of two from 1 to "
-                     << kGroupRows << ", got " << heads;
+  return emitError() << "expected at least one warp down, across and for each "
+                        "sum, got "
+                     << down << " x " << across << ", sums = " << sums;
+}
+
+LogicalResult SumOrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   WarpGridAttr warps, int64_t width) {
+  if (warps.getSums() != 1)
+    return emitError() << "expected warps that share one sum, got " << warps;
+  if (width == 1 || width == 4)
+    return success();
+  return emitError() << "expected width to be 1 or 4, got " << width;
 }
 
 void ViewType::print(AsmPrinter &p) const {
@@ -154,5 +183,10 @@ void ViewType::print(AsmPrinter &p) const {
   p << "? x ";
   if (getCols() != 0)
     p << getCols() << " x ";
-  p << getElementType() << ">";
+  p << getElementType();
+  if (getOrder()) {
+    p << ", order = ";
+    p.printStrippedAttrOrType(getOrder());
+  }
+  p << ">";
 }

@@ -309,23 +309,14 @@ static LogicalResult verifyTileOfView(Operation *op, Type tileType,
                              << view.getElementType() << ", got " << tile;
   int64_t cols = tile.getRank() == 2 ? tile.getDimSize(1) : 0;
   // A sum has the padding of the accumulator whose order it is in.
-  bool sum = tile.getRank() == 2 && tile.getElementType().isF32();
   if (tile.getRank() > 2 ||
-      (sum ? cols > view.getCols() : cols != view.getCols()))
+      (view.getOrder() ? cols > view.getCols() : cols != view.getCols()))
     return op->emitOpError() << "expected a tile of the view's "
                              << view.getCols() << " columns, got " << tile;
   return success();
 }
 
-static LogicalResult verifyWidth(Operation *op, int64_t width) {
-  if (width == 1 || width == 4)
-    return success();
-  return op->emitOpError() << "expected width to be 1 or 4, got " << width;
-}
-
 LogicalResult LoadOp::verify() {
-  if (failed(verifyWidth(*this, getWidth())))
-    return failure();
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
@@ -337,8 +328,10 @@ LogicalResult AccumulateOp::verify() {
   auto tile = cast<RankedTensorType>(getTile().getType());
   if (tile.getRank() != 2 || !tile.getElementType().isF32())
     return emitOpError() << "expected a tile of f32, got " << tile;
-  if (failed(verifyWidth(*this, getWidth())))
-    return failure();
+  if (!getView().getType().getOrder())
+    return emitOpError() << "expected a view with an order, in which it adds, "
+                            "got "
+                         << getView().getType();
   return verifyTileOfView(*this, tile, getView().getType());
 }
 

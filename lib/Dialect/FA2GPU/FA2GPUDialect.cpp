@@ -4,6 +4,7 @@
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -83,8 +84,11 @@ Fragment MmaSyncAttr::operandB() const {
   return {16, 8, {{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}}, {{1, 0}, {8, 0}}};
 }
 
-bool MmaSyncAttr::takesSharedA() const { return true; }
 int64_t MmaSyncAttr::warpsPerInstruction() const { return 1; }
+std::string MmaSyncAttr::checkProduct(RankedTensorType, RankedTensorType,
+                                      RankedTensorType, bool, bool) const {
+  return "";
+}
 
 //===----------------------------------------------------------------------===//
 // wgmma: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"
@@ -100,22 +104,72 @@ Fragment WgmmaAttr::operandA() const {
 Fragment WgmmaAttr::operandB() const {
   return MmaSyncAttr::get(getContext()).operandB();
 }
-bool WgmmaAttr::takesSharedA() const { return true; }
 int64_t WgmmaAttr::warpsPerInstruction() const { return 4; }
+
+/// PTX ISA, "Asynchronous Warpgroup Level Matrix Shape", and what the
+/// descriptors of 128-byte swizzled tiles can say.
+std::string WgmmaAttr::checkProduct(RankedTensorType a, RankedTensorType b,
+                                    RankedTensorType d, bool transposeA,
+                                    bool transposeB) const {
+  constexpr int64_t rows = 64, stepK = 16, panel = 128, panelCols = 64;
+  auto acc = cast<AccAttr>(d.getEncoding());
+  int64_t down = acc.getGroups()[0], across = acc.getGroups()[1];
+  if (d.getDimSize(0) != rows * down)
+    return llvm::formatv("{0} rows a warpgroup, {1} in all, got {2}", rows,
+                         rows * down, d.getDimSize(0));
+  int64_t cols = d.getDimSize(1), part = cols / across;
+  int64_t unit = across == 1 ? 8 : 16; // columnsPerPart
+  if (cols % across != 0 || part % unit != 0 || part > 256)
+    return llvm::formatv("a multiple of {0} columns up to 256 a warpgroup, got "
+                         "{1} over {2}",
+                         unit, cols, across);
+  if (across > 1 && !transposeB && part != 32 && part % panelCols != 0)
+    return llvm::formatv("32 columns a warpgroup, or a multiple of {0}, "
+                         "because they begin in a panel of b, got {1}",
+                         panelCols, part);
+  for (RankedTensorType tile : {a, b}) {
+    auto shared = dyn_cast_or_null<SharedAttr>(tile.getEncoding());
+    if (shared && shared.getPanel() != panel)
+      return llvm::formatv("tiles in panels of {0} bytes in shared memory, got "
+                           "{1}",
+                           panel, tile);
+  }
+  auto reducesRows = [&](RankedTensorType tile) {
+    return tile.getDimSize(0) % stepK != 0;
+  };
+  if ((transposeA && reducesRows(a)) || (!transposeB && reducesRows(b)))
+    return llvm::formatv("a reduced dimension in steps of {0}, got {1}", stepK,
+                         b.getDimSize(transposeB ? 1 : 0));
+  return "";
+}
 
 //===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//
 
+LogicalResult AccAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                              MatmulFamilyAttr family, ArrayRef<int64_t> groups,
+                              int64_t splitK) {
+  if (groups.size() != 2 || groups[0] < 1 || groups[1] < 1)
+    return emitError() << "constraint 1: expected groups = [down, across], "
+                          "each at least 1, got ["
+                       << groups << "]";
+  if (splitK < 1 || (splitK > 1 && family.warpsPerInstruction() > 1))
+    return emitError() << "constraint 2: expected split_k at least 1, and 1 of "
+                       << family << ", got " << splitK;
+  return success();
+}
+
 TileLayout AccAttr::tileLayout(ArrayRef<int64_t> shape) const {
-  return TileLayout(getFamily().accumulator(), shape[0], shape[1],
-                    getWarps()[0], getWarps()[1]);
+  return TileLayout(getFamily().accumulator(), shape[0], shape[1], warpRows(),
+                    warpCols(), getFamily().warpsPerInstruction());
 }
 
 TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
   AccAttr acc = getAcc();
   return TileLayout(acc.getFamily().operandA(), shape[0], shape[1],
-                    acc.getWarps()[0], acc.getWarps()[1]);
+                    acc.warpRows(), acc.warpCols(),
+                    acc.getFamily().warpsPerInstruction());
 }
 
 SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {

@@ -34,7 +34,8 @@ LogicalResult ConvertLayoutOp::verify() {
   if (!source || !target)
     return emitOpError() << "expected two layouts in registers";
   // Every element must stay in its warp and lane. Fragments are linear in the
-  // bits of the lane, so lane 0 and the basis lanes speak for all.
+  // bits of the lane, so lane 0 and the basis lanes speak for all; so do two
+  // warps and the first element of the others.
   TileLayout src = source.tileLayout(from.getShape());
   TileLayout dst = target.tileLayout(to.getShape());
   if (src.warps() != dst.warps())
@@ -49,6 +50,10 @@ LogicalResult ConvertLayoutOp::verify() {
                  << ") to stay in warp " << warp << ", lane " << lane
                  << " because the conversion only renames registers";
       }
+  for (int64_t warp = 0; warp < src.warps(); ++warp)
+    if (src.at(warp, 0, 0) != dst.at(warp, 0, 0))
+      return emitOpError() << "expected warp " << warp
+                           << " to have the same part of the tile in both";
   return success();
 }
 
@@ -67,6 +72,24 @@ LogicalResult TensorCopyOp::verify() {
 
 LogicalResult TensorStoreOp::verify() {
   return verifyHeads(*this, getMap(), getHeads());
+}
+
+/// stmatrix of a warpgroup's accumulators knows one width of panels.
+LogicalResult LocalStoreOp::verify() {
+  auto value = cast<RankedTensorType>(getValue().getType());
+  auto slot = cast<RankedTensorType>(getSlot().getType());
+  auto shared = dyn_cast_or_null<SharedAttr>(slot.getEncoding());
+  if (!shared || slot.getShape() != value.getShape() ||
+      slot.getElementType() != value.getElementType())
+    return emitOpError() << "expected a slot in shared memory for " << value
+                         << ", got " << slot;
+  constexpr int64_t panel = 128;
+  auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
+  if (acc && isa<WgmmaAttr>(acc.getFamily()) && shared.getPanel() != panel)
+    return emitOpError() << "expected a slot in panels of " << panel
+                         << " bytes because " << acc.getFamily()
+                         << " stores by stmatrix, got " << slot;
+  return success();
 }
 
 LogicalResult DotStartOp::verify() {
@@ -90,15 +113,23 @@ LogicalResult DotStartOp::verify() {
     return emitOpError() << "expected a in shared memory because it is "
                             "transposed, got "
                          << a;
-  if (isa_and_nonnull<SharedAttr>(a.getEncoding())) {
-    if (!acc.getFamily().takesSharedA())
-      return emitOpError() << "expected a in registers because "
-                           << acc.getFamily() << " does not read it from "
-                           << "shared memory";
-  } else if (!isa_and_nonnull<OperandAttr>(a.getEncoding())) {
+  if (!isa_and_nonnull<SharedAttr, OperandAttr>(a.getEncoding()))
     return emitOpError() << "expected a in shared memory or operand registers, "
                          << "got " << a;
+  if (auto operand = dyn_cast<OperandAttr>(a.getEncoding())) {
+    // A warp has all of k for its rows, or its own share for a sum of its own.
+    AccAttr from = operand.getAcc();
+    if (from.warpRows() != acc.warpRows() || acc.warpCols() != 1 ||
+        from.warpCols() != acc.getSplitK())
+      return emitOpError() << "expected a in registers of the warps that have "
+                              "its rows of the result, "
+                           << acc << ", got " << operand;
   }
+  std::string wrong =
+      acc.getFamily().checkProduct(a, b, d, getTransposeA(), getTransposeB());
+  if (!wrong.empty())
+    return emitOpError() << "expected " << wrong << " because "
+                         << acc.getFamily() << " multiplies";
   if (getAcc() && getAcc().getType() != d)
     return emitOpError() << "expected acc to have the result's type " << d;
   return success();

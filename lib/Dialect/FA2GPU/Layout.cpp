@@ -35,9 +35,9 @@ int64_t columnsPerPart(int64_t cols, int64_t parts) {
 }
 
 TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
-                       int64_t warpRows, int64_t warpCols)
+                       int64_t warpRows, int64_t warpCols, int64_t stacked)
     : frag(std::move(fragment)), tileRows(rows), tileCols(cols),
-      warpRows(warpRows), warpCols(warpCols),
+      warpRows(warpRows), warpCols(warpCols), stacked(stacked),
       gridRows(ceilDiv(ceilDiv(rows, warpRows), frag.rows)),
       gridCols(ceilDiv(columnsPerPart(cols, warpCols), frag.cols)) {}
 
@@ -45,8 +45,9 @@ Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {
   int64_t f = reg / frag.numRegs();
   Coord c = frag.at(lane, reg % frag.numRegs());
   c = c + Coord{f / gridCols * frag.rows, f % gridCols * frag.cols};
-  return c + Coord{warp / warpCols * rowsPerWarp(),
-                   warp % warpCols * colsPerWarp()};
+  int64_t stack = warp / stacked;
+  int64_t row = stack / warpCols * stacked + warp % stacked;
+  return c + Coord{row * rowsPerWarp(), stack % warpCols * colsPerWarp()};
 }
 
 std::optional<int64_t> TileLayout::find(int64_t warp, int64_t lane,

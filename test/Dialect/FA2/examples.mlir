@@ -47,7 +47,7 @@ func.func @memory(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, 
 
 func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j: index, %sq: index, %sk: index,
                 %fb: index, %fe: index, %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
-  %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32>
+  %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
   %rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>
   %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
@@ -73,16 +73,18 @@ func.func @query_ranges(%kb: index, %sq: index, %sk: index) {
   return
 }
 
-func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: index, %s: tensor<64x128xf32>,
+func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %s: tensor<64x128xf32>,
                     %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>) {
-  fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
+  fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   %p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>
   %d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>
   %t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>
   return
 }
 
-func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
+func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
+                             !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
+  grid = #fa2.warps<4 x 2>, sums = #fa2.warps<1 x 1, sums = 4>, order = #fa2.order<<4 x 2>, width = 4>,
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4>,

@@ -334,9 +334,29 @@ func.func private @not_keys() attributes {s = #fa2.schedule<target = "sm_80", bl
 
 // -----
 
-func.func @reduction_width(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: index) {
-  // expected-error @+1 {{expected width to be 1 or 4, got 2}}
-  fa2.accumulate %t, %sum[%row] {width = 2 : i64} : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
+// expected-error @+1 {{expected width to be 1 or 4, got 2}}
+func.func private @reduction_width(!fa2.view<? x 64 x f32, order = <<4 x 1>, width = 2>>)
+
+// -----
+
+// expected-error @+1 {{expected warps that share one sum, got #fa2.warps<1 x 1, sums = 4>}}
+func.func private @private_sums(!fa2.view<? x 64 x f32, order = <<1 x 1, sums = 4>>>)
+
+// -----
+
+// expected-error @+1 {{expected columns of f32 of one head because the view has an order, got 'bf16'}}
+func.func private @order(!fa2.view<? x 64 x bf16, order = <<4 x 1>>>)
+
+// -----
+
+// expected-error @+1 {{expected at least one warp down, across and for each sum, got 0 x 1, sums = 1}}
+func.func private @no_warps() attributes {w = #fa2.warps<0 x 1>}
+
+// -----
+
+func.func @no_order(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: index) {
+  // expected-error @+1 {{expected a view with an order, in which it adds, got '!fa2.view<? x 64 x f32>'}}
+  fa2.accumulate %t, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>
   return
 }
 

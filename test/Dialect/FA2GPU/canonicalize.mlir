@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --canonicalize --cse | FileCheck %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 !shared = tensor<64x64xf16, #fa2gpu.shared>
 !ring = !fa2gpu.ring<2 x !shared>
 

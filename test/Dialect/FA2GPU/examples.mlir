@@ -4,17 +4,18 @@
 // RUN: mlir-tblgen -gen-attrdef-doc -attrdefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUAttrs.td | %check_examples %s
 // RUN: mlir-tblgen -gen-typedef-doc -typedefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUOps.td | %check_examples %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
-#op = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>
-#row = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>
-#lrow = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>, partial = lanes>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+#op = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>
+#row = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>
+#lrow = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>, partial = lanes>
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 #schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
 
 func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>,
                               !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
                               !fa2gpu.tensor_map,
-                              !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
+                              !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
+                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
   panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
 

@@ -1,7 +1,7 @@
 // RUN: fa2-opt %s -split-input-file -verify-diagnostics -o /dev/null
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
-#other = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 4]>>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+#other = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 4]>>
 func.func @moves(%p: tensor<64x64xf16, #acc>) {
   // expected-error @+1 {{expected element (16, 0) to stay in warp 0, lane 0 because the conversion only renames registers}}
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #other>
@@ -10,8 +10,8 @@ func.func @moves(%p: tensor<64x64xf16, #acc>) {
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
-#two = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [2, 1]>>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+#two = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [2, 1]>>
 func.func @warps(%p: tensor<64x64xf16, #acc>) {
   // expected-error @+1 {{expected layouts over the same warps}}
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #two>
@@ -20,7 +20,7 @@ func.func @warps(%p: tensor<64x64xf16, #acc>) {
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @not_registers(%p: tensor<64x64xf16, #acc>) {
   // expected-error @+1 {{expected two layouts in registers}}
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #fa2gpu.shared>
@@ -29,7 +29,7 @@ func.func @not_registers(%p: tensor<64x64xf16, #acc>) {
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @shape(%p: tensor<64x64xf16, #acc>) {
   // expected-error @+1 {{expected the same shape and element type}}
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xbf16, #acc>
@@ -38,7 +38,7 @@ func.func @shape(%p: tensor<64x64xf16, #acc>) {
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @inner(%a: tensor<64x32xf16, #fa2gpu.shared>, %b: tensor<64x64xf16, #fa2gpu.shared>) {
   // expected-error @+1 {{expected 64x64 by 64x64}}
   %d = fa2gpu.dot_start %a, %b {transpose_b} : tensor<64x32xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared>
@@ -57,7 +57,7 @@ func.func @no_layout(%a: tensor<64x64xf16, #fa2gpu.shared>) {
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @b_in_registers(%a: tensor<64x64xf16, #fa2gpu.shared>, %b: tensor<64x64xf16, #fa2gpu.operand<#acc>>) {
   // expected-error @+1 {{expected b in shared memory}}
   %d = fa2gpu.dot_start %a, %b : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.operand<#acc>>
@@ -67,7 +67,7 @@ func.func @b_in_registers(%a: tensor<64x64xf16, #fa2gpu.shared>, %b: tensor<64x6
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @a_accumulator(%a: tensor<64x64xf16, #acc>, %b: tensor<64x64xf16, #fa2gpu.shared>) {
   // expected-error @+1 {{expected a in shared memory or operand registers}}
   %d = fa2gpu.dot_start %a, %b : tensor<64x64xf16, #acc>, tensor<64x64xf16, #fa2gpu.shared>
@@ -77,7 +77,7 @@ func.func @a_accumulator(%a: tensor<64x64xf16, #acc>, %b: tensor<64x64xf16, #fa2
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 func.func @accumulator(%a: tensor<64x64xf16, #fa2gpu.shared>, %c: tensor<64x64xf32>) {
   // expected-error @+1 {{expected acc to have the result's type}}
   %d = fa2gpu.dot_start %a, %a acc(%c : tensor<64x64xf32>) : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared>
@@ -105,18 +105,99 @@ func.func @no_producer() {
 
 // -----
 
-// A panel of a warpgroup's P lies in other lanes where the warps stand side by side.
-#acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [4, 1]>
-#other = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.wgmma, warps = [1, 4]>>
-func.func @moves(%p: tensor<64x64xf16, #acc>) {
-  // expected-error @+1 {{expected element (16, 0) to stay in warp 0, lane 0 because the conversion only renames registers}}
+// Warps of mma.sync are counted along the rows first, those of a warpgroup down.
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
+#other = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 2]>
+func.func @numbered(%p: tensor<64x64xf16, #acc>) {
+  // expected-error @+1 {{expected warp 1 to have the same part of the tile in both}}
   %x = fa2gpu.convert_layout %p : tensor<64x64xf16, #acc> -> tensor<64x64xf16, #other>
   return
 }
 
 // -----
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+// expected-error @+1 {{constraint 1: expected groups = [down, across], each at least 1, got [4]}}
+func.func private @one_number() attributes {a = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4]>}
+
+// -----
+
+// expected-error @+1 {{constraint 2: expected split_k at least 1, and 1 of #fa2gpu.wgmma, got 2}}
+func.func private @private_groups() attributes {a = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1], split_k = 2>}
+
+// -----
+
+// What a warpgroup's instruction does, by name. Eight warps are two groups of 64 rows, or of one's columns.
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @rows(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {
+  // expected-error @+1 {{expected 64 rows a warpgroup, 128 in all, got 64 because #fa2gpu.wgmma multiplies}}
+  %f = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @columns(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x192xbf16, #shared>) {
+  // expected-error @+1 {{expected 32 columns a warpgroup, or a multiple of 64, because they begin in a panel of b, got 96}}
+  %f = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #shared>, tensor<64x192xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x192xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+#shared = #fa2gpu.shared
+func.func @panels(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {
+  // expected-error @+1 {{expected tiles in panels of 128 bytes in shared memory, got tensor<64x64xbf16, #fa2gpu.shared>}}
+  %f = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @steps(%a: tensor<40x64xbf16, #shared>, %b: tensor<40x64xbf16, #shared>) {
+  // expected-error @+1 {{expected a reduced dimension in steps of 16, got 40}}
+  %f = fa2gpu.dot_start %a, %b {transpose_a} : tensor<40x64xbf16, #shared>, tensor<40x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+func.func @stored_panels(%a: tensor<64x64xbf16, #acc>, %b: tensor<64x64xbf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected a slot in panels of 128 bytes because #fa2gpu.wgmma stores by stmatrix, got 'tensor<64x64xbf16, #fa2gpu.shared>'}}
+  fa2gpu.local_store %a, %b : tensor<64x64xbf16, #acc>, tensor<64x64xbf16, #fa2gpu.shared>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+func.func @stored_shape(%a: tensor<64x64xbf16, #acc>, %b: tensor<64x32xbf16, #fa2gpu.shared>) {
+  // expected-error @+1 {{expected a slot in shared memory for}}
+  fa2gpu.local_store %a, %b : tensor<64x64xbf16, #acc>, tensor<64x32xbf16, #fa2gpu.shared>
+  return
+}
+
+// -----
+
+// Each of two groups side by side needs all rows of A; registers hold them once.
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
+#op = #fa2gpu.operand<#acc>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x128xbf16, #shared>) {
+  // expected-error @+1 {{expected a in registers of the warps that have its rows of the result}}
+  %f = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #op>, tensor<64x128xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x128xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #op = #fa2gpu.operand<#acc>
 func.func @transposed_registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x64xbf16, #fa2gpu.shared>) {
   // expected-error @+1 {{expected a in shared memory because it is transposed}}

@@ -2,14 +2,14 @@
 // RUN: fa2-opt %s --mlir-print-op-generic | fa2-opt --mlir-print-local-scope | FileCheck %s
 // RUN: fa2-opt %s --emit-bytecode | fa2-opt --mlir-print-local-scope | FileCheck %s
 
-#acc = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #op = #fa2gpu.operand<#acc>
-#split = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [1, 1], split_k = 4>
+#split = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1], split_k = 4>
 !shared = tensor<64x64xf16, #fa2gpu.shared>
 !ring = !fa2gpu.ring<2 x !shared>
 
 // CHECK-LABEL: func @products
-// CHECK: fa2gpu.dot_start %{{.*}}, %{{.*}} {transpose_b} : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared> -> <tensor<64x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>>
+// CHECK: fa2gpu.dot_start %{{.*}}, %{{.*}} {transpose_b} : tensor<64x64xf16, #fa2gpu.shared>, tensor<64x64xf16, #fa2gpu.shared> -> <tensor<64x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>>
 // CHECK: fa2gpu.dot_wait
 // CHECK: fa2gpu.convert_layout
 // CHECK: fa2gpu.dot_start %{{.*}}, %{{.*}} acc(%{{.*}} : tensor<64x64xf32, #fa2gpu.acc
@@ -85,11 +85,11 @@ func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
 
 // Either family's matmul takes the left side from shared memory or from registers.
 // CHECK-LABEL: func @warpgroups
-// CHECK: fa2gpu.dot_start %{{.*}} -> <tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>>
-// CHECK: fa2gpu.dot_wait %{{.*}} keep(%{{.*}} : tensor<128x64xf16, #fa2gpu.operand<<#fa2gpu.wgmma, warps = [8, 1]>>>) {pending = 1 : i64}
-// CHECK: fa2gpu.convert_layout %{{.*}} : tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>> -> tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>>
-#group = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
-#warp = #fa2gpu.acc<#fa2gpu.mma_sync, warps = [8, 1]>
+// CHECK: fa2gpu.dot_start %{{.*}} -> <tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>>>
+// CHECK: fa2gpu.dot_wait %{{.*}} keep(%{{.*}} : tensor<128x64xf16, #fa2gpu.operand<<#fa2gpu.wgmma, groups = [2, 1]>>>) {pending = 1 : i64}
+// CHECK: fa2gpu.convert_layout %{{.*}} : tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>> -> tensor<128x64xf32, #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>>
+#group = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+#warp = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>
 func.func @warpgroups(%p: tensor<128x64xf16, #fa2gpu.operand<#group>>, %v: tensor<64x64xf16, #fa2gpu.shared<panel = 128>>,
                       %s: tensor<128x64xf32, #warp>) -> tensor<128x64xf32, #group> {
   %f = fa2gpu.dot_start %p, %v : tensor<128x64xf16, #fa2gpu.operand<#group>>, tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
@@ -100,7 +100,7 @@ func.func @warpgroups(%p: tensor<128x64xf16, #fa2gpu.operand<#group>>, %v: tenso
   return %t : tensor<128x64xf32, #group>
 }
 
-// CHECK-LABEL: func private @split(tensor<16x64xf32, #fa2gpu.acc<{{.*}}, warps = [1, 1], split_k = 4>>
+// CHECK-LABEL: func private @split(tensor<16x64xf32, #fa2gpu.acc<{{.*}}, groups = [1, 1], split_k = 4>>
 func.func private @split(tensor<16x64xf32, #split>)
 
 // CHECK: fa2gpu.launch @m::@k grid ["ceildiv(seqlen_q, 64)", "heads", "batch"] block 128 shared 49152

@@ -108,8 +108,17 @@ TEST_F(LayoutTest, WarpgroupOperandAIsThatOfThePtxManual) {
           ASSERT_EQ(a.at(warp, lane, step * 8 + i), (Coord{row, col}))
               << warp << " " << lane << " " << i;
         }
-  EXPECT_TRUE(groupFamily().takesSharedA());
   EXPECT_EQ(groupFamily().warpsPerInstruction(), 4);
+}
+
+// Two warpgroups side by side, each four warps down.
+TEST_F(LayoutTest, WarpsOfAGroupLieOneBelowTheOther) {
+  TileLayout d(groupFamily().accumulator(), 64, 64, 4, 2, /*stacked=*/4);
+  for (int64_t warp = 0; warp < 8; ++warp)
+    EXPECT_EQ(d.at(warp, 0, 0), (Coord{warp % 4 * 16, warp / 4 * 32}));
+  TileLayout both(groupFamily().accumulator(), 128, 64, 8, 2, /*stacked=*/4);
+  EXPECT_EQ(both.at(5, 0, 0), (Coord{16, 32}));
+  EXPECT_EQ(both.at(8, 0, 0), (Coord{64, 0}));
 }
 
 TEST_F(LayoutTest, TilesHoldEveryElementOnce) {

@@ -57,6 +57,34 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries s
 
 def FA2_TileOrderAttr : EnumAttr<FA2_Dialect, FA2_TileOrder, "tile_order">;
 
+def FA2_WarpGridAttr : FA2_Attr<"WarpGrid", "warps"> {
+  let summary = "how the warps of a block share a product";
+  let description = [{
+    The result is cut into `down` x `across` equal parts, one a warp. With `sums = n`, n such
+    grids of warps each sum over keys of their own, for all of the result; the sums are
+    combined later.
+
+    Example: `#fa2.warps<4 x 2>`, `#fa2.warps<1 x 1, sums = 4>`.
+  }];
+  let parameters = (ins "int64_t":$down, "int64_t":$across, DefaultValuedParameter<"int64_t", "1">:$sums);
+  let assemblyFormat = "`<` $down `x` $across (`,` `sums` `=` $sums^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def FA2_SumOrderAttr : FA2_Attr<"SumOrder", "order"> {
+  let summary = "the order of a sum's elements in memory: that of the registers that are added";
+  let description = [{
+    The sum's tiles are whole. Within the bytes of one, elements lie in the order in which a product
+    over `warps` holds them in registers, `width` of a thread together, so that what a warp adds
+    are neighbours.
+
+    Example: `#fa2.order<<4 x 2>, width = 4>`.
+  }];
+  let parameters = (ins "::fa2::WarpGridAttr":$warps, DefaultValuedParameter<"int64_t", "1">:$width);
+  let assemblyFormat = "`<` $warps (`,` `width` `=` $width^)? `>`";
+  let genVerifyDecl = 1;
+}
+
 def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
   let summary = "how a kernel is tiled, staged and shared among warps";
   let description = [{

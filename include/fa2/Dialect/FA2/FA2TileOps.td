@@ -180,24 +180,22 @@ def FA2_QRangeOp : FA2_Op<"q_range", [Pure]> {
 def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile of rows from global memory; rows past the end are zero";
   let description = [{
-    `tile[i] = view[row + i]` where row + i < length, else 0. A matrix of f32 is a sum
-    that kernels of one program share (`fa2.accumulate`, which says what `width` is).
+    `tile[i] = view[row + i]` where row + i < length, else 0. Of a view with an order, the tile is a
+    whole one of the sum (`fa2.accumulate`).
 
     Example: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row, DefaultValuedAttr<I64Attr, "1">:$width);
+  let arguments = (ins FA2_ViewType:$view, Index:$row);
   let results = (outs AnyRankedTensor:$tile);
   let assemblyFormat = "$view `[` $row `]` attr-dict `:` type($view) `->` type($tile)";
-  let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$view, "::mlir::Value":$row), [{
-    build($_builder, $_state, tile, view, row, /*width=*/int64_t(1));
-  }]>];
   let hasVerifier = 1;
 }
 
 def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "a tile of rows to global memory; rows past the end are left alone";
   let description = [{
-    `view[row + i] = tile[i]` where row + i < length.
+    `view[row + i] = tile[i]` where row + i < length. Of a view with an order, the tile is a whole one
+    of the sum (`fa2.accumulate`).
 
     Example: `fa2.store %o, %ov[%row] : tensor<128x64xbf16>, !fa2.view<? x 64 x bf16>`
   }];
@@ -210,19 +208,14 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]
   let summary = "adds a tile to a sum in global memory, beside other blocks";
   let description = [{
     `view[row + i, j] += tile[i, j]` in f32, each element an atomic reduction: blocks
-    add in any order, so the sum's last bits may differ from run to run. One instruction
-    adds `width` elements: 1, or 4 from sm_90 on (PTX ISA, red.global.add.v4.f32).
+    add in any order, so the sum's last bits may differ from run to run. The view has an
+    order, which says what lies where, and how many elements one instruction adds: 1, or 4 from
+    sm_90 on (PTX ISA, red.global.add.v4.f32). `fa2.load` of the same tile through the same type
+    reads them back. The sum is zeroed before with `fa2.store` of all its columns, in any order.
 
-    The sum's tiles are whole. Within the bytes of one, elements lie in the order of the
-    registers of the accumulator that is added, `width` of a thread together, so that the
-    reductions of a warp are neighbours; `fa2.load` of the same shape and width reads them back in that order. Where warps
-    share rows and their parts of the columns are padded, the view has the padding's columns too. The sum is
-    zeroed before with `fa2.store` of all its columns, whose order does not matter then.
-
-    Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32>`
+    Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row,
-                       DefaultValuedAttr<I64Attr, "1">:$width);
+  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
   let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
   let hasVerifier = 1;
 }
@@ -231,19 +224,20 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   let summary = "a product of two tiles, accumulated in f32";
   let description = [{
     `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
-    without acc, acc is 0.
+    without acc, acc is 0. `warps` says how the block's warps share the result; where it is not
+    said, they have what is combined with it, or else the rows.
 
     Example:
 
     ```mlir
-    %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32>
+    %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
-    `:` type($a) `,` type($b) `->` type($d) }];
+    `:` type($a) `,` type($b) `->` type($d) (`over` $warps^)? }];
   let hasVerifier = 1;
 }
 

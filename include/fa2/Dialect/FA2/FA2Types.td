@@ -18,10 +18,15 @@ def FA2_ViewType : TypeDef<FA2_Dialect, "View"> {
     sequence on is row r0 + (r / 64) (64 / heads) + r mod (64 / heads) of head
     (r mod 64) / (64 / heads).
 
-    Examples: `!fa2.view<? x 128 x bf16>`, `!fa2.view<? x f32>`, `!fa2.view<4 heads, ? x 128 x bf16>`.
+    With an `order`, the view is one of sums, which kernels of one program share: their tiles lie in
+    memory as accumulators lie in registers (`#fa2.order`). Where warps share rows and their parts of
+    the columns are padded, the view has the padding's columns too.
+
+    Examples: `!fa2.view<? x 128 x bf16>`, `!fa2.view<? x f32>`, `!fa2.view<4 heads, ? x 128 x bf16>`,
+    `!fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>`.
   }];
   let parameters = (ins "int64_t":$cols, "::mlir::Type":$elementType,
-    DefaultValuedParameter<"int64_t", "1">:$heads);
+    DefaultValuedParameter<"int64_t", "1">:$heads, OptionalParameter<"::fa2::SumOrderAttr">:$order);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

@@ -47,16 +47,27 @@ def FA2GPU_AccAttr : FA2GPU_Attr<"Acc", "acc",
     [DeclareAttrInterfaceMethods<FA2GPU_DistributedLayout>]> {
   let summary = "the layout of a matmul's accumulator";
   let description = [{
-    The tile is cut into `warps[0]` x `warps[1]` equal parts, one a warp (warp w has
-    part (w / warps[1], w % warps[1])), and each part into the family's accumulator
-    fragments, rows first. With `split_k = n`, n groups of warps hold a private tile
-    each: sums over different keys, to be combined at the end.
+    Warps that issue an instruction together (one of mma.sync, four of wgmma) are a group.
+    The tile is cut into `groups[0]` x `groups[1]` equal parts, one a group: group g has part
+    (g / groups[1], g % groups[1]). The warps of a group lie one below the other, and each
+    one's part is cut into the family's accumulator fragments, rows first. With
+    `split_k = n`, n groups hold a private tile each: sums over different keys, to be
+    combined at the end.
 
-    Example: `#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>`.
+    1. Two numbers of groups, each at least 1.
+    2. `split_k` at least 1, and 1 where a group has several warps.
+
+    Example: `#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>`.
   }];
   let parameters = (ins "::fa2::gpu::MatmulFamilyAttr":$family,
-    ArrayRefParameter<"int64_t">:$warps, DefaultValuedParameter<"int64_t", "1">:$split_k);
-  let assemblyFormat = "`<` $family `,` `warps` `=` `[` $warps `]` (`,` `split_k` `=` $split_k^)? `>`";
+    ArrayRefParameter<"int64_t">:$groups, DefaultValuedParameter<"int64_t", "1">:$split_k);
+  let assemblyFormat = "`<` $family `,` `groups` `=` `[` $groups `]` (`,` `split_k` `=` $split_k^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The grid of warps over which the tile is cut.
+    int64_t warpRows() const { return getGroups()[0] * getFamily().warpsPerInstruction(); }
+    int64_t warpCols() const { return getGroups()[1]; }
+  }];
 }
 
 def FA2GPU_OperandAttr : FA2GPU_Attr<"Operand", "operand",
@@ -66,7 +77,7 @@ def FA2GPU_OperandAttr : FA2GPU_Attr<"Operand", "operand",
     The same distribution over warps as that of the accumulator `acc`, in the
     fragments of operand A, packed by pairs into 32-bit registers.
 
-    Example: `#fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>>`.
+    Example: `#fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>`.
   }];
   let parameters = (ins "::fa2::gpu::AccAttr":$acc);
   let assemblyFormat = "`<` $acc `>`";
@@ -78,7 +89,7 @@ def FA2GPU_RowAttr : FA2GPU_Attr<"Row", "row"> {
     Each thread holds the values of the rows it holds elements of. `partial = lanes`:
     the value is the sum over the lanes that share the row, not yet taken.
 
-    Example: `#fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, warps = [4, 1]>, partial = lanes>`.
+    Example: `#fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>, partial = lanes>`.
   }];
   let parameters = (ins "::fa2::gpu::AccAttr":$acc,
     DefaultValuedParameter<"::fa2::gpu::Partial", "::fa2::gpu::Partial::None">:$partial);

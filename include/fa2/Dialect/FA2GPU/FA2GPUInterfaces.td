@@ -17,10 +17,11 @@ def FA2GPU_MatmulFamily : AttrInterface<"MatmulFamilyAttr"> {
       "::fa2::gpu::Fragment", "operandA", (ins)>,
     InterfaceMethod<"The fragment of operand B (rows k, columns n).",
       "::fa2::gpu::Fragment", "operandB", (ins)>,
-    InterfaceMethod<"Whether operand A may be read from shared memory by a matmul.",
-      "bool", "takesSharedA", (ins)>,
     InterfaceMethod<"Warps that issue one instruction together (1, or 4 for a warpgroup).",
       "int64_t", "warpsPerInstruction", (ins)>,
+    InterfaceMethod<"What its instructions cannot do of a product, or an empty string.",
+      "::std::string", "checkProduct", (ins "::mlir::RankedTensorType":$a, "::mlir::RankedTensorType":$b,
+        "::mlir::RankedTensorType":$d, "bool":$transposeA, "bool":$transposeB)>,
   ];
 }
 

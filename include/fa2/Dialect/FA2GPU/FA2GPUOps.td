@@ -80,6 +80,7 @@ def FA2GPU_LocalStoreOp : FA2GPU_Op<"local_store", [MemoryEffects<[MemWrite]>]> 
   let description = "Example: `fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, tensor<128x64xbf16, #fa2gpu.shared>`";
   let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$slot);
   let assemblyFormat = "$value `,` $slot attr-dict `:` type($value) `,` type($slot)";
+  let hasVerifier = 1;
 }
 
 def FA2GPU_ConvertLayoutOp : FA2GPU_Op<"convert_layout", [Pure]> {
@@ -114,7 +115,10 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
   let description = [{
     `a b + acc`, with a^T for a under `transpose_a` (then a is in shared memory) and b^T for
     b under `transpose_b`. a is in shared memory or in operand registers, b in shared
-    memory; the result is in flight until it is waited for.
+    memory; the result is in flight until it is waited for. Registers of a belong to the warps
+    that have its rows of the result. What else an instruction asks, its family knows: wgmma
+    takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
+    columns that warpgroups share 32 or a multiple of 64 each where b is not transposed.
 
     Example:
 

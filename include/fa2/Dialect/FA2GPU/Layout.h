@@ -45,13 +45,15 @@ struct Fragment {
 int64_t columnsPerPart(int64_t cols, int64_t parts);
 
 /// A tile cut into warpRows x warpCols equal parts, one a warp, each a grid of
-/// fragments. Registers are numbered fragment by fragment, rows of fragments
-/// first. Sizes that the fragment does not divide are rounded up (padding), and
-/// so are columns that warps share (columnsPerPart).
+/// fragments. Warps are counted `stacked` at a time, one below the other; these
+/// stacks lie along the rows, then one below the other. Registers are numbered
+/// fragment by fragment, rows of fragments first. Sizes that the fragment does
+/// not divide are rounded up (padding), and so are columns that warps share
+/// (columnsPerPart).
 class TileLayout {
 public:
   TileLayout(Fragment fragment, int64_t rows, int64_t cols, int64_t warpRows,
-             int64_t warpCols);
+             int64_t warpCols, int64_t stacked = 1);
 
   const Fragment &fragment() const { return frag; }
   int64_t rows() const { return tileRows; }
@@ -69,6 +71,7 @@ public:
   int64_t colsPerWarp() const { return gridCols * frag.cols; }
   int64_t warpGridCols() const { return warpCols; }
   int64_t warpGridRows() const { return warpRows; }
+  int64_t stackedWarps() const { return stacked; }
 
   Coord at(int64_t warp, int64_t lane, int64_t reg) const;
   /// The register that holds `c` in this very warp and lane, if it does.
@@ -86,7 +89,7 @@ public:
 
 private:
   Fragment frag;
-  int64_t tileRows, tileCols, warpRows, warpCols, gridRows, gridCols;
+  int64_t tileRows, tileCols, warpRows, warpCols, stacked, gridRows, gridCols;
 };
 
 /// A tile in shared memory: panels of columns, rows in order within a panel,

@@ -1,0 +1,126 @@
+//===- LowerSums.cpp - sums in the order of registers ---------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// The address of this thread's part of a tile of a sum: register r of thread t
+/// is element (r / w * threads + t) * w + r % w, so that a warp's elements are
+/// neighbours and w of a thread go together.
+Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
+  Value bytes = e.mul(e.mul(e.toI64(row), view.rowStride), 4);
+  Value start = e.gep(view.base, bytes);
+  Value own = e.mul(e.thread(), 4 * width);
+  return e.gep(start, e.toI64(e.toIndex(own)));
+}
+
+/// Threads that hold a sum.
+int64_t threadsOf(SumOrderAttr order) {
+  return order.getWarps().getDown() * order.getWarps().getAcross() * kWarpLanes;
+}
+
+struct LoadSumLowering : public OpConversionPattern<fa2::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    SumOrderAttr order = op.getView().getType().getOrder();
+    if (!acc || !order)
+      return rewriter.notifyMatchFailure(op, "not a sum");
+    Emit e(rewriter, op.getLoc());
+    int64_t width = order.getWidth();
+    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0], width);
+    Type part = type.getElementType();
+    if (width > 1)
+      part = VectorType::get({width}, part);
+    SmallVector<Value> out;
+    for (int64_t r = 0; r < acc.tileLayout(type.getShape()).numRegs();
+         r += width) {
+      Value x = LLVM::LoadOp::create(rewriter, op.getLoc(), part,
+                                     e.gep(start, r * threadsOf(order) * 4));
+      if (width == 1)
+        out.push_back(x);
+      for (int64_t i = 0; width > 1 && i < width; ++i)
+        out.push_back(
+            LLVM::ExtractElementOp::create(rewriter, op.getLoc(), x, e.i32(i)));
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct StoreSumLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    SumOrderAttr order = op.getView().getType().getOrder();
+    if (!isa_and_nonnull<AccAttr>(type.getEncoding()) || !order)
+      return rewriter.notifyMatchFailure(op, "not a sum");
+    Emit e(rewriter, op.getLoc());
+    int64_t width = order.getWidth();
+    Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
+                             adaptor.getRow()[0], width);
+    ValueRange values = adaptor.getTile();
+    for (size_t r = 0; r < values.size(); r += size_t(width))
+      LLVM::StoreOp::create(rewriter, op.getLoc(),
+                            together(e, values.slice(r, size_t(width))),
+                            e.gep(start, int64_t(r) * threadsOf(order) * 4));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// One reduction an element, in whatever order they arrive. LLVM would return
+/// the old value and drop the ordering of an atomicrmw, hence assembly.
+/// A branch around them, always taken, ends the basic block of the products:
+/// ptxas otherwise mixes the two, runs out of registers and spills.
+struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(AccumulateOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    ViewParts view = ViewParts::from(adaptor.getView());
+    auto inside = scf::IfOp::create(rewriter, op.getLoc(),
+                                    e.less(adaptor.getRow()[0], view.length));
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(inside.thenBlock());
+    SumOrderAttr order = op.getView().getType().getOrder();
+    int64_t width = order.getWidth();
+    Value start = sumPointer(e, view, adaptor.getRow()[0], width);
+    auto none = LLVM::LLVMVoidType::get(getContext());
+    ValueRange values = adaptor.getTile();
+    for (size_t r = 0; r < values.size(); r += size_t(width)) {
+      SmallVector<Value> operands{start};
+      llvm::append_range(operands, values.slice(r, size_t(width)));
+      std::string text = "red.relaxed.gpu.global.add" +
+                         std::string(width == 4 ? ".v4" : "") + ".f32 [$0+" +
+                         std::to_string(int64_t(r) * threadsOf(order) * 4) +
+                         "], " + (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
+      LLVM::InlineAsmOp::create(
+          rewriter, op.getLoc(), TypeRange{none}, operands, text,
+          width == 4 ? "l,f,f,f,f,~{memory}" : "l,f,~{memory}",
+          /*has_side_effects=*/true, /*is_align_stack=*/false,
+          LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateSumPatterns(TypeConverter &converter,
+                                   RewritePatternSet &patterns) {
+  patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering>(
+      converter, patterns.getContext());
+}

@@ -1,0 +1,205 @@
+//===- AssignLayouts.cpp - a layout for each tile in registers ------------===//
+
+#include "AssignLayouts.h"
+
+#include "mlir/Interfaces/LoopLikeInterface.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+static RankedTensorType tileType(Value v) {
+  return dyn_cast<RankedTensorType>(v.getType());
+}
+
+LayoutAssignment::LayoutAssignment(KernelOp kernel, MatmulFamilyAttr family)
+    : kernel(kernel), family(family) {
+  int64_t groups =
+      kernel.getSchedule().getWarps() / family.warpsPerInstruction();
+  byRows = AccAttr::get(kernel.getContext(), family,
+                        {std::max<int64_t>(groups, 1), 1}, 1);
+}
+
+AccAttr LayoutAssignment::accOf(Operation *op, WarpGridAttr warps) {
+  int64_t together = family.warpsPerInstruction();
+  if (warps.getDown() % together != 0) {
+    op->emitOpError() << "expected a multiple of " << together
+                      << " warps down because " << family
+                      << " multiplies with so many, got " << warps;
+    failed = true;
+    return {};
+  }
+  auto emit = [&] { return op->emitOpError(); };
+  int64_t groups[] = {warps.getDown() / together, warps.getAcross()};
+  auto acc = AccAttr::getChecked(emit, kernel.getContext(), family,
+                                 ArrayRef<int64_t>(groups), warps.getSums());
+  failed |= !acc;
+  return acc;
+}
+
+/// Where warps share the columns, each has a value a row of its own part, as
+/// of a private sum.
+RowAttr LayoutAssignment::rowsOf(Operation *op, Attribute tile,
+                                 Partial partial) {
+  auto acc = dyn_cast<AccAttr>(tile);
+  if (auto operand = dyn_cast<OperandAttr>(tile))
+    acc = operand.getAcc();
+  int64_t across = acc.getGroups()[1];
+  if (across > 1) {
+    if (acc.getGroups()[0] > 1 || family.warpsPerInstruction() > 1) {
+      op->emitOpError() << "expected rows of one warp each, or all in every "
+                           "warp, got "
+                        << tile;
+      failed = true;
+      return {};
+    }
+    acc = AccAttr::get(kernel.getContext(), acc.getFamily(), {1, 1}, across);
+  }
+  return RowAttr::get(kernel.getContext(), acc, partial);
+}
+
+void LayoutAssignment::set(Value value, Attribute layout, Operation *by) {
+  RankedTensorType type = tileType(value);
+  if (!type || type.getEncoding() || !layout || failed)
+    return;
+  auto [it, isNew] = layouts.insert({value, {layout, by}});
+  if (isNew)
+    return changed.push_back(value);
+  const Choice &known = it->second;
+  if (known.layout == layout)
+    return;
+  failed = true;
+  InFlightDiagnostic error = by->emitOpError()
+                             << "expected one layout of a tile, got " << layout
+                             << " for what has " << known.layout;
+  error.attachNote(known.by->getLoc()) << "from here";
+}
+
+void LayoutAssignment::same(Operation *op, ValueRange values) {
+  for (Value known : values)
+    if (Attribute layout = of(known))
+      for (Value v : values)
+        if (tileType(v) && tileType(v).getRank() == tileType(known).getRank())
+          set(v, layout, op);
+}
+
+void LayoutAssignment::rows(Operation *op, Value tile, ValueRange vectors,
+                            Partial partial) {
+  Attribute layout = of(tile);
+  RowAttr row = layout ? rowsOf(op, layout, partial) : RowAttr();
+  for (Value v : vectors)
+    set(v, row, op);
+}
+
+void LayoutAssignment::visit(Operation *op) {
+  if (auto dot = dyn_cast<DotOp>(op)) {
+    if (dot.getAcc())
+      same(op, {dot.getAcc(), dot.getD()});
+  } else if (auto step = dyn_cast<SoftmaxStepOp>(op)) {
+    same(op, {step.getS(), step.getP()});
+    rows(op, step.getS(), {step.getM(), step.getNewM(), step.getAlpha()});
+    rows(op, step.getS(), {step.getL(), step.getNewL()}, Partial::Lanes);
+  } else if (auto finish = dyn_cast<SoftmaxFinishOp>(op)) {
+    same(op, {finish.getO(), finish.getOut()});
+    rows(op, finish.getO(), {finish.getM(), finish.getLse()});
+    rows(op, finish.getO(), finish.getL(), Partial::Lanes);
+  } else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op)) {
+    same(op, {p.getS(), p.getP()});
+    if (!p.getColumns())
+      rows(op, p.getS(), p.getN());
+  } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
+    if (!tile.getColumns())
+      rows(op, tile.getResult(), tile.getVector());
+  } else if (auto sum = dyn_cast<SumRowsOp>(op)) {
+    rows(op, sum.getTile(), sum.getSums());
+  } else if (auto scaled = dyn_cast<ScaleRowsOp>(op)) {
+    same(op, {scaled.getTile(), scaled.getResult()});
+    rows(op, scaled.getTile(), scaled.getFactors());
+  } else if (auto mask = dyn_cast<ApplyMaskOp>(op)) {
+    same(op, {mask.getScores(), mask.getResult()});
+  } else if (isa<CoordinatesOp>(op)) {
+    same(op, op->getResults());
+  } else if (op->hasTrait<OpTrait::Elementwise>()) {
+    SmallVector<Value> values(op->getOperands());
+    llvm::append_range(values, op->getResults());
+    llvm::erase_if(values, [](Value v) { return !tileType(v); });
+    same(op, values);
+  } else if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
+    for (BlockArgument arg : loop.getRegionIterArgs())
+      if (tileType(arg))
+        same(op, {loop.getTiedLoopInit(arg)->get(), arg,
+                  loop.getTiedLoopYieldedValue(arg)->get(),
+                  loop.getTiedLoopResult(arg)});
+  }
+}
+
+void LayoutAssignment::spread() {
+  while (!changed.empty() && !failed) {
+    Value v = changed.pop_back_val();
+    if (auto arg = dyn_cast<BlockArgument>(v))
+      visit(arg.getOwner()->getParentOp());
+    else
+      visit(v.getDefiningOp());
+    for (Operation *user : v.getUsers())
+      // What a loop's body ends with is the loop's.
+      visit(user->hasTrait<OpTrait::IsTerminator>() ? user->getParentOp()
+                                                    : user);
+  }
+}
+
+/// What says a layout by itself.
+void LayoutAssignment::anchor(Operation *op) {
+  auto sum = [&](Value view, Value tile) {
+    if (SumOrderAttr order = cast<ViewType>(view.getType()).getOrder())
+      set(tile, accOf(op, order.getWarps()), op);
+  };
+  // A value a column is read from shared memory, by whoever needs it.
+  auto columns = SharedAttr::get(kernel.getContext(), 0);
+  if (auto dot = dyn_cast<DotOp>(op); dot && dot.getWarps())
+    set(dot.getD(), accOf(op, *dot.getWarps()), op);
+  else if (auto load = dyn_cast<fa2::LoadOp>(op))
+    sum(load.getView(), load.getTile());
+  else if (auto store = dyn_cast<StoreOp>(op))
+    sum(store.getView(), store.getTile());
+  else if (auto add = dyn_cast<AccumulateOp>(op))
+    sum(add.getView(), add.getTile());
+  else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op); p && p.getColumns())
+    set(p.getN(), columns, op);
+  else if (auto tile = dyn_cast<BroadcastOp>(op); tile && tile.getColumns())
+    set(tile.getVector(), columns, op);
+}
+
+/// Tiles that arithmetic takes from shared memory come as operands; all else is
+/// shared by rows. One at a time, as each may decide others.
+void LayoutAssignment::addDefaults() {
+  auto give = [&](Operation *op, Value v, Attribute layout) {
+    if (!tileType(v) || of(v))
+      return;
+    set(v, layout, op);
+    spread();
+  };
+  kernel.walk([&](DotOp dot) { give(dot, dot.getD(), byRows); });
+  kernel.walk([&](fa2::LoadOp load) {
+    RankedTensorType type = tileType(load.getTile());
+    if (type.getRank() == 2 && !type.getElementType().isF32())
+      for (Operation *user : load.getTile().getUsers())
+        if (user->hasTrait<OpTrait::Elementwise>())
+          give(load, user->getResult(0), loaded());
+  });
+  auto row = RowAttr::get(kernel.getContext(), byRows, Partial::None);
+  kernel.walk([&](Operation *op) {
+    for (Value v : op->getResults())
+      if (RankedTensorType type = tileType(v))
+        give(op, v, type.getRank() == 1 ? Attribute(row) : Attribute(byRows));
+  });
+}
+
+LogicalResult LayoutAssignment::run() {
+  kernel.walk([&](Operation *op) {
+    anchor(op);
+    spread();
+  });
+  if (!failed)
+    addDefaults();
+  return failure(failed);
+}
