@@ -38,14 +38,37 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     target = targetOf(kernel);
     if (!target)
       return signalPassFailure();
+    if (target->hasRoles() && failed(checkViews()))
+      return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
     kernel.walk([&](ShareOp op) { formShare(op); });
     kernel.walk([&](StoreOp op) {
-      auto type = cast<RankedTensorType>(op.getTile().getType());
-      // Vectors and sums go straight to memory.
-      if (type.getRank() == 2 && !type.getElementType().isF32())
+      if (isCopied(op))
         target->hasRoles() ? formTensorStore(op) : formStore(op);
     });
+  }
+
+  /// Vectors and f32 go straight to memory.
+  static bool isCopied(StoreOp op) {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    return type.getRank() == 2 && !type.getElementType().isF32();
+  }
+
+  /// A tensor map is that of a view's tensor.
+  LogicalResult checkViews() {
+    WalkResult result = getOperation().walk([](Operation *op) {
+      Value view;
+      if (auto load = dyn_cast<fa2::gpu::LoadOp>(op))
+        view = load.getView();
+      else if (auto store = dyn_cast<StoreOp>(op); store && isCopied(store))
+        view = store.getView();
+      if (!view || view.getDefiningOp<ViewOp>())
+        return WalkResult::advance();
+      op->emitOpError() << "expected a view that fa2.view makes of a tensor, "
+                           "which a tensor map shows";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   const Target *target = nullptr;

@@ -39,6 +39,10 @@
 // SHARES: fa2gpu.local_store %{{.*}}, %[[QT]]
 // SHARES-NEXT: fa2gpu.tensor_store %[[QT]]
 // SHARES-NEXT: fa2gpu.ring.release %[[Q]]
+
+// A view without its tensor has no map.
+// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2gpu.load %%qv/fa2gpu.load %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=NOVIEW
+// NOVIEW: 'fa2gpu.load' op expected a view that fa2.view makes of a tensor, which a tensor map shows
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
