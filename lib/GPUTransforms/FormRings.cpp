@@ -4,7 +4,6 @@
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_FORMRINGS
@@ -83,7 +82,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
-    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
     ScheduleAttr schedule = getOperation().getSchedule();
     // A tile with rows of each warpgroup is theirs part by part.
     int64_t parts =
@@ -91,7 +90,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Value ring = createRing(
         loc, nameOf(op.getView()), tile,
         schedule.getFields().slotsOf(nameOf(op.getView()), bool(loop)), parts);
-    Value use = loop ? loop.getInductionVar()
+    Value use = loop ? loop.getPlace()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
     if (target->hasRoles()) {
@@ -155,8 +154,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getResult().getType());
     Value ring = createRing(loc, "exchange", tile, 1);
-    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-    Value use = loop ? loop.getInductionVar()
+    auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
+    Value use = loop ? loop.getPlace()
                      : Value(arith::ConstantIndexOp::create(b, loc, 0));
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
     LocalStoreOp::create(b, loc, op.getSource(), slot);

@@ -7,11 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fa2/Dialect/FA2/KVRange.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -30,113 +28,88 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
   void runOnOperation() override {
     if (!getOperation().getSchedule().getGroupLimits())
       return;
-    SmallVector<scf::ForOp> loops;
+    SmallVector<ForTilesOp> loops;
     for (auto roles : getOperation().getOps<RolesOp>())
-      roles.getConsumer().walk([&](scf::ForOp loop) {
-        if (!loop.getBody()->getOps<ApplyMaskOp>().empty())
+      roles.getConsumer().walk([&](ForTilesOp loop) {
+        if (!loop.getBody().getOps<ApplyMaskOp>().empty())
           loops.push_back(loop);
       });
-    for (scf::ForOp loop : loops)
+    for (ForTilesOp loop : loops)
       if (failed(limit(loop)))
         return signalPassFailure();
   }
 
-  LogicalResult limit(scf::ForOp loop) {
-    ApplyMaskOp mask = *loop.getBody()->getOps<ApplyMaskOp>().begin();
-    auto falls = mask.getKvBlock().getDefiningOp<arith::SubIOp>();
-    if (!falls || falls.getRhs() != loop.getInductionVar())
+  LogicalResult limit(ForTilesOp loop) {
+    ApplyMaskOp mask = *loop.getBody().getOps<ApplyMaskOp>().begin();
+    if (mask.getKvBlock() != loop.getTile() ||
+        !loop.getRange().getDefiningOp<RangeOfTiles>().falls())
       return mask.emitOpError()
-             << "expected kv_block to fall by one an iteration";
+             << "expected kv_block to be the tile of a loop whose tiles fall";
     auto scores = cast<RankedTensorType>(mask.getScores().getType());
     int64_t rows = scores.getDimSize(0), keys = scores.getDimSize(1);
     if (rows == kGroupRows)
       return success(); // one group sees what the block sees
     OpBuilder b(loop);
     Location loc = loop.getLoc();
-    auto constant = [&](int64_t v) -> Value {
-      return arith::ConstantIndexOp::create(b, loc, v);
-    };
-    auto add = [&](Value x, Value y) {
-      return b.createOrFold<arith::AddIOp>(loc, x, y);
-    };
-    auto sub = [&](Value x, Value y) {
-      return b.createOrFold<arith::SubIOp>(loc, x, y);
-    };
     // The group's rows as a block of queries of their own, of all its heads.
-    int64_t queries = kGroupRows / mask.getHeads();
-    Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(),
-                                                constant(rows / kGroupRows));
-    Value own = add(block, WarpgroupOp::create(b, loc, b.getIndexType()));
-    auto range = KVRangeOp::create(
-        b, loc, own, mask.getSeqlenQ(), mask.getSeqlenK(),
-        b.getI64IntegerAttr(queries), b.getI64IntegerAttr(keys),
-        mask.getMaskAttr(), UnitAttr());
-    SmallVector<Value, 4> own4 = expandKVRange(b, range);
-    range.erase();
-    Value firstRow = b.createOrFold<arith::MulIOp>(loc, own, constant(queries));
-    Value any = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
-                                      firstRow, mask.getSeqlenQ());
-    Value ownEnd = arith::SelectOp::create(b, loc, any, own4[1], constant(0));
-    // Tiles end - 1, end - 2, ... of the block, of which the first `skipped`
-    // are not the group's. One is always left: it may be hidden whole.
-    Value count = sub(loop.getUpperBound(), loop.getLowerBound());
-    Value end = add(falls.getLhs(), constant(1));
-    Value skipped = sub(end, ownEnd);
-    skipped =
-        b.createOrFold<arith::MinSIOp>(loc, skipped, sub(count, constant(1)));
-    skipped = b.createOrFold<arith::MaxSIOp>(loc, skipped, constant(0));
-
+    Value groups = arith::ConstantIndexOp::create(b, loc, rows / kGroupRows);
+    Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(), groups);
+    Value group = WarpgroupOp::create(b, loc, b.getIndexType());
+    Value own = KVRangeOp::create(
+        b, loc, b.createOrFold<arith::AddIOp>(loc, block, group),
+        /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(),
+        kGroupRows / mask.getHeads(), keys, mask.getMaskAttr(),
+        /*nonempty=*/false, /*past_end=*/true);
+    Value skipped = TilesUntilOp::create(b, loc, own, loop.getRange());
     skipLoop(b, loop, skipped);
     // The queries may come meanwhile.
     for (auto wait :
          llvm::make_early_inc_range(loop->getBlock()->getOps<RingWaitOp>()))
       if (wait->isBeforeInBlock(loop))
         wait->moveBefore(loop);
-    // The loop goes on from there: last - (i + skipped) as (last - skipped) -
-    // i, so that it still falls.
     b.setInsertionPoint(loop);
-    Value iv = loop.getInductionVar();
-    Value last = sub(falls.getLhs(), skipped);
-    falls.getLhsMutable().assign(last);
-    loop.getUpperBoundMutable().assign(sub(loop.getUpperBound(), skipped));
-    for (auto other : loop.getBody()->getOps<ApplyMaskOp>()) {
-      // A tile is full for the group when it is for the group's own rows.
-      other.getFullEndMutable().assign(
-          b.createOrFold<arith::MinSIOp>(loc, own4[3], add(last, constant(1))));
-      other.getFullBeginMutable().assign(own4[2]);
-    }
-    // Uses of rings are numbered by the counter, or by a number and the
-    // counter.
-    OpBuilder body = OpBuilder::atBlockBegin(loop.getBody());
+    loop.getRangeMutable().assign(
+        DropTilesOp::create(b, loc, skipped, loop.getRange(), own));
+    goOn(loop, skipped);
+    return success();
+  }
+
+  /// Uses of rings are numbered by the place, or by a number and the place:
+  /// they go on behind those that were skipped.
+  static void goOn(ForTilesOp loop, Value skipped) {
+    Location loc = loop.getLoc();
+    Value place = loop.getPlace();
+    OpBuilder b(loop);
+    OpBuilder body = OpBuilder::atBlockBegin(&loop.getBody().front());
     Value counter;
     llvm::SmallPtrSet<Operation *, 4> numbers; // each once
-    for (Operation &op : *loop.getBody()) {
+    for (Operation &op : loop.getBody().front()) {
       if (!isa<RingWaitOp, RingReleaseOp>(op))
         continue;
       Value use = op.getOperand(1);
       auto number = use.getDefiningOp<arith::AddIOp>();
-      if (use == iv) {
+      if (use == place) {
         if (!counter)
-          counter = arith::AddIOp::create(body, loc, skipped, iv);
+          counter = arith::AddIOp::create(body, loc, skipped, place);
         op.setOperand(1, counter);
-      } else if (number && number.getRhs() == iv &&
+      } else if (number && number.getRhs() == place &&
                  numbers.insert(number).second) {
-        b.setInsertionPoint(loop);
-        number.getLhsMutable().assign(add(number.getLhs(), skipped));
+        number.getLhsMutable().assign(
+            b.createOrFold<arith::AddIOp>(loc, number.getLhs(), skipped));
       }
     }
-    return success();
   }
 
   /// Waits for and releases what the group does not need.
-  void skipLoop(OpBuilder &b, scf::ForOp loop, Value count) {
+  static void skipLoop(OpBuilder &b, ForTilesOp loop, Value count) {
     Location loc = loop.getLoc();
-    auto skip =
-        scf::ForOp::create(b, loc, loop.getLowerBound(), count, loop.getStep());
-    OpBuilder inner = OpBuilder::atBlockBegin(skip.getBody());
+    Value range = TakeTilesOp::create(b, loc, count, loop.getRange());
+    auto skip = ForTilesOp::create(b, loc, range, ValueRange());
+    OpBuilder inner = OpBuilder::atBlockBegin(&skip.getBody().front());
     IRMapping map;
-    map.map(loop.getInductionVar(), skip.getInductionVar());
-    for (Operation &op : loop.getBody()->without_terminator()) {
+    map.map(loop.getTile(), skip.getTile());
+    map.map(loop.getPlace(), skip.getPlace());
+    for (Operation &op : loop.getBody().front().without_terminator()) {
       bool scalar =
           isPure(&op) && llvm::none_of(op.getResultTypes(), [](Type t) {
             return isa<RankedTensorType, InFlightType>(t);

@@ -8,8 +8,6 @@
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_PERSIST
@@ -36,6 +34,8 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
   }
 
   LogicalResult persist(ForEachTileOp op) {
+    if (failed(checkLoops(op)))
+      return failure();
     Location loc = op.getLoc();
     OpBuilder b(op);
     Type index = b.getIndexType();
@@ -53,22 +53,34 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
     op.erase();
 
     Value next = uses;
-    for (auto kv : body.getOps<scf::ForOp>()) {
-      if (!matchPattern(kv.getLowerBound(), m_Zero()) ||
-          !matchPattern(kv.getStep(), m_One()))
-        return kv.emitError("expected a loop from 0 by 1 whose iterations "
-                            "number uses of rings");
-      b.setInsertionPointToStart(kv.getBody());
-      renumber(*kv.getBody(), [&] {
-        return arith::AddIOp::create(b, loc, uses, kv.getInductionVar());
+    for (auto kv : body.getOps<ForTilesOp>()) {
+      Block &inside = kv.getBody().front();
+      b.setInsertionPointToStart(&inside);
+      renumber(inside, [&] {
+        return arith::AddIOp::create(b, loc, uses, kv.getPlace());
       });
       b.setInsertionPointAfter(kv);
-      next = arith::AddIOp::create(b, loc, uses, kv.getUpperBound());
+      Value count = TileCountOp::create(b, loc, kv.getRange());
+      next = arith::AddIOp::create(b, loc, uses, count);
     }
     renumber(body, [&] { return visit; });
     b.setInsertionPoint(body.getTerminator());
     TileYieldOp::create(b, loc, next);
     body.getTerminator()->erase();
+    return success();
+  }
+
+  /// Uses are numbered on from one loop.
+  static LogicalResult checkLoops(ForEachTileOp op) {
+    Operation *loop = nullptr;
+    for (Operation &inner : op.getBody().front())
+      if (isa<LoopLikeOpInterface>(inner)) {
+        if (loop || !isa<ForTilesOp>(inner))
+          return inner.emitOpError()
+                 << "expected one fa2.for_tiles, whose tiles number uses of "
+                    "rings, and no other loop";
+        loop = &inner;
+      }
     return success();
   }
 

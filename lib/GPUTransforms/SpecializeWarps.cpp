@@ -4,7 +4,6 @@
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -40,10 +39,11 @@ struct SpecializeWarpsPass
       if (isa<ForEachTileOp, TileLoopOp>(op))
         loops.push_back(&op);
     for (Operation *loop : loops)
-      specialize(loop, *target);
+      if (failed(specialize(loop, *target)))
+        return signalPassFailure();
   }
 
-  void specialize(Operation *loop, const Target &target) {
+  LogicalResult specialize(Operation *loop, const Target &target) {
     OpBuilder b(loop);
     int64_t warps = getOperation().getSchedule().getWarps();
     RoleRegisters registers = target.roleRegisters(warps);
@@ -56,11 +56,13 @@ struct SpecializeWarpsPass
     b.createBlock(&roles.getProducer());
     Operation *producer = b.clone(*loop);
     keepProducer(producer->getRegion(0).front());
-    if (getOperation().getSchedule().getOverlap())
-      keysFirst(producer->getRegion(0).front());
+    if (getOperation().getSchedule().getOverlap() &&
+        failed(keysFirst(producer->getRegion(0).front())))
+      return failure();
     if (auto tiles = dyn_cast<TileLoopOp>(producer))
       tiles.setDraws(true);
     loop->erase();
+    return success();
   }
 
   bool isCopySide(Operation *op) {
@@ -90,7 +92,7 @@ struct SpecializeWarpsPass
     for (Operation *op : llvm::reverse(ops)) {
       if (isCopySide(op))
         continue;
-      if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      if (auto loop = dyn_cast<ForTilesOp>(op)) {
         bool copies = false;
         loop->walk([&](TensorCopyOp) { copies = true; });
         if (copies)
@@ -105,50 +107,55 @@ struct SpecializeWarpsPass
 
   /// The first tile of keys is fetched before the queries, whose slot is free
   /// later, and the first tile of values after them; before them where the
-  /// output still lies in the queries' slot. The range has at least one tile
-  /// (fa2.kv_range nonempty).
-  void keysFirst(Block &block) {
-    auto loops = block.getOps<scf::ForOp>();
+  /// output still lies in the queries' slot.
+  LogicalResult keysFirst(Block &block) {
+    auto loops = block.getOps<ForTilesOp>();
     if (!llvm::hasSingleElement(loops))
-      return;
-    scf::ForOp loop = *loops.begin();
+      return success();
+    ForTilesOp loop = *loops.begin();
+    if (!loop.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
+      return loop.emitOpError() << "expected a range that can have a tile "
+                                   "always, because the first is peeled";
     SmallVector<Operation *> queries;
     for (Operation &op : block)
       if (isCopySide(&op))
         queries.push_back(&op);
     OpBuilder b(loop);
     IRMapping map;
-    map.map(loop.getInductionVar(), loop.getLowerBound());
+    Value first = arith::ConstantIndexOp::create(b, loop.getLoc(), 0);
+    map.map(loop.getPlace(), first);
+    map.map(loop.getTile(),
+            TileAtOp::create(b, loop.getLoc(), loop.getRange(), first));
     bool ownOutput = getOperation().getSchedule().getSeparateOutput();
     Operation *before = nullptr;
-    for (Operation &op : loop.getBody()->without_terminator()) {
+    for (Operation &op : loop.getBody().front().without_terminator()) {
       Operation *copy = b.clone(op, map);
       if (isa<RingCommitOp>(copy) && !(before && ownOutput))
         before = copy;
     }
-    Value one = arith::ConstantIndexOp::create(b, loop.getLoc(), 1);
-    loop.getLowerBoundMutable().assign(
-        arith::AddIOp::create(b, loop.getLoc(), loop.getLowerBound(), one));
+    loop.setFrom(1);
     Operation *after = before;
     for (Operation *op : queries) {
       op->moveAfter(after);
       after = op;
     }
+    return success();
   }
 
   /// The loop with nothing carried from one iteration to the next.
-  void withoutState(scf::ForOp loop) {
+  void withoutState(ForTilesOp loop) {
     OpBuilder b(loop);
-    auto bare = scf::ForOp::create(b, loop.getLoc(), loop.getLowerBound(),
-                                   loop.getUpperBound(), loop.getStep());
-    loop.getInductionVar().replaceAllUsesWith(bare.getInductionVar());
-    Operation *end = bare.getBody()->getTerminator();
-    loop.getBody()->getTerminator()->erase();
-    end->getBlock()->getOperations().splice(Block::iterator(end),
-                                            loop.getBody()->getOperations());
-    keepProducer(*bare.getBody());
-    b.setInsertionPointToEnd(loop.getBody());
-    scf::YieldOp::create(b, loop.getLoc(), loop.getInitArgs());
+    auto bare = ForTilesOp::create(b, loop.getLoc(), loop.getRange(),
+                                   ValueRange(), loop.getFrom());
+    loop.getTile().replaceAllUsesWith(bare.getTile());
+    loop.getPlace().replaceAllUsesWith(bare.getPlace());
+    Block &from = loop.getBody().front(), &into = bare.getBody().front();
+    from.getTerminator()->erase();
+    into.getOperations().splice(Block::iterator(into.getTerminator()),
+                                from.getOperations());
+    keepProducer(into);
+    b.setInsertionPointToEnd(&from);
+    YieldOp::create(b, loop.getLoc(), loop.getInitArgs());
     loop.erase();
   }
 

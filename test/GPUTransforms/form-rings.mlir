@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
 
-// Loads of the loop get rings of `stages` slots, numbered by the loop's counter, the query tile
+// Loads of the loop get rings of `stages` slots, numbered by the place of the tile, the query tile
 // and the stored tile one of one slot. Rings are named after their tensors.
 // CHECK: #[[SH:.*]] = #fa2gpu.shared
 // CHECK-LABEL: fa2.kernel @attention
@@ -12,7 +12,7 @@
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[QW]] : <? x 64 x bf16>
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]][%[[Z]]]
 // CHECK-NEXT: %[[QT:.*]] = fa2gpu.ring.wait %[[Q]][%[[Z]]]
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
+// CHECK: fa2.for_tiles %{{[a-z0-9]+}} at %[[I:[a-z0-9]+]] in
 // CHECK: %[[KW:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[KW]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%[[I]]]
@@ -26,7 +26,7 @@
 // CHECK-NEXT: fa2gpu.dot_start %{{.*}}, %[[VT]]
 // CHECK-NEXT: fa2gpu.dot_wait
 // CHECK-NEXT: fa2gpu.ring.release %[[V]][%[[I]]]
-// CHECK-NEXT: scf.yield
+// CHECK-NEXT: fa2.yield
 // The loop is the last reader of the query tile.
 // CHECK: fa2gpu.ring.release %[[Q]][%[[Z]]]
 // The output goes through shared memory; what is no tile (the lse) is stored as it was.
@@ -50,7 +50,6 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
                              #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>,
                              #fa2.arg<"lse", "out", [] x f32>, #fa2.arg<"b", "in", [] x index>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
   %o0 = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
   %l0 = arith.constant dense<0.0> : tensor<64xf32, #row>
@@ -59,8 +58,9 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
   %vv = fa2.view %v[%b, %b] rows(%c0, %n) : !global -> !view
   %ov = fa2.view %out[%b, %b] rows(%c0, %n) : !global -> !view
   %qt = fa2gpu.load %qv[%c0] : !view -> tensor<64x64xbf16, #shared>
-  %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (tensor<64x64xf32, #acc>) {
-    %at = arith.muli %i, %c32 : index
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n)
+  %r = fa2.for_tiles %j at %i in %tiles iter_args(%o = %o0) -> (tensor<64x64xf32, #acc>) {
+    %at = arith.muli %j, %c32 : index
     %kt = fa2gpu.load %kv[%at] : !view -> tensor<32x64xbf16, #shared>
     %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : tensor<64x64xbf16, #shared>, tensor<32x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x32xf32, #acc>>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<tensor<64x32xf32, #acc>> -> tensor<64x32xf32, #acc>
@@ -69,7 +69,7 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
     %vt = fa2gpu.load %vv[%at] : !view -> tensor<32x64xbf16, #shared>
     %of = fa2gpu.dot_start %p, %vt acc(%o : tensor<64x64xf32, #acc>) : tensor<64x32xbf16, #op>, tensor<32x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
     %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #acc>
-    scf.yield %o1 : tensor<64x64xf32, #acc>
+    fa2.yield %o1 : tensor<64x64xf32, #acc>
   }
   %rb = arith.truncf %r : tensor<64x64xf32, #acc> to tensor<64x64xbf16, #acc>
   fa2.store %rb, %ov[%c0] : tensor<64x64xbf16, #acc>, !view

@@ -12,6 +12,9 @@
 // PROGRAM-NOT: arith.select
 // PROGRAM: fa2.return
 
+// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-overlap 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: expected a loop over the places of a range that can have a tile always, because it is peeled
+
 // OFF: scf.for
 // OFF: fa2gpu.dot_start
 // OFF-NEXT: fa2gpu.dot_wait
@@ -78,7 +81,9 @@ fa2.kernel @overlaps(%n: index, %first: index, %c: f32, %lse: !fa2.view<? x f32>
   %k = fa2gpu.ring.create {name = "k"} : !kring
   %v = fa2gpu.ring.create {name = "v"} : !kring
   %qt = fa2gpu.ring.wait %q[%c0] : !qring -> !qt
-  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (!m, !l, !acc) {
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n) {nonempty}
+  %count = fa2.tile_count %tiles
+  %r:3 = scf.for %i = %c0 to %count step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (!m, !l, !acc) {
     %use = arith.addi %first, %i : index
     %kt = fa2gpu.ring.wait %k[%use] : !kring -> !kt
     %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>

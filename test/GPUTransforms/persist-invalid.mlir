@@ -7,7 +7,7 @@ fa2.kernel @starts_late(%q: !global, %n: index)
                 arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   %c1 = arith.constant 1 : index
   fa2.for_each_tile %tile, %head, %batch in (%n by 128, %n, %n) {
-    // expected-error @+1 {{expected a loop from 0 by 1 whose iterations number uses of rings}}
+    // expected-error @+1 {{expected one fa2.for_tiles, whose tiles number uses of rings, and no other loop}}
     scf.for %i = %c1 to %n step %c1 {
     }
   }

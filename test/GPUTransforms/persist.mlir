@@ -17,14 +17,16 @@
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]][%[[VISIT]]]
 // CHECK-NEXT: fa2gpu.ring.wait %[[Q]][%[[VISIT]]]
 // CHECK: %[[N:.*]] = arith.muli %n, %[[TILE]]
-// CHECK: scf.for %[[I:.*]] = %c0 to %[[N]]
+// CHECK: %[[RANGE:.*]] = fa2.tile_range %c0 to %[[N]]
+// CHECK: fa2.for_tiles %{{.*}} at %[[I:.*]] in %[[RANGE]]
 // CHECK-NEXT: %[[USE:.*]] = arith.addi %[[USES]], %[[I]]
 // CHECK: fa2gpu.ring.acquire %[[K]][%[[USE]]]
 // CHECK: signal %[[K]][%[[USE]]]
 // CHECK: fa2gpu.ring.commit %[[K]][%[[USE]]]
 // CHECK: fa2gpu.ring.wait %[[K]][%[[USE]]]
 // CHECK: fa2gpu.ring.release %[[K]][%[[USE]]]
-// CHECK: %[[NEXT:.*]] = arith.addi %[[USES]], %[[N]]
+// CHECK: %[[COUNT:.*]] = fa2.tile_count %[[RANGE]]
+// CHECK-NEXT: %[[NEXT:.*]] = arith.addi %[[USES]], %[[COUNT]]
 // CHECK: fa2gpu.ring.release %[[Q]][%[[VISIT]]]
 // CHECK-NEXT: fa2gpu.tile_yield %[[NEXT]]
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, warps = [8, 1]>
@@ -58,8 +60,9 @@ fa2.kernel @k(%q: !global, %k: !global, %n: index)
     fa2gpu.ring.commit %qr[%c0] : !qring
     %qt = fa2gpu.ring.wait %qr[%c0] : !qring -> !qt
     %keys = arith.muli %n, %tile : index
-    scf.for %i = %c0 to %keys step %c1 {
-      %key = arith.muli %i, %c64 : index
+    %tiles = fa2.tile_range %c0 to %keys full(%c0, %keys)
+    fa2.for_tiles %j at %i in %tiles {
+      %key = arith.muli %j, %c64 : index
       %kw = fa2gpu.ring.acquire %kr[%i] : !kring -> !kt
       fa2gpu.tensor_copy %km[%key, %head, %batch], %kw signal %kr[%i] : !kt, !kring
       fa2gpu.ring.commit %kr[%i] : !kring

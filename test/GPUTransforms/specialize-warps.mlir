@@ -11,7 +11,7 @@
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK-NOT: ring.acquire
 // CHECK-NOT: tensor_copy
-// CHECK: scf.for
+// CHECK: fa2.for_tiles
 // CHECK-NOT: ring.acquire
 // CHECK-NOT: tensor_copy
 // CHECK: fa2gpu.ring.wait %[[K]]
@@ -25,8 +25,8 @@
 // CHECK: fa2gpu.ring.acquire %[[Q]]
 // CHECK-NEXT: fa2gpu.tensor_copy
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]]
-// CHECK: scf.for %[[I:.*]] = %c0 to %{{.*}} step %c1 {
-// CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[I]], %c64
+// CHECK: fa2.for_tiles %[[J:.*]] at %[[I:.*]] in %{{.*}} {
+// CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[J]], %c64
 // CHECK-NEXT: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.tensor_copy %{{.*}}[%[[ROW]], %{{.*}}, %{{.*}}], %[[SLOT]] signal %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%[[I]]]
@@ -69,8 +69,9 @@ fa2.kernel @k(%q: !global, %k: !global, %n: index)
     fa2gpu.ring.commit %qr[%c0] : !qring
     %qt = fa2gpu.ring.wait %qr[%c0] : !qring -> !qt
     %keys = arith.muli %n, %tile : index
-    scf.for %i = %c0 to %keys step %c1 {
-      %key = arith.muli %i, %c64 : index
+    %tiles = fa2.tile_range %c0 to %keys full(%c0, %keys)
+    fa2.for_tiles %j at %i in %tiles {
+      %key = arith.muli %j, %c64 : index
       %kw = fa2gpu.ring.acquire %kr[%i] : !kring -> !kt
       fa2gpu.tensor_copy %km[%key, %head, %batch], %kw signal %kr[%i] : !kt, !kring
       fa2gpu.ring.commit %kr[%i] : !kring

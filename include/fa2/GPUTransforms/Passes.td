@@ -31,7 +31,7 @@ def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
     commits with the arithmetic they need; the consumer keeps the rest. Nothing
     for targets without roles.
   }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
 def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
@@ -48,10 +48,28 @@ def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let summary = "each warpgroup stops at the keys that its own rows see";
   let description = [{
     A consumer warpgroup's range of key tiles is that of its 64 rows: under a causal mask up to its own diagonal, and
-    none where all of them lie past the sequence's end. Tiles that the block takes and the warpgroup does not see are only
-    waited for and released. Only where the schedule says `group_limits`.
+    none where all of them lie past the sequence's end. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`):
+    tiles that the warpgroup does not see are only waited for and released. Only where the schedule says `group_limits`.
   }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
+}
+
+def CountTiles : Pass<"fa2gpu-count-tiles", "::fa2::KernelOp"> {
+  let summary = "loops over tiles become loops over places";
+  let description = [{
+    `fa2.for_tiles` becomes `scf.for` over the places of its range; the body asks for the tile there (`fa2.tile_at`). From
+    here on a loop can be rotated: the tile so many iterations ahead is the one so many places further on.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
+def ExpandRanges : Pass<"fa2gpu-expand-ranges", "::fa2::KernelOp"> {
+  let summary = "ranges of tiles become arithmetic";
+  let description = [{
+    Each range becomes the numbers of `fa2.kv_range` and `fa2.q_range`, where it stands; what is asked of it follows
+    from those.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def SpeculateMax : Pass<"fa2gpu-speculate-max", "::fa2::KernelOp"> {
@@ -114,8 +132,8 @@ def PipelineLoop : Pass<"fa2gpu-pipeline", "::fa2::KernelOp"> {
 def SplitMaskedTiles : Pass<"fa2gpu-split-masked-tiles", "::fa2::KernelOp"> {
   let summary = "splits the kv loop's iterations into masked and full ones";
   let description = [{
-    Index-set splitting: the loop over [0, n) becomes consecutive loops over the
-    iterations before the full tiles, the full tiles, and those after; the state crosses from
+    Index-set splitting: the loop over the places of a range becomes consecutive loops over those
+    before the full tiles, the full tiles (`fa2.full_places`), and those after; the state crosses from
     one to the next. Where a tile is full its mask is gone, its softmax need not
     expect empty rows, and copies that cannot be the sequence's last tile carry no bound.
   }];

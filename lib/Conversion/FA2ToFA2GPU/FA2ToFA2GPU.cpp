@@ -8,7 +8,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "fa2/Conversion/Passes.h"
-#include "fa2/Dialect/FA2/KVRange.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -58,16 +57,6 @@ public:
     convertDots();
     if (output.getSplitK() > 1)
       combineSplits();
-    kernel.walk([&](Operation *op) {
-      b.setInsertionPoint(op);
-      if (auto range = dyn_cast<KVRangeOp>(op))
-        op->replaceAllUsesWith(expandKVRange(b, range));
-      else if (auto range = dyn_cast<QRangeOp>(op))
-        op->replaceAllUsesWith(expandQRange(b, range));
-      else
-        return;
-      op->erase();
-    });
     return success();
   }
 
@@ -130,7 +119,7 @@ void Partitioner::findPartialSums() {
       if (!partial.insert(v).second)
         continue;
       if (auto arg = dyn_cast<BlockArgument>(v)) {
-        auto loop = cast<scf::ForOp>(arg.getOwner()->getParentOp());
+        auto loop = cast<LoopLikeOpInterface>(arg.getOwner()->getParentOp());
         work.push_back(loop.getTiedLoopInit(arg)->get());
         work.push_back(loop.getTiedLoopYieldedValue(arg)->get());
         work.push_back(loop.getTiedLoopResult(arg));
@@ -365,7 +354,7 @@ struct ConvertFA2ToFA2GPUPass
       if (type.getEncoding())
         op->emitOpError() << "expected tiles without layouts, as they are "
                              "before this pass";
-      else if (isa<BlockArgument>(v) && !isa<scf::ForOp>(op))
+      else if (isa<BlockArgument>(v) && !isa<LoopLikeOpInterface>(op))
         op->emitOpError() << "expected no tiles as arguments of a region that "
                              "is not a loop's";
       else

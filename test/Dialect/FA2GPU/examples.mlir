@@ -14,7 +14,7 @@
 func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>,
                               !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
                               !fa2gpu.tensor_map,
-                              !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
+                              !fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
   panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
 
