@@ -34,17 +34,11 @@ struct CountTilesPass : public fa2::impl::CountTilesBase<CountTilesPass> {
     b.setInsertionPointToStart(&body);
     Value place = places.getInductionVar();
     auto tile = TileAtOp::create(b, loc, loop.getRange(), place);
-    SmallVector<Value> args{tile, place};
+    SmallVector<Value> args{tile};
     llvm::append_range(args, places.getRegionIterArgs());
     for (auto [arg, value] : llvm::zip(old.getArguments(), args))
       arg.replaceAllUsesWith(value);
     body.getOperations().splice(body.end(), old.getOperations());
-    // Behind the numbers of uses that the body begins with.
-    while (auto use = dyn_cast<arith::AddIOp>(tile->getNextNode())) {
-      if (llvm::is_contained(use->getOperands(), tile.getTile()))
-        break;
-      tile->moveAfter(use);
-    }
     Operation *yield = &body.back();
     b.setInsertionPoint(yield);
     scf::YieldOp::create(b, loc, yield->getOperands());

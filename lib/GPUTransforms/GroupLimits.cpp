@@ -11,7 +11,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_GROUPLIMITS
@@ -30,7 +29,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
       return;
     SmallVector<ForTilesOp> loops;
     for (auto roles : getOperation().getOps<RolesOp>())
-      roles.getConsumer().walk([&](ForTilesOp loop) {
+      roles.walk([&](ForTilesOp loop) {
         if (!loop.getBody().getOps<ApplyMaskOp>().empty())
           loops.push_back(loop);
       });
@@ -70,56 +69,37 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     b.setInsertionPoint(loop);
     loop.getRangeMutable().assign(
         DropTilesOp::create(b, loc, skipped, loop.getRange(), own));
-    goOn(loop, skipped);
     return success();
   }
 
-  /// Uses of rings are numbered by the place, or by a number and the place:
-  /// they go on behind those that were skipped.
-  static void goOn(ForTilesOp loop, Value skipped) {
-    Location loc = loop.getLoc();
-    Value place = loop.getPlace();
-    OpBuilder b(loop);
-    OpBuilder body = OpBuilder::atBlockBegin(&loop.getBody().front());
-    Value counter;
-    llvm::SmallPtrSet<Operation *, 4> numbers; // each once
-    for (Operation &op : loop.getBody().front()) {
-      if (!isa<RingWaitOp, RingReleaseOp>(op))
-        continue;
-      Value use = op.getOperand(1);
-      auto number = use.getDefiningOp<arith::AddIOp>();
-      if (use == place) {
-        if (!counter)
-          counter = arith::AddIOp::create(body, loc, skipped, place);
-        op.setOperand(1, counter);
-      } else if (number && number.getRhs() == place &&
-                 numbers.insert(number).second) {
-        number.getLhsMutable().assign(
-            b.createOrFold<arith::AddIOp>(loc, number.getLhs(), skipped));
-      }
-    }
-  }
-
-  /// Waits for and releases what the group does not need.
+  /// Waits for and releases what the group does not need. The loop's cursors go
+  /// on behind it.
   static void skipLoop(OpBuilder &b, ForTilesOp loop, Value count) {
     Location loc = loop.getLoc();
     Value range = TakeTilesOp::create(b, loc, count, loop.getRange());
-    auto skip = ForTilesOp::create(b, loc, range, ValueRange());
+    SmallVector<unsigned> cursors; // which of what the loop carries
+    SmallVector<Value> inits;
+    for (auto wait : loop.getBody().getOps<RingWaitOp>())
+      for (auto [i, arg] : llvm::enumerate(loop.getRegionIterArgs()))
+        if (wait.getUse() == arg) {
+          cursors.push_back(i);
+          inits.push_back(loop.getInitArgs()[i]);
+        }
+    auto skip = ForTilesOp::create(b, loc, range, inits);
     OpBuilder inner = OpBuilder::atBlockBegin(&skip.getBody().front());
     IRMapping map;
-    map.map(loop.getTile(), skip.getTile());
-    map.map(loop.getPlace(), skip.getPlace());
-    for (Operation &op : loop.getBody().front().without_terminator()) {
-      bool scalar =
-          isPure(&op) && llvm::none_of(op.getResultTypes(), [](Type t) {
-            return isa<RankedTensorType, InFlightType>(t);
-          });
-      bool wanted = scalar && llvm::all_of(op.getOperands(), [&](Value v) {
-                      return !isa<RankedTensorType>(v.getType());
-                    });
-      if (isa<RingWaitOp, RingReleaseOp>(op) || wanted)
+    SmallVector<Value> ends;
+    for (auto [i, arg] : llvm::zip(cursors, skip.getRegionIterArgs()))
+      map.map(loop.getRegionIterArgs()[i], arg);
+    for (Operation &op : loop.getBody().front())
+      if (isa<RingWaitOp, RingReleaseOp>(op))
         inner.clone(op, map);
+    for (auto [i, result] : llvm::zip(cursors, skip.getResults())) {
+      ends.push_back(map.lookup((*loop.getYieldedValuesMutable())[i].get()));
+      loop.getInitsMutable()[i].set(result);
     }
+    if (!ends.empty())
+      YieldOp::create(inner, loc, ends);
   }
 };
 

@@ -43,7 +43,7 @@ fa2.kernel @products(%n: index)
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !qt>
   %kr = fa2gpu.ring.create {name = "k", offset = 16384} : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
       %q = fa2gpu.ring.slot %qr[%c0] : !fa2gpu.ring<1 x !qt> -> !qt
       %k = fa2gpu.ring.slot %kr[%c0] : !kring -> !kt
@@ -56,7 +56,7 @@ fa2.kernel @products(%n: index)
       %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
       fa2gpu.local_store %ob, %q : tensor<128x64xbf16, #acc>, !qt
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
     %c1 = arith.constant 1 : index
   }
   fa2.return

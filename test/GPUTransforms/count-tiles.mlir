@@ -14,7 +14,7 @@
 // CHECK: %[[M:.*]] = fa2.tile_count %[[INNER]]
 // CHECK: %[[S:.*]] = scf.for %[[Q:.*]] = %c1{{.*}} to %[[M]] step %c1{{.*}} iter_args(%[[Y:.*]] = %[[X]])
 // CHECK: %[[U:.*]] = fa2.tile_at %[[INNER]][%[[Q]]]
-// CHECK: "use"(%[[T]], %[[P]], %[[U]], %[[Q]])
+// CHECK: "use"(%[[T]], %[[U]])
 // CHECK: %[[Z:.*]] = arith.addi %[[Y]], %[[U]]
 // CHECK: scf.yield %[[Z]]
 // CHECK: scf.yield %[[S]]
@@ -25,9 +25,9 @@ fa2.kernel @nested(%b: index, %e: index)
                 arguments = [#fa2.arg<"b", "in", [] x index>, #fa2.arg<"e", "in", [] x index>]} {
   %outer = fa2.tile_range %b to %e full(%b, %e)
   %inner = fa2.tile_range %b to %e falling full(%b, %e)
-  %r = fa2.for_tiles %i at %p in %outer iter_args(%x = %b) -> (index) {
-    %s = fa2.for_tiles %j at %q in %inner from 1 iter_args(%y = %x) -> (index) {
-      "use"(%i, %p, %j, %q) : (index, index, index, index) -> ()
+  %r = fa2.for_tiles %i in %outer iter_args(%x = %b) -> (index) {
+    %s = fa2.for_tiles %j in %inner from 1 iter_args(%y = %x) -> (index) {
+      "use"(%i, %j) : (index, index) -> ()
       %z = arith.addi %y, %j : index
       fa2.yield %z : index
     }

@@ -11,7 +11,7 @@
 // RISES: error: 'fa2.apply_mask' op expected kv_block to be the tile of a loop whose tiles fall
 
 // The group's 64 rows, rows 64 (2 block + g) and on, are a block of queries of their own, which may lie past the end.
-// CHECK: fa2gpu.roles consumer
+// CHECK: fa2gpu.roles @consumer
 // CHECK: %[[KEYS:.*]] = fa2.kv_range %block falling lengths(%seqlen_q, %seqlen_k) blocks(128, 64) {mask = #fa2.mask<causal>}
 // CHECK: %[[B:.*]] = arith.muli %block, %c2
 // CHECK: %[[G:.*]] = fa2gpu.warpgroup
@@ -20,28 +20,25 @@
 // CHECK: %[[SKIP:.*]] = fa2.tiles_until %[[OWN]] in %[[KEYS]]
 // The tiles above its own are waited for and released: the ring is the whole block's.
 // CHECK: %[[HEAD:.*]] = fa2.take_tiles %[[SKIP]] of %[[KEYS]]
-// CHECK: fa2.for_tiles %{{.*}} at %[[I:.*]] in %[[HEAD]] {
-// CHECK-NEXT: %[[USE:.*]] = arith.addi %first, %[[I]]
-// CHECK-NEXT: fa2gpu.ring.wait %{{.*}}[%[[USE]]]
+// CHECK: %[[SKIPPED:.*]] = fa2.for_tiles %{{.*}} in %[[HEAD]] iter_args(%[[USE:.*]] = %first) -> (index) {
+// CHECK-NEXT: %{{.*}}, %[[NEXT:.*]] = fa2gpu.ring.wait %{{.*}}[%[[USE]]]
 // CHECK-NEXT: fa2gpu.ring.release %{{.*}}[%[[USE]]]
+// CHECK-NEXT: fa2.yield %[[NEXT]]
 // CHECK-NEXT: }
 // What came before the loop, the queries, is waited for after them.
 // CHECK: fa2gpu.ring.wait %{{.*}}[%first]
-// The loop goes on from there; what is full is full for the group's rows.
-// CHECK-DAG: %[[TAIL:.*]] = fa2.drop_tiles %[[SKIP]] of %[[KEYS]] for %[[OWN]]
-// CHECK-DAG: %[[FIRST:.*]] = arith.addi %first, %[[SKIP]]
-// CHECK: fa2.for_tiles %[[TILE:.*]] at %[[J:.*]] in %[[TAIL]] {
-// CHECK: %[[USE:.*]] = arith.addi %[[FIRST]], %[[J]]
+// The loop, and its cursor, go on from there; what is full is full for the group's rows.
+// CHECK: %[[TAIL:.*]] = fa2.drop_tiles %[[SKIP]] of %[[KEYS]] for %[[OWN]]
+// CHECK: fa2.for_tiles %[[TILE:.*]] in %[[TAIL]] iter_args(%[[USE:.*]] = %[[SKIPPED]])
 // CHECK: fa2gpu.ring.wait %{{.*}}[%[[USE]]]
 // CHECK: fa2gpu.ring.release %{{.*}}[%[[USE]]]
 // CHECK: fa2.apply_mask %{{.*}} at(%block, %[[TILE]]) lengths(%seqlen_q, %seqlen_k)
-// CHECK: producer(
+// CHECK: @producer(
 
 // Without a mask, a group with rows skips nothing but what the block does not see.
 // FULL: fa2.kv_range %{{.*}} falling lengths(%seqlen_q, %seqlen_k) blocks(64, 64) {past_end}
 // FULL: fa2.tiles_until
 // FULL: fa2.for_tiles
-// FULL-NEXT: arith.addi
 // FULL-NEXT: fa2gpu.ring.wait
 // FULL-NEXT: fa2gpu.ring.release
 // FULL: fa2gpu.ring.wait %{{.*}}[%first]
@@ -60,21 +57,21 @@ fa2.kernel @k(%first: index, %block: index, %seqlen_q: index, %seqlen_k: index, 
   %c0 = arith.constant 0 : index
   %r = fa2gpu.ring.create {name = "k"} : !kring
   %r1 = fa2gpu.ring.create {name = "q"} : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
-    %once = fa2gpu.ring.wait %r1[%first] : !kring -> !kt
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
+    %once, %once_next = fa2gpu.ring.wait %r1[%first] : !kring -> !kt
     %keys = fa2.kv_range %block falling lengths(%seqlen_q, %seqlen_k) blocks(128, 64) {mask = #fa2.mask<causal>}
-    fa2.for_tiles %tile at %i in %keys {
-      %use = arith.addi %first, %i : index
-      %k = fa2gpu.ring.wait %r[%use] : !kring -> !kt
+    %last = fa2.for_tiles %tile in %keys iter_args(%use = %first) -> (index) {
+      %k, %k_next = fa2gpu.ring.wait %r[%use] : !kring -> !kt
       %f = fa2gpu.dot_start %q, %k {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
       %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!acc> -> !acc
       fa2gpu.ring.release %r[%use] : !kring
       %t = fa2.apply_mask %s at(%block, %tile) lengths(%seqlen_q, %seqlen_k) {mask = #fa2.mask<causal>} : !acc
       %u = arith.truncf %t : !acc to tensor<128x64xbf16, #acc>
       fa2gpu.local_store %u, %q : tensor<128x64xbf16, #acc>, !qt
+      fa2.yield %k_next : index
     }
-  } producer(4 warps, 24 registers) {
-    %w = fa2gpu.ring.acquire %r[%c0] : !kring -> !kt
+  } @producer(4 warps, 24 registers) {
+    %w, %w_next = fa2gpu.ring.acquire %r[%c0] : !kring -> !kt
   }
   fa2.return
 }

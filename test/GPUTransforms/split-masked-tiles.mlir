@@ -55,13 +55,13 @@ fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: in
     %next = arith.addi %i, %c1 : index
     %jk = fa2.tile_at %tiles[%next]
     %rowk = arith.muli %jk, %c32 : index
-    %kw = fa2gpu.ring.acquire %kr[%next] : !ring -> !kv
+    %kw, %kw_next = fa2gpu.ring.acquire %kr[%next] : !ring -> !kv
     fa2gpu.copy %k[%rowk], %kw if %more : !view, !kv
     %j = fa2.tile_at %tiles[%i]
     %rowv = arith.muli %j, %c32 : index
-    %vw = fa2gpu.ring.acquire %vr[%i] : !ring -> !kv
+    %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !ring -> !kv
     fa2gpu.copy %v[%rowv], %vw : !view, !kv
-    %kt = fa2gpu.ring.wait %kr[%i] : !ring -> !kv
+    %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !ring -> !kv
     %q = arith.constant dense<0.0> : tensor<64x64xbf16, #fa2gpu.operand<#acc>>
     %sf = fa2gpu.dot_start %q, %kt {transpose_b} : tensor<64x64xbf16, #fa2gpu.operand<#acc>>, !kv -> !fa2gpu.in_flight<!s>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s

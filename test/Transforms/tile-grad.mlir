@@ -26,7 +26,7 @@
 // CHECK: %[[QUERIES:.*]] = fa2.q_range %[[KB]] {{.*}} blocks(64, 128) {mask = #fa2.mask<causal>}
 // CHECK: scf.for %[[G:.*]] = %{{.*}} to %[[GROUP]]
 // CHECK: arith.addi %[[FIRST]], %[[G]]
-// CHECK: fa2.for_tiles %[[QB:.*]] at %{{.*}} in %[[QUERIES]] iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
+// CHECK: fa2.for_tiles %[[QB:.*]] in %[[QUERIES]] iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
 // CHECK: %[[Q:.*]] = fa2.load {{.*}} -> tensor<64x64xbf16>
 // CHECK: %[[S:.*]] = fa2.dot %[[K]], %[[Q]] {transpose_b}
 // CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[KB]]) {{.*}} {mask = #fa2.mask<causal>, transposed}
@@ -70,7 +70,7 @@ func.func @grad(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor
 // CHECK-NOT: fa2.accumulate
 // CHECK-LABEL: fa2.kernel @recompute_dq
 // CHECK: %[[KEYS:.*]] = fa2.kv_range %{{.*}} falling
-// CHECK: fa2.for_tiles %{{.*}} at %{{.*}} in %[[KEYS]]
+// CHECK: fa2.for_tiles %{{.*}} in %[[KEYS]]
 // CHECK: fa2.softmax_recompute %{{.*}}, %{{.*}} scale %{{[a-z0-9]+}} : tensor
 // CHECK: fa2.broadcast %{{.*}} : tensor<128xf32> -> tensor<128x64xf32>
 // CHECK: fa2.dot %{{.*}}, %{{.*}} acc(

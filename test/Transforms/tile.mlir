@@ -21,7 +21,7 @@
 // CHECK-DAG: %[[M0:.*]] = arith.constant dense<-1.267{{.*}}E+30> : tensor<128xf32>
 // CHECK-DAG: %[[L0:.*]] = arith.constant dense<0.000000e+00> : tensor<128xf32>
 // CHECK-DAG: %[[O0:.*]] = arith.constant dense<0.000000e+00> : tensor<128x64xf32>
-// CHECK: %[[R:.*]]:3 = fa2.for_tiles %[[J:.*]] at %{{.*}} in %[[KEYS]] iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
+// CHECK: %[[R:.*]]:3 = fa2.for_tiles %[[J:.*]] in %[[KEYS]] iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
 // CHECK: %[[ROW:.*]] = arith.muli %[[J]], %c32
 // CHECK: %[[KT:.*]] = fa2.load %[[KV]][%[[ROW]]] : <? x 64 x bf16> -> tensor<32x64xbf16>
 // CHECK: %[[S:.*]] = fa2.dot %[[QT]], %[[KT]] {transpose_b}

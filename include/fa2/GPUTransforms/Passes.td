@@ -7,10 +7,10 @@ include "mlir/Pass/PassBase.td"
 def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let summary = "loads become uses of rings in shared memory; nothing moves";
   let description = [{
-    A load in the kv loop takes a ring of as many slots as the schedule says, numbered by the loop's
-    counter; any other load, and the tile to be stored, a ring of one slot. Each load
-    becomes acquire, copy, commit, wait, and a release after its last use. Targets with roles
-    copy through tensor maps.
+    A load in a loop over tiles takes a ring of as many slots as the schedule says; any other load, and the tile to be stored, a
+    ring of one slot. Each load becomes acquire, copy, commit, wait, and a release after its last use; loops carry the rings'
+    cursors. Targets with roles copy through tensor maps; their rings count uses through the whole life of a block, others
+    from 0 in each loop over tiles. Who loads or shares a tile fills its ring, and every role that reads the tile waits for it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
@@ -18,18 +18,28 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
 def Persist : Pass<"fa2gpu-persist", "::fa2::KernelOp"> {
   let summary = "blocks take one tile after another";
   let description = [{
-    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`; uses of rings are numbered on from
-    tile to tile. Only where the schedule says `persistent`.
+    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`, which carries the cursors of rings from tile to tile. Only where the schedule says `persistent`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
-def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
-  let summary = "a producer role copies, a consumer role computes";
+def AssignRoles : Pass<"fa2gpu-assign-roles", "::fa2::KernelOp"> {
+  let summary = "every operation on tiles is part of a role";
   let description = [{
-    The loop over tiles is cloned into a region a role. The producer keeps acquires, copies and
-    commits with the arithmetic they need; the consumer keeps the rest. Nothing
-    for targets without roles.
+    A kernel without a plan gets its target's: a role that multiplies and one that copies, whose loads they are. Operations on tiles
+    that name no role (`fa2gpu.role`) take that of the tiles in registers that they read, or else that of the
+    operations which read theirs, or else the plan's first. A tile in registers belongs to one role: others
+    get it through shared memory (`fa2gpu.share`). Arithmetic on numbers is everyone's. Nothing for targets without roles.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
+  let summary = "each role of the plan has a program of its own";
+  let description = [{
+    The loop over tiles is cloned into a region a role, which keeps the operations of that role
+    (`fa2gpu-assign-roles`) with the arithmetic they need. A role that only copies runs ahead: it
+    draws the tiles of persistent blocks. Nothing for kernels without a plan.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
@@ -68,6 +78,15 @@ def ExpandRanges : Pass<"fa2gpu-expand-ranges", "::fa2::KernelOp"> {
   let description = [{
     Each range becomes the numbers of `fa2.kv_range` and `fa2.q_range`, where it stands; what is asked of it follows
     from those.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def NumberUses : Pass<"fa2gpu-number-uses", "::fa2::KernelOp"> {
+  let summary = "cursors that follow loops' counters are no longer carried";
+  let description = [{
+    Where a loop's iterations each take one use of a ring, its number is that before the loop plus the counter. Cursors that
+    a persistent block carries alike become one. What goes on by other numbers stays carried.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }

@@ -318,7 +318,7 @@ void ForTilesOp::build(OpBuilder &b, OperationState &state, Value range,
   if (from != 0)
     state.addAttribute(getFromAttrName(state.name), b.getI64IntegerAttr(from));
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<Type> types(2, b.getIndexType());
+  SmallVector<Type> types{b.getIndexType()};
   llvm::append_range(types, inits.getTypes());
   SmallVector<Location> locs(types.size(), state.location);
   b.createBlock(state.addRegion(), {}, types, locs);
@@ -331,7 +331,7 @@ MutableArrayRef<OpOperand> ForTilesOp::getInitsMutable() {
   return (*this)->getOpOperands().drop_front();
 }
 Block::BlockArgListType ForTilesOp::getRegionIterArgs() {
-  return getBody().getArguments().drop_front(2);
+  return getBody().getArguments().drop_front();
 }
 std::optional<MutableArrayRef<OpOperand>>
 ForTilesOp::getYieldedValuesMutable() {
@@ -341,16 +341,15 @@ std::optional<ResultRange> ForTilesOp::getLoopResults() { return getResults(); }
 
 ParseResult ForTilesOp::parse(OpAsmParser &p, OperationState &result) {
   OpAsmParser::UnresolvedOperand range;
-  SmallVector<OpAsmParser::Argument> args(2);
+  SmallVector<OpAsmParser::Argument> args(1);
   SmallVector<OpAsmParser::UnresolvedOperand> inits;
   SmallVector<Type> types;
   Builder &b = p.getBuilder();
   Type index = b.getIndexType();
   int64_t from = 0;
-  if (p.parseArgument(args[0]) || p.parseKeyword("at") ||
-      p.parseArgument(args[1]) || p.parseKeyword("in") || p.parseOperand(range))
+  if (p.parseArgument(args[0]) || p.parseKeyword("in") || p.parseOperand(range))
     return failure();
-  args[0].type = args[1].type = index;
+  args[0].type = index;
   if (succeeded(p.parseOptionalKeyword("from"))) {
     if (p.parseInteger(from))
       return failure();
@@ -384,7 +383,7 @@ ParseResult ForTilesOp::parse(OpAsmParser &p, OperationState &result) {
 }
 
 void ForTilesOp::print(OpAsmPrinter &p) {
-  p << ' ' << getTile() << " at " << getPlace() << " in " << getRange();
+  p << ' ' << getTile() << " in " << getRange();
   if (getFrom() != 0)
     p << " from " << getFrom();
   if (!getInitArgs().empty()) {
@@ -410,11 +409,71 @@ LogicalResult ForTilesOp::verify() {
   auto yield = dyn_cast<YieldOp>(getBody().front().getTerminator());
   if (!yield || !llvm::equal(yield.getOperandTypes(), getResultTypes()))
     return emitOpError() << "expected fa2.yield of what the loop carries";
-  SmallVector<Type> types(2, IndexType::get(getContext()));
+  SmallVector<Type> types{IndexType::get(getContext())};
   llvm::append_range(types, getResultTypes());
   if (!llvm::equal(getBody().getArgumentTypes(), types))
-    return emitOpError() << "expected a tile, a place and what the loop "
-                            "carries as arguments of the body";
+    return emitOpError() << "expected a tile and what the loop carries as "
+                            "arguments of the body";
+  return success();
+}
+
+FailureOr<LoopLikeOpInterface>
+ForTilesOp::replaceWithAdditionalYields(RewriterBase &rewriter, ValueRange more,
+                                        bool replaceInitUses,
+                                        const NewYieldValuesFn &newYields) {
+  assert(!replaceInitUses && "expected new values alone to be carried");
+  SmallVector<Value> inits(getInitArgs());
+  llvm::append_range(inits, more);
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(*this);
+  auto loop = create(rewriter, getLoc(), getRange(), inits, getFrom());
+  Block &body = loop.getBody().front(), &old = getBody().front();
+  if (!body.empty())
+    rewriter.eraseOp(body.getTerminator());
+  auto yield = cast<YieldOp>(old.getTerminator());
+  rewriter.setInsertionPoint(yield);
+  ArrayRef<BlockArgument> added = body.getArguments();
+  SmallVector<Value> yields =
+      newYields(rewriter, getLoc(), added.take_back(more.size()));
+  rewriter.modifyOpInPlace(yield,
+                           [&] { yield.getValuesMutable().append(yields); });
+  rewriter.mergeBlocks(&old, &body, body.getArguments().drop_back(more.size()));
+  rewriter.replaceOp(*this, loop.getResults().drop_back(more.size()));
+  return cast<LoopLikeOpInterface>(loop.getOperation());
+}
+
+/// What is yielded as it came is what the loop began with, and need not be
+/// carried.
+LogicalResult ForTilesOp::canonicalize(ForTilesOp op,
+                                       PatternRewriter &rewriter) {
+  Operation *yield = op.getBody().front().getTerminator();
+  llvm::BitVector same(op.getNumResults());
+  for (auto [i, arg] : llvm::enumerate(op.getRegionIterArgs()))
+    same[i] = yield->getOperand(i) == arg;
+  if (same.none())
+    return failure();
+  SmallVector<Value> inits, yields;
+  for (unsigned i = 0; i < same.size(); ++i)
+    if (!same[i]) {
+      inits.push_back(op.getInitArgs()[i]);
+      yields.push_back(yield->getOperand(i));
+    }
+  auto loop = create(rewriter, op.getLoc(), op.getRange(), inits, op.getFrom());
+  Block &body = loop.getBody().front();
+  if (inits.empty())
+    rewriter.eraseOp(body.getTerminator());
+  SmallVector<Value> args{loop.getTile()}, results;
+  for (unsigned i = 0, next = 0; i < same.size(); ++i) {
+    bool constant = same[i];
+    args.push_back(constant ? Value(op.getInitArgs()[i])
+                            : Value(loop.getRegionIterArgs()[next]));
+    results.push_back(constant ? Value(op.getInitArgs()[i])
+                               : Value(loop.getResult(next)));
+    next += !constant;
+  }
+  rewriter.modifyOpInPlace(yield, [&] { yield->setOperands(yields); });
+  rewriter.mergeBlocks(&op.getBody().front(), &body, args);
+  rewriter.replaceOp(op, results);
   return success();
 }
 

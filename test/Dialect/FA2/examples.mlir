@@ -57,7 +57,7 @@ func.func @until(%keys_begin: index, %keys_end: index) {
 
 func.func @loop(%begin: index, %end: index, %zero: tensor<128x64xf32>) {
   %keys = fa2.tile_range %begin to %end full(%begin, %end)
-  %sum = fa2.for_tiles %j at %p in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
+  %sum = fa2.for_tiles %j in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
     %y = arith.addf %x, %x : tensor<128x64xf32>
     fa2.yield %y : tensor<128x64xf32>
   }

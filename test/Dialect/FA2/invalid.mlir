@@ -444,7 +444,7 @@ func.func @from(%b: index, %e: index) {
   %r = fa2.tile_range %b to %e full(%b, %e)
   // expected-error @+1 {{expected from to be at least 0, got -1}}
   "fa2.for_tiles"(%r) ({
-  ^bb0(%j: index, %p: index):
+  ^bb0(%j: index):
     fa2.yield
   }) {from = -1 : i64} : (!fa2.tile_range) -> ()
   return
@@ -455,7 +455,7 @@ func.func @from(%b: index, %e: index) {
 func.func @carries(%b: index, %e: index) {
   %r = fa2.tile_range %b to %e full(%b, %e)
   // expected-error @+1 {{expected fa2.yield of what the loop carries}}
-  %x = fa2.for_tiles %j at %p in %r iter_args(%y = %b) -> (index) {
+  %x = fa2.for_tiles %j in %r iter_args(%y = %b) -> (index) {
     fa2.yield
   }
   return
@@ -465,9 +465,9 @@ func.func @carries(%b: index, %e: index) {
 
 func.func @arguments(%b: index, %e: index) {
   %r = fa2.tile_range %b to %e full(%b, %e)
-  // expected-error @+1 {{expected a tile, a place and what the loop carries as arguments of the body}}
+  // expected-error @+1 {{expected a tile and what the loop carries as arguments of the body}}
   "fa2.for_tiles"(%r) ({
-  ^bb0(%j: index):
+  ^bb0(%j: index, %p: index):
     fa2.yield
   }) : (!fa2.tile_range) -> ()
   return

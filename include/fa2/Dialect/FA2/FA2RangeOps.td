@@ -181,11 +181,11 @@ def FA2_FullPlacesOp : FA2_OnRanges<"full_places", [Pure]> {
 
 def FA2_ForTilesOp : FA2_OnRanges<"for_tiles", [RecursiveMemoryEffects, SingleBlock,
     DeclareOpInterfaceMethods<LoopLikeOpInterface, ["getLoopRegions", "getInitsMutable", "getRegionIterArgs",
-      "getYieldedValuesMutable", "getLoopResults"]>]> {
+      "getYieldedValuesMutable", "getLoopResults", "replaceWithAdditionalYields"]>]> {
   let summary = "runs its body for each tile of a range, in the range's order";
   let description = [{
-    The body's first arguments are the tile's number along the sequence and its place in the range; the others are
-    carried from one tile to the next, as those of `scf.for` are. With `from`, the places before it are left out.
+    The body's first argument is the tile's number along the sequence; the others are carried from one tile to the
+    next, as those of `scf.for` are. With `from`, the places before it are left out.
 
     Which tiles there are, in which order, and which of them need no mask is the range's to say: a loop is limited by
     giving it another range. `fa2gpu-count-tiles` makes it a loop over places.
@@ -193,7 +193,7 @@ def FA2_ForTilesOp : FA2_OnRanges<"for_tiles", [RecursiveMemoryEffects, SingleBl
     Example:
 
     ```mlir
-    %sum = fa2.for_tiles %j at %p in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
+    %sum = fa2.for_tiles %j in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
       %y = arith.addf %x, %x : tensor<128x64xf32>
       fa2.yield %y : tensor<128x64xf32>
     }
@@ -203,11 +203,11 @@ def FA2_ForTilesOp : FA2_OnRanges<"for_tiles", [RecursiveMemoryEffects, SingleBl
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasCanonicalizeMethod = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$range, "::mlir::ValueRange":$inits, CArg<"int64_t", "0">:$from)>];
   let extraClassDeclaration = [{
     ::mlir::Value getTile() { return getBody().getArgument(0); }
-    ::mlir::Value getPlace() { return getBody().getArgument(1); }
   }];
 }
 
