@@ -78,14 +78,9 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   }
 
   /// Where roles run side by side every ring has bytes of its own, and those
-  /// that roles share have mbarriers.
+  /// whose uses are waited for have mbarriers.
   void allocateForRoles(RolesOp roles) {
     KernelOp kernel = getOperation();
-    llvm::SmallPtrSet<Operation *, 4> shared;
-    roles.walk(
-        [&](TensorCopyOp op) { shared.insert(op.getRing().getDefiningOp()); });
-    if (failed(checkFilled(roles, shared)))
-      return signalPassFailure();
     int64_t total = 0;
     OpBuilder b(roles);
     for (auto ring : kernel.getOps<RingCreateOp>())
@@ -94,7 +89,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
         total += ringBytes(ring);
       }
     for (auto ring : kernel.getOps<RingCreateOp>()) {
-      if (!isQueue(ring) && !shared.contains(ring))
+      if (!isQueue(ring) && !isWaitedFor(ring.getRing()))
         continue;
       ring.setBarriers(total);
       total += barrierBytes(ring);
@@ -102,48 +97,43 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
         ring.setOffset(total);
         total += ringBytes(ring);
       }
-      RingInitOp::create(b, ring.getLoc(), ring.getRing(),
-                         roles.getConsumerWarps() /
-                             ring.getRing().getType().getParts());
+      RingArrivals arrivals = arrivalsOf(ring.getRing(), roles);
+      RingInitOp::create(b, ring.getLoc(), ring.getRing(), arrivals.consumers,
+                         arrivals.fillers);
     }
     if (failed(checkLimit(kernel, total)))
       return signalPassFailure();
     kernel.setSharedBytes(total);
     numberBarriers(roles);
+    SmallVector<bool> oneThread;
+    for (Region &program : roles.getPrograms())
+      oneThread.push_back(isOneThreads(program));
+    roles.setOneThread(oneThread);
   }
 
-  /// An mbarrier says full when a copy's bytes have arrived; nothing would say
-  /// so of what threads write.
-  static LogicalResult
-  checkFilled(RolesOp roles, const llvm::SmallPtrSetImpl<Operation *> &copied) {
-    WalkResult result = roles.walk([&](Operation *op) {
-      if (!isa<RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp>(op))
-        return WalkResult::advance();
-      auto ring = op->getOperand(0).getDefiningOp<RingCreateOp>();
-      if (!ring || copied.contains(ring))
-        return WalkResult::advance();
-      op->emitOpError() << "expected fa2gpu.tensor_copy to fill ring '"
-                        << ring.getName()
-                        << "' because roles wait for a copy's bytes, not for "
-                           "what threads write";
-      return WalkResult::interrupt();
-    });
-    return failure(result.wasInterrupted());
-  }
-
-  /// Named barriers: 0 is the whole block's, then come those of the turns, one
-  /// a warpgroup, then the warpgroups' own.
+  /// Named barriers: 0 is the whole block's, then come those of each role: of
+  /// its turns, one a warpgroup, then the warpgroups' own.
   static void numberBarriers(RolesOp roles) {
-    int64_t groups = roles.getConsumerWarps() / 4, turns = 1;
-    bool any = false;
-    roles.walk([&](Operation *op) {
-      if (auto wait = dyn_cast<TurnWaitOp>(op))
-        wait.setId(turns), any = true;
-      else if (auto pass = dyn_cast<TurnPassOp>(op))
-        pass.setId(turns), any = true;
-    });
-    int64_t own = any ? turns + groups : turns;
-    roles.walk([&](GroupBarrierOp op) { op.setId(own); });
+    int64_t next = 1;
+    for (auto [program, warps] :
+         llvm::zip(roles.getPrograms(), roles.getWarps())) {
+      bool turns = false, own = false;
+      program.walk([&](Operation *op) {
+        turns |= isa<TurnWaitOp, TurnPassOp>(op);
+        own |= isa<GroupBarrierOp>(op);
+      });
+      int64_t groups = warps / kGroupWarps,
+              group = turns ? next + groups : next;
+      program.walk([&](Operation *op) {
+        if (auto wait = dyn_cast<TurnWaitOp>(op))
+          wait.setId(next);
+        else if (auto pass = dyn_cast<TurnPassOp>(op))
+          pass.setId(next);
+        else if (auto barrier = dyn_cast<GroupBarrierOp>(op))
+          barrier.setId(group);
+      });
+      next = own ? group + groups : group;
+    }
   }
 
   static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {

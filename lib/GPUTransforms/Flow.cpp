@@ -204,15 +204,21 @@ static void forEachUse(State &state, llvm::function_ref<void(Use &)> visit) {
     llvm::for_each(*set, visit);
 }
 
-void Flow::replaceCounter(State &state, scf::ForOp op, const Linear &to) {
+void Flow::replaceCounter(State &state, scf::ForOp op, const Linear &to,
+                          llvm::function_ref<Linear(unsigned)> carried) {
   Value counter = op.getInductionVar();
   bool inside = symbols.involves(
       to, [&](Value v) { return v == counter; }); // else we leave the loop
   auto number = [&](Linear &n) {
+    for (auto [i, arg] : llvm::enumerate(op.getRegionIterArgs()))
+      if (arg.getType().isIndex())
+        n = symbols.substitute(n, arg, carried(i));
     n = symbols.substitute(n, counter, to);
     return !symbols.involves(n, [&](Value v) {
+      bool ofIteration =
+          isa<BlockArgument>(v) && v.getParentBlock() == op.getBody();
       return op.getRegion().isAncestor(v.getParentRegion()) &&
-             !(inside && v == counter);
+             !(inside && ofIteration);
     });
   };
   for (auto &next : state.next)
@@ -252,6 +258,20 @@ static std::vector<int64_t> fingerprint(const State &s) {
   return print;
 }
 
+/// Whether uses of the ring in `loop` are numbered from `arg` on.
+bool Flow::counts(scf::ForOp loop, Value ring, Value arg) {
+  Linear number = symbols.of(arg);
+  WalkResult found = loop.walk([&](Operation *op) {
+    bool takes = isa<RingWaitOp, RingAcquireOp, RingSlotOp>(op);
+    return takes && op->getOperand(0) == ring &&
+                   llvm::is_contained(symbols.of(op->getOperand(1)).terms,
+                                      number.terms[0])
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
 void Flow::loop(scf::ForOp op) {
   if (!matchPattern(op.getStep(), m_One()))
     return fail(op, "expected a step of 1");
@@ -270,8 +290,14 @@ void Flow::loop(scf::ForOp op) {
           f.dot = y;
   };
   auto atLower = [&](State state) {
-    replaceCounter(state, op, lower);
+    replaceCounter(state, op, lower,
+                   [&](unsigned i) { return symbols.of(op.getInitArgs()[i]); });
     return state;
+  };
+  // What is carried goes on by what is yielded more.
+  auto before = [&](unsigned i) {
+    Linear arg = symbols.of(op.getRegionIterArg(i));
+    return arg - (symbols.of(op.getYieldedValues()[i]) - arg);
   };
   auto iteration = [&](const State &begin) {
     now = begin;
@@ -281,7 +307,7 @@ void Flow::loop(scf::ForOp op) {
     symbols.forget(2);
     State end = now;
     rename(end, op.getYieldedValues(), op.getRegionIterArgs());
-    replaceCounter(end, op, counter - 1);
+    replaceCounter(end, op, counter - 1, before);
     return end;
   };
   State entry = now;
@@ -293,9 +319,16 @@ void Flow::loop(scf::ForOp op) {
     if (isa<RingWaitOp, RingAcquireOp, RingSlotOp>(inner))
       moving.insert(inner->getOperand(0));
   });
+  // By the counter, or by what the loop carries where the numbers say that.
+  auto progress = [&](Value ring) {
+    for (auto [arg, init] : llvm::zip(op.getRegionIterArgs(), op.getInitArgs()))
+      if (arg.getType().isIndex() && counts(op, ring, arg))
+        return symbols.of(arg) - symbols.of(init);
+    return counter - lower;
+  };
   auto move = [&](Use &use) {
     if (use.n && moving.contains(use.ring))
-      use.n = *use.n + (counter - lower);
+      use.n = *use.n + progress(use.ring);
   };
   State begin = entry;
   forEachUse(begin, move);
@@ -319,35 +352,56 @@ void Flow::loop(scf::ForOp op) {
              "from one iteration of this loop to the next");
   now = begin;
   rename(now, op.getRegionIterArgs(), op.getResults());
-  replaceCounter(now, op, exit);
+  replaceCounter(now, op, exit,
+                 [&](unsigned i) { return symbols.of(op.getResult(i)); });
 }
 
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 
+/// Whether a use's number is `cursor` and what was added since.
+static bool countsFrom(Value number, Value cursor) {
+  if (number == cursor)
+    return true;
+  auto arg = dyn_cast<BlockArgument>(number);
+  Operation *op = arg ? arg.getOwner()->getParentOp() : number.getDefiningOp();
+  if (auto loop = dyn_cast_or_null<scf::ForOp>(op)) {
+    OpOperand *init = arg ? loop.getTiedLoopInit(arg)
+                          : loop.getTiedLoopInit(cast<OpResult>(number));
+    return init && countsFrom(init->get(), cursor);
+  }
+  return !arg && op && op->getNumRegions() == 0 &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           return operand.getType().isIndex() && countsFrom(operand, cursor);
+         });
+}
+
 void Flow::program(Operation *op) {
   tiles = op;
-  bool persistent = isa<TileLoopOp>(op);
+  auto persistent = dyn_cast<TileLoopOp>(op);
   // The number that a ring's first use in a tile must have.
   op->walk([&](Operation *inner) {
     if (!isa<RingWaitOp, RingAcquireOp>(inner))
       return;
-    Value ring = inner->getOperand(0);
+    Value ring = inner->getOperand(0), number = inner->getOperand(1);
     if (!shared.contains(ring))
       return;
-    Linear first;
+    bool fills = isa<RingAcquireOp>(inner);
+    Cursor cursor;
     if (persistent) {
-      Linear n = symbols.of(inner->getOperand(1));
-      Block &body = op->getRegion(0).front();
-      for (BlockArgument arg : {body.getArgument(3), body.getArgument(4)}) {
-        Linear a = symbols.of(arg);
-        if (llvm::is_contained(n.terms, a.terms[0]))
-          first = a;
-      }
+      // What the block carries from tile to tile, or the number of the tile.
+      Value visit = persistent.getVisit();
+      if (countsFrom(number, visit))
+        cursor = {symbols.of(visit), symbols.of(visit) + 1, Linear()};
+      for (auto [arg, init, next] : llvm::zip(
+               persistent.getCarried(), persistent.getInits(),
+               persistent.getBody().front().getTerminator()->getOperands()))
+        if (countsFrom(number, arg))
+          cursor = {symbols.of(arg), symbols.of(next), symbols.of(init)};
     }
-    now.next[isa<RingAcquireOp>(inner)].insert({ring, first});
-    firstUse.insert({ring, first});
+    now.next[fills].insert({ring, cursor.here});
+    cursors[fills].insert({ring, cursor});
   });
   State begin = now;
   block(op->getRegion(0).front());
@@ -376,17 +430,12 @@ void Flow::endTile(Operation *op) {
     fail(op, "expected fa2gpu.turn_pass before the tile ends");
   expectEqualTurns();
   expectFreeSlots();
-  for (auto &next : now.next)
-    for (auto &[ring, n] : next) {
-      taken[ring] = n;
-      if (!isa<TileLoopOp>(op))
-        continue;
-      Block &body = op->getRegion(0).front();
-      Linear visit = symbols.of(body.getArgument(3));
-      Linear yielded = symbols.of(body.getTerminator()->getOperand(0));
-      bool onceATile = llvm::is_contained(n.terms, visit.terms[0]);
-      if (!symbols.equal(n, onceATile ? visit + 1 : yielded))
-        fail(body.getTerminator(),
+  for (int side : {0, 1})
+    for (auto &[ring, n] : now.next[side]) {
+      const Cursor &cursor = cursors[side][ring];
+      taken[side][ring] = {cursor.begin, n - cursor.here};
+      if (isa<TileLoopOp>(op) && !symbols.equal(n, cursor.next))
+        fail(op->getRegion(0).front().getTerminator(),
              "expected the next tile to go on where this one ends in ring '" +
                  nameOf(ring) + "'");
     }

@@ -33,6 +33,7 @@ struct Use {
 /// A use between acquire and commit, or between wait and release.
 struct Held : Use {
   bool toWrite = false, written = false;
+  bool generic = false, fenced = false; // by threads, and seen by the engines
 };
 
 /// What threads or their copies put into a slot, and who sees it.
@@ -74,8 +75,12 @@ public:
   /// Walks a role's region, or the block's program; false after an error.
   bool run(mlir::Block &block);
 
-  /// Uses of each shared ring, in one tile if tiles follow each other.
-  llvm::MapVector<mlir::Value, Linear> taken;
+  /// The first use of each shared ring, and how many a tile takes, on the side
+  /// that waits for them and on the side that fills them.
+  struct Taken {
+    Linear first, uses;
+  };
+  llvm::MapVector<mlir::Value, Taken> taken[2];
   /// What runs the tiles: fa2gpu.tile_loop or fa2.for_each_tile.
   mlir::Operation *tiles = nullptr;
 
@@ -86,8 +91,11 @@ private:
   void branch(mlir::scf::IfOp op);
   void program(mlir::Operation *op);
   void endTile(mlir::Operation *op);
-  /// `state` one iteration on, or behind the loop.
-  void replaceCounter(State &state, mlir::scf::ForOp op, const Linear &to);
+  /// `state` one iteration on, or behind the loop, where its counter is `to`
+  /// and what it carries is `carried`.
+  void replaceCounter(State &state, mlir::scf::ForOp op, const Linear &to,
+                      llvm::function_ref<Linear(unsigned)> carried);
+  bool counts(mlir::scf::ForOp loop, mlir::Value ring, mlir::Value arg);
   /// Whether what must be the same is; complains at `op`.
   void expectSame(const State &a, const State &b, mlir::Operation *op,
                   llvm::StringRef where);
@@ -147,7 +155,12 @@ private:
     mlir::Operation *at; // that passes the turn
   };
   llvm::MapVector<mlir::Value, Window> windows;
-  llvm::MapVector<mlir::Value, Linear> firstUse; // of the tile
+  /// The number of a ring's first use in this tile, in the next one, and in the
+  /// block's first.
+  struct Cursor {
+    Linear here, next, begin;
+  };
+  llvm::MapVector<mlir::Value, Cursor> cursors[2];
   int quiet = 0; // > 0 while a loop's state is being found
   bool failed = false;
 };

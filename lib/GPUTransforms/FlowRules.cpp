@@ -6,11 +6,6 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-static bool isAsynchronous(DotStartOp dot) {
-  auto acc = cast<AccAttr>(dot.getD().getType().getTile().getEncoding());
-  return acc.getFamily().warpsPerInstruction() > 1;
-}
-
 static bool isShared(Value v) {
   auto type = dyn_cast<RankedTensorType>(v.getType());
   return type && isa_and_nonnull<SharedAttr>(type.getEncoding());
@@ -173,6 +168,13 @@ void Flow::give(Operation *op, Value ring, Value use, bool written) {
          "expected a copy into ring '" + nameOf(ring) +
              "' before its use is committed",
          it->at, "acquired here");
+  if (written && it->generic && !it->fenced && isReadByEngines(ring))
+    fail(op,
+         "expected fa2gpu.proxy_fence before this use of ring '" +
+             nameOf(ring) +
+             "' is committed because threads wrote it and matmuls or the copy "
+             "engine read it",
+         it->at, "acquired here");
   if (!written) {
     for (const Flying &f : now.flying)
       for (const Use &r : f.reads)
@@ -334,13 +336,15 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
       return fail(op, "expected one copy into a use of ring '" +
                           nameOf(u.ring) + "', whose arrival completes it");
     it->written = true;
+    it->generic |= generic;
+    it->fenced &= !generic;
   }
   if (auto copy = dyn_cast<TensorCopyOp>(op))
     if (copy.getRing() != u.ring ||
         !symbols.equal(symbols.of(copy.getUse()), *u.n))
       return fail(op, "expected a copy to signal the use of ring '" +
                           nameOf(u.ring) + "' that it fills");
-  if (acquired && generic)
+  if (acquired && generic && isCopied(u.ring))
     return fail(op, "expected fa2gpu.tensor_copy into ring '" + nameOf(u.ring) +
                         "' because roles wait for a copy's bytes, not for "
                         "what threads write");
@@ -371,6 +375,8 @@ void Flow::fence() {
     }
   for (Filled &f : now.byLanes)
     f.fenced = true;
+  for (Held &h : now.held)
+    h.fenced = true;
 }
 
 void Flow::meet(bool wholeBlock) {
@@ -442,7 +448,7 @@ void Flow::expectAligned(Operation *op) {
 }
 
 void Flow::startDot(DotStartOp op) {
-  bool asynchronous = isAsynchronous(op);
+  bool asynchronous = op.isAsynchronous();
   if (asynchronous)
     expectAligned(op);
   Flying f;

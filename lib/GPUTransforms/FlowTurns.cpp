@@ -53,7 +53,7 @@ void Flow::waitTurn(TurnWaitOp op) {
         if (d.isConstant() && d.constant < 0)
           released = *h.n;
       }
-    Linear ahead = released - firstUse[ring] - turn;
+    Linear ahead = released - cursors[0][ring].here - turn;
     auto it = windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
     int64_t least = ahead.isConstant() ? ahead.constant : INT64_MIN;
     it->second.released = std::min(it->second.released, least);
@@ -70,7 +70,7 @@ void Flow::passTurn(TurnPassOp op) {
   if (op.getFirst() || quiet > 0)
     return;
   for (auto &[ring, next] : now.next[0]) {
-    Linear ahead = next - firstUse[ring] - turn;
+    Linear ahead = next - cursors[0][ring].here - turn;
     auto it = windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
     int64_t most = ahead.isConstant() ? ahead.constant : INT64_MAX;
     if (most >= it->second.waited) {

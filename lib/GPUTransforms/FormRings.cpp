@@ -1,10 +1,12 @@
 //===- FormRings.cpp - fa2gpu-form-rings ----------------------------------===//
 
+#include "Cursors.h"
+#include "Roles.h"
+
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_FORMRINGS
@@ -17,19 +19,45 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// The last operation, in the block of `op`, that reads `tile`: a matmul reads
-/// its operands until it has been waited for.
-Operation *lastReader(Operation *op, Value tile) {
-  Operation *last = op;
+/// What is created for an operation is part of that one's role.
+template <typename Op, typename... Args>
+Op createFor(StringAttr role, OpBuilder &b, Location loc, Args &&...args) {
+  auto op = Op::create(b, loc, std::forward<Args>(args)...);
+  if (role)
+    op->setAttr(kRoleName, role);
+  return op;
+}
+
+/// The first and the last operation of a role, in the block of `op`, that read
+/// `tile`: a matmul reads its operands until it has been waited for.
+struct Readers {
+  StringAttr role;
+  Operation *first, *last;
+};
+
+SmallVector<Readers> readersOf(Operation *op, Value tile) {
+  SmallVector<Readers> roles;
+  auto readersIn = [&](StringAttr role) -> Readers & {
+    for (Readers &r : roles)
+      if (r.role == role)
+        return r;
+    return roles.emplace_back(Readers{role, nullptr, op});
+  };
   for (Operation *user : tile.getUsers()) {
+    Readers &r = readersIn(roleOf(user));
+    Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
+    if (top && (!r.first || top->isBeforeInBlock(r.first)))
+      r.first = top;
     if (auto dot = dyn_cast<DotStartOp>(user))
       for (Operation *wait : dot.getD().getUsers())
         user = wait;
-    Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
-    if (top && last->isBeforeInBlock(top))
-      last = top;
+    top = op->getBlock()->findAncestorOpInBlock(*user);
+    if (top && r.last->isBeforeInBlock(top))
+      r.last = top;
   }
-  return last;
+  if (roles.empty())
+    readersIn(roleOf(op));
+  return roles;
 }
 
 struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
@@ -46,6 +74,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       if (isCopied(op))
         target->hasRoles() ? formTensorStore(op) : formStore(op);
     });
+    for (auto ring : llvm::to_vector(kernel.getOps<RingCreateOp>()))
+      threadCursors(kernel.getBody().front(), ring, target->hasRoles());
   }
 
   /// Vectors and f32 go straight to memory.
@@ -106,7 +136,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
-    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
     ScheduleAttr schedule = getOperation().getSchedule();
     // A tile with rows of each warpgroup is theirs part by part.
     int64_t parts =
@@ -114,25 +144,41 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Value ring = createRing(
         loc, nameOf(op.getView()), tile,
         schedule.getFields().slotsOf(nameOf(op.getView()), bool(loop)), parts);
-    Value use = loop ? loop.getInductionVar()
-                     : Value(arith::ConstantIndexOp::create(b, loc, 0));
-    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
+    Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
+    StringAttr role = roleOf(op);
+    Value slot =
+        createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
     if (target->hasRoles()) {
       auto view = op.getView().getDefiningOp<ViewOp>();
       Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
-      TensorCopyOp::create(b, loc, tensorMap(view, tile.getDimSize(0) / parts),
-                           row, view.getHead(), view.getBatch(), slot, ring,
-                           use, view.getType().getHeads());
+      createFor<TensorCopyOp>(role, b, loc,
+                              tensorMap(view, tile.getDimSize(0) / parts), row,
+                              view.getHead(), view.getBatch(), slot, ring, use,
+                              view.getType().getHeads());
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                      /*in_bounds=*/false);
     }
-    RingCommitOp::create(b, loc, ring, use);
-    auto wait = RingWaitOp::create(b, loc, tile, ring, use);
-    b.setInsertionPointAfter(lastReader(op, op.getTile()));
-    RingReleaseOp::create(b, loc, ring, use);
-    op.replaceAllUsesWith(wait.getTile());
+    createFor<RingCommitOp>(role, b, loc, ring, use);
+    for (Readers &r : readersOf(op, op.getTile())) {
+      b.setInsertionPoint(op);
+      read(b, op.getTile(), r, ring, use);
+    }
     op.erase();
+  }
+
+  /// A role's wait, where `b` is, and the release behind its last reader.
+  static void read(OpBuilder &b, Value tile, const Readers &readers, Value ring,
+                   Value use) {
+    Location loc = tile.getLoc();
+    auto wait =
+        createFor<RingWaitOp>(readers.role, b, loc, tile.getType(), ring, use);
+    b.setInsertionPointAfter(
+        readers.last == tile.getDefiningOp() ? wait : readers.last);
+    createFor<RingReleaseOp>(readers.role, b, loc, ring, use);
+    tile.replaceUsesWithIf(wait.getTile(), [&](OpOperand &operand) {
+      return roleOf(operand.getOwner()) == readers.role;
+    });
   }
 
   /// The warpgroups store their rows by tensor map: from a ring of the output's
@@ -147,23 +193,24 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value map = tensorMap(view, kGroupRows);
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
+    StringAttr role = roleOf(op);
     auto store = [&](Value slot) {
-      LocalStoreOp::create(b, loc, op.getTile(), slot);
-      TensorStoreOp::create(b, loc, slot, map, row, view.getHead(),
-                            view.getBatch(), view.getType().getHeads());
+      createFor<LocalStoreOp>(role, b, loc, op.getTile(), slot);
+      createFor<TensorStoreOp>(role, b, loc, slot, map, row, view.getHead(),
+                               view.getBatch(), view.getType().getHeads());
     };
     if (getOperation().getSchedule().getSeparateOutput()) {
       Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
       Value use = arith::ConstantIndexOp::create(b, loc, 0);
-      store(RingAcquireOp::create(b, loc, tile, ring, use));
-      RingReleaseOp::create(b, loc, ring, use);
+      store(createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot());
     } else {
       RingWaitOp queries;
       for (auto wait : op->getBlock()->getOps<RingWaitOp>())
-        queries = wait;
+        if (roleOf(wait) == role)
+          queries = wait;
       RingReleaseOp release;
       for (auto other : op->getBlock()->getOps<RingReleaseOp>())
-        if (other.getRing() == queries.getRing())
+        if (other.getRing() == queries.getRing() && roleOf(other) == role)
           release = other;
       store(queries.getTile());
       release->moveBefore(op);
@@ -171,30 +218,24 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     op.erase();
   }
 
-  /// One slot is enough: each iteration has a barrier between the last read of
-  /// the tile before and the next write.
+  /// One slot is enough: each iteration has a barrier, or waits, between the
+  /// last read of the tile before and the next write.
   void formShare(ShareOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getResult().getType());
     Value ring = createRing(loc, "exchange", tile, 1);
-    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-    Value use = loop ? loop.getInductionVar()
-                     : Value(arith::ConstantIndexOp::create(b, loc, 0));
-    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
-    LocalStoreOp::create(b, loc, op.getSource(), slot);
-    RingCommitOp::create(b, loc, ring, use);
+    Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
+    StringAttr role = roleOf(op);
+    Value slot =
+        createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
+    createFor<LocalStoreOp>(role, b, loc, op.getSource(), slot);
+    createFor<RingCommitOp>(role, b, loc, ring, use);
     // What does not need the tile goes on until the first read.
-    Operation *first = op;
-    for (Operation *user : op.getResult().getUsers())
-      if (first == op || user->isBeforeInBlock(first))
-        first = user;
-    Operation *last = lastReader(op, op.getResult());
-    b.setInsertionPoint(first);
-    auto wait = RingWaitOp::create(b, loc, tile, ring, use);
-    b.setInsertionPointAfter(last);
-    RingReleaseOp::create(b, loc, ring, use);
-    op.replaceAllUsesWith(wait.getTile());
+    for (Readers &r : readersOf(op, op.getResult())) {
+      b.setInsertionPoint(r.first ? r.first : op);
+      read(b, op.getResult(), r, ring, use);
+    }
     op.erase();
   }
 
@@ -206,10 +247,10 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto tile = sharedTile(value, acc ? acc.warpCols() : 1);
     Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
-    Value slot = RingAcquireOp::create(b, loc, tile, ring, use);
+    Value slot = RingAcquireOp::create(b, loc, tile, ring, use).getSlot();
     LocalStoreOp::create(b, loc, op.getTile(), slot);
     RingCommitOp::create(b, loc, ring, use);
-    Value full = RingWaitOp::create(b, loc, tile, ring, use);
+    Value full = RingWaitOp::create(b, loc, tile, ring, use).getTile();
     CopyOutOp::create(b, loc, full, op.getView(), op.getRow());
     RingReleaseOp::create(b, loc, ring, use);
     op.erase();

@@ -20,6 +20,14 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     for (TensorStoreOp store : stores)
       if (failed(fence(store)))
         return signalPassFailure();
+    getOperation().walk([](RingCommitOp commit) {
+      // Threads' writes, for whoever waits for them in another role.
+      if (commit->getParentOfType<RolesOp>() && !isCopied(commit.getRing()) &&
+          isReadByEngines(commit.getRing())) {
+        OpBuilder b(commit);
+        ProxyFenceOp::create(b, commit.getLoc());
+      }
+    });
   }
 
   LogicalResult fence(TensorStoreOp store) {
@@ -45,14 +53,11 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       // The slot is the output's own: the tile before may still be read.
       StoreWaitOp::create(b, loc);
       GroupBarrierOp::create(b, loc, IntegerAttr{});
-      for (Operation *user :
-           llvm::make_early_inc_range(own.getRing().getUsers()))
-        if (isa<RingReleaseOp>(user))
-          user->erase();
       b.setInsertionPoint(own);
-      auto slot = RingSlotOp::create(b, loc, own.getType(), own.getRing(),
-                                     own.getUse());
-      own.replaceAllUsesWith(slot.getTile());
+      auto slot = RingSlotOp::create(b, loc, own.getSlot().getType(),
+                                     own.getRing(), own.getUse());
+      own.getSlot().replaceAllUsesWith(slot.getTile());
+      own.getNext().replaceAllUsesWith(own.getUse());
       own.erase();
       // Shared memory outlives the last store's reads.
       Operation *last = store;

@@ -146,14 +146,14 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
     if (!parts)
       return loop.emitError("expected a kv loop of two matmuls on rings and a "
                             "softmax between them");
+    if (failed(askForTile(loop)))
+      return failure();
     Block *block = loop->getBlock();
     Operation *after = loop->getNextNode();
     scf::PipeliningOption options;
     options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
       schedule = twoStages(op, parts);
     };
-    // The range has at least one tile (fa2.kv_range nonempty): prologue and
-    // epilogue always run.
     options.supportDynamicLoops = true;
     options.peelEpilogue = true;
     options.predicateFn = [](RewriterBase &, Operation *op, Value) {
@@ -171,6 +171,16 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
     settleChoices(*result, inits, after);
     releaseEarly(*result);
     splitFinish(*result);
+    return success();
+  }
+
+  /// So that prologue and epilogue always run.
+  static LogicalResult askForTile(scf::ForOp loop) {
+    auto count = loop.getUpperBound().getDefiningOp<TileCountOp>();
+    if (!count ||
+        !count.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
+      return loop.emitError("expected a loop over the places of a range that "
+                            "can have a tile always, because it is peeled");
     return success();
   }
 

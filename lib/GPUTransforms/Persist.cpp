@@ -1,15 +1,6 @@
 //===- Persist.cpp - fa2gpu-persist ---------------------------------------===//
-//
-// Uses of a ring are numbered through the whole life of a block: those of one
-// use a tile by the tiles visited, those of the kv loop by the key tiles taken.
-//
-//===----------------------------------------------------------------------===//
 
 #include "fa2/GPUTransforms/Passes.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_PERSIST
@@ -31,59 +22,26 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
       return;
     SmallVector<ForEachTileOp> loops(getOperation().getOps<ForEachTileOp>());
     for (ForEachTileOp loop : loops)
-      if (failed(persist(loop)))
-        return signalPassFailure();
+      persist(loop);
   }
 
-  LogicalResult persist(ForEachTileOp op) {
+  static void persist(ForEachTileOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
-    Type index = b.getIndexType();
     auto tile = RankedTensorType::get({1}, b.getI32Type());
     Value queue = RingCreateOp::create(
         b, loc, RingType::get(b.getContext(), kQueueSlots, tile),
         b.getStringAttr("tiles"), IntegerAttr{}, IntegerAttr{});
-    auto loop = TileLoopOp::create(b, loc, op.getRows(), op.getHeads(),
-                                   op.getBatches(), op.getBlockAttr(),
-                                   op.getOrderAttr(), queue, UnitAttr{});
+    auto loop = TileLoopOp::create(
+        b, loc, op.getRows(), op.getHeads(), op.getBatches(), op.getBlockAttr(),
+        op.getOrderAttr(), queue, ValueRange(), UnitAttr{});
     loop.getBody().takeBody(op.getBody());
     Block &body = loop.getBody().front();
-    Value visit = body.addArgument(index, loc);
-    Value uses = body.addArgument(index, loc);
-    op.erase();
-
-    Value next = uses;
-    for (auto kv : body.getOps<scf::ForOp>()) {
-      if (!matchPattern(kv.getLowerBound(), m_Zero()) ||
-          !matchPattern(kv.getStep(), m_One()))
-        return kv.emitError("expected a loop from 0 by 1 whose iterations "
-                            "number uses of rings");
-      b.setInsertionPointToStart(kv.getBody());
-      renumber(*kv.getBody(), [&] {
-        return arith::AddIOp::create(b, loc, uses, kv.getInductionVar());
-      });
-      b.setInsertionPointAfter(kv);
-      next = arith::AddIOp::create(b, loc, uses, kv.getUpperBound());
-    }
-    renumber(body, [&] { return visit; });
+    body.addArgument(b.getIndexType(), loc); // visit
     b.setInsertionPoint(body.getTerminator());
-    TileYieldOp::create(b, loc, next);
+    TileYieldOp::create(b, loc, ValueRange());
     body.getTerminator()->erase();
-    return success();
-  }
-
-  /// The ring uses that stand in `block` itself.
-  template <typename Fn> void renumber(Block &block, Fn number) {
-    Value value;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (!isa<RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp,
-               TensorCopyOp>(op))
-        continue;
-      if (!value)
-        value = number();
-      // The use is the last operand of all of these.
-      op.setOperand(op.getNumOperands() - 1, value);
-    }
+    op.erase();
   }
 };
 

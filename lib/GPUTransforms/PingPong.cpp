@@ -17,39 +17,42 @@ namespace {
 
 struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
   void runOnOperation() override {
-    ScheduleAttr schedule = getOperation().getSchedule();
-    int64_t groups = schedule.getWarps() / 4;
-    if (!schedule.getPingPong() || groups < 2)
+    if (!getOperation().getSchedule().getPingPong())
       return;
-    getOperation().walk([&](RolesOp roles) {
-      Block &program = roles.getConsumer().front();
-      bool any = false;
-      program.walk([&](scf::ForOp loop) {
-        SmallVector<DotStartOp> dots(loop.getBody()->getOps<DotStartOp>());
-        if (dots.empty()) {
-          // Tiles that a group does not see are turns all the same.
-          if (!loop.getBody()->getOps<RingWaitOp>().empty()) {
-            OpBuilder b = OpBuilder::atBlockBegin(loop.getBody());
-            TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-            TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-          }
-          return;
+    for (auto roles : getOperation().getOps<RolesOp>())
+      for (auto [program, warps] :
+           llvm::zip(roles.getPrograms(), roles.getWarps()))
+        if (warps > kGroupWarps)
+          takeTurns(program.front(), roles.getLoc(), warps / kGroupWarps);
+  }
+
+  static void takeTurns(Block &program, Location loc, int64_t groups) {
+    bool any = false;
+    program.walk([&](scf::ForOp loop) {
+      SmallVector<DotStartOp> dots(loop.getBody()->getOps<DotStartOp>());
+      if (dots.empty()) {
+        // Tiles that a group does not see are turns all the same.
+        if (!loop.getBody()->getOps<RingWaitOp>().empty()) {
+          OpBuilder b = OpBuilder::atBlockBegin(loop.getBody());
+          TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+          TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
         }
-        any = true;
-        OpBuilder b(dots.front());
-        TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-        b.setInsertionPointAfter(dots.back());
-        TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-      });
-      if (!any)
         return;
-      // The first group's first turn is given by the last one, and what the
-      // last one passes at the end is taken.
-      OpBuilder b = OpBuilder::atBlockBegin(&program);
-      TurnPassOp::create(b, roles.getLoc(), groups, true, IntegerAttr{});
-      b.setInsertionPointToEnd(&program);
-      TurnWaitOp::create(b, roles.getLoc(), groups, true, IntegerAttr{});
+      }
+      any = true;
+      OpBuilder b(dots.front());
+      TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
+      b.setInsertionPointAfter(dots.back());
+      TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
     });
+    if (!any)
+      return;
+    // The first group's first turn is given by the last one, and what the
+    // last one passes at the end is taken.
+    OpBuilder b = OpBuilder::atBlockBegin(&program);
+    TurnPassOp::create(b, loc, groups, true, IntegerAttr{});
+    b.setInsertionPointToEnd(&program);
+    TurnWaitOp::create(b, loc, groups, true, IntegerAttr{});
   }
 };
 

@@ -210,7 +210,12 @@ void PipelineLoopPass::sinkWaits(scf::ForOp loop) {
 
 LogicalResult PipelineLoopPass::pipeline(scf::ForOp loop) {
   SmallVector<CopyGroup> groups = collectCopies(loop);
-  int64_t slots = getOperation().getSchedule().getStages();
+  if (groups.empty())
+    return success();
+  // As far ahead as every ring has slots.
+  int64_t slots = std::numeric_limits<int64_t>::max();
+  for (CopyGroup &g : groups)
+    slots = std::min(slots, g.acquire.getRing().getType().getSlots());
   scf::PipeliningOption options;
   options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
     schedule = slots > 1 ? doubleBuffered(op, groups, slots - 1)

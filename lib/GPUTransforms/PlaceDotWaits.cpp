@@ -13,16 +13,11 @@ using namespace fa2::gpu;
 
 namespace {
 
-bool isAsynchronous(DotStartOp dot) {
-  auto acc = cast<AccAttr>(dot.getD().getType().getTile().getEncoding());
-  return acc.getFamily().warpsPerInstruction() > 1;
-}
-
 struct PlaceDotWaitsPass
     : public fa2::impl::PlaceDotWaitsBase<PlaceDotWaitsPass> {
   void runOnOperation() override {
     bool any = false;
-    getOperation().walk([&](DotStartOp dot) { any |= isAsynchronous(dot); });
+    getOperation().walk([&](DotStartOp dot) { any |= dot.isAsynchronous(); });
     if (!any)
       return;
     SmallVector<ScaleRowsOp> lazy;
@@ -78,7 +73,7 @@ struct PlaceDotWaitsPass
       auto wait = dyn_cast<DotWaitOp>(op);
       DotStartOp start = wait ? wait.getSource().getDefiningOp<DotStartOp>()
                               : dyn_cast<DotStartOp>(op);
-      if (start && !isAsynchronous(start))
+      if (start && !start.isAsynchronous())
         continue; // complete when it has been started
       if (start && !wait) {
         inFlight.push_back(start.getD());

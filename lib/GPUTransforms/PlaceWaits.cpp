@@ -21,6 +21,7 @@
 
 #include "RingSimulation.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace fa2 {
@@ -48,6 +49,16 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
     SmallVector<Block *> programs;
     getOperation().walk(
         [&](ForEachTileOp op) { programs.push_back(&op.getBody().front()); });
+    WalkResult known = getOperation().walk([](Operation *op) {
+      if (!isa<RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp>(op) ||
+          RingSimulation::isKnown(op->getOperand(1)))
+        return WalkResult::advance();
+      op->emitOpError() << "expected a number that follows from the loops "
+                           "around it";
+      return WalkResult::interrupt();
+    });
+    if (known.wasInterrupted())
+      return signalPassFailure();
     for (Block *block : programs)
       place(*block);
     lower();
@@ -83,7 +94,9 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
                  const Operations &joined, Syncs &syncs) {
     SmallVector<scf::ForOp> loops;
     block.walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    int64_t many = getOperation().getSchedule().getStages() + 3;
+    int64_t many = 0;
+    for (auto ring : getOperation().getOps<RingCreateOp>())
+      many = std::max(many, ring.getRing().getType().getSlots() + 3);
     SmallVector<int64_t> counts{0, 1, 2, many};
     uint64_t runs = 1;
     for (size_t i = 0; i < loops.size(); ++i)
@@ -210,7 +223,12 @@ struct PlaceWaitsPass : public fa2::impl::PlaceWaitsBase<PlaceWaitsPass> {
       b.setInsertionPoint(op);
       auto slot = RingSlotOp::create(b, op->getLoc(),
                                      op->getResult(0).getType(), ring, index);
-      op->replaceAllUsesWith(slot->getResults());
+      op->getResult(0).replaceAllUsesWith(slot.getTile());
+      if (Value next = op->getResult(1); !next.use_empty()) {
+        Value one = arith::ConstantIndexOp::create(b, op->getLoc(), 1);
+        next.replaceAllUsesWith(
+            arith::AddIOp::create(b, op->getLoc(), index, one));
+      }
       op->erase();
     });
   }

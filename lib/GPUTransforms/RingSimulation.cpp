@@ -14,11 +14,28 @@ int64_t RingSimulation::use(Value index) {
   llvm::APInt c;
   if (matchPattern(index, m_ConstantInt(&c)))
     return c.getSExtValue();
-  if (auto it = iterations.find(index); it != iterations.end())
+  if (auto it = numbers.find(index); it != numbers.end())
     return it->second;
   if (auto add = index.getDefiningOp<arith::AddIOp>())
     return use(add.getLhs()) + use(add.getRhs());
-  return 0;
+  if (auto next = dyn_cast<OpResult>(index);
+      next && isa<RingAcquireOp, RingWaitOp>(next.getOwner()))
+    return use(next.getOwner()->getOperand(1)) + 1;
+  llvm_unreachable("expected a number that follows from loops (isKnown)");
+}
+
+bool RingSimulation::isKnown(Value index) {
+  llvm::APInt c;
+  if (matchPattern(index, m_ConstantInt(&c)))
+    return true;
+  if (auto arg = dyn_cast<BlockArgument>(index))
+    return isa<scf::ForOp>(arg.getOwner()->getParentOp());
+  Operation *op = index.getDefiningOp();
+  if (isa<RingAcquireOp, RingWaitOp>(op))
+    return isKnown(op->getOperand(1));
+  if (isa<arith::AddIOp>(op))
+    return llvm::all_of(op->getOperands(), isKnown);
+  return isa<scf::ForOp>(op);
 }
 
 bool RingSimulation::require(Operation *op, int64_t pending) {
@@ -100,7 +117,7 @@ bool RingSimulation::step(Operation &op) {
       need.copy = it->second;
       need.pending = groupsAfter(it->second);
     }
-    needs[wait.getResult()] = need;
+    needs[wait.getTile()] = need;
   } else if (auto release = dyn_cast<RingReleaseOp>(op)) {
     released[key(release.getRing(), release.getUse())] = time;
   } else if (auto acquire = dyn_cast<RingAcquireOp>(op)) {
@@ -119,6 +136,14 @@ bool RingSimulation::step(Operation &op) {
   return !uses.wasInterrupted();
 }
 
+void RingSimulation::carry(ValueRange from, ValueRange to) {
+  SmallVector<int64_t> values;
+  for (Value v : from)
+    values.push_back(v.getType().isIndex() && isKnown(v) ? use(v) : 0);
+  for (auto [v, n] : llvm::zip(to, values))
+    numbers[v] = n;
+}
+
 bool RingSimulation::run(Block &block,
                          const llvm::DenseMap<Operation *, int64_t> &trips) {
   int64_t iteration = 0; // consecutive loops go on counting
@@ -132,14 +157,17 @@ bool RingSimulation::run(Block &block,
     if (!checkOperands(op))
       return false;
     Block *body = loop.getBody();
+    carry(loop.getInitArgs(), loop.getRegionIterArgs());
     bool outer = !body->getOps<scf::ForOp>().empty();
     for (int64_t t = 0; t < trips.at(loop); ++t) {
       if (outer && t > 0)
         groupsBefore[body] = int64_t(groupEnds.size());
-      iterations[loop.getInductionVar()] = iteration++;
+      numbers[loop.getInductionVar()] = iteration++;
       if (!run(*body, trips))
         return false;
+      carry(loop.getYieldedValues(), loop.getRegionIterArgs());
     }
+    carry(loop.getRegionIterArgs(), loop.getResults());
     groupsBefore.erase(body);
   }
   return true;

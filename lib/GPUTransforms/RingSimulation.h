@@ -43,6 +43,9 @@ public:
   bool run(Block &block, const llvm::DenseMap<Operation *, int64_t> &trips);
   /// What waits completed; after a run, a wait for all groups included.
   Trace finish();
+  /// Whether a use's number follows from loops: their counters and what they
+  /// carry.
+  static bool isKnown(Value index);
   /// A wait stands where its copy is in no group yet.
   bool isImpossible() const { return impossible; }
 
@@ -56,6 +59,8 @@ private:
   bool step(Operation &op);
   bool checkOperands(Operation &op);
   int64_t use(Value index);
+  /// Numbers go from one to the other, where a loop carries them.
+  void carry(mlir::ValueRange from, mlir::ValueRange to);
   void barrier() { lastBarrier = ++time; }
   bool require(Operation *op, int64_t pending);
   bool requireForAcquire(Operation *op, int64_t pending);
@@ -64,7 +69,7 @@ private:
   using Key = std::pair<Operation *, int64_t>; // ring, slot
   Syncs &syncs;
   const Operations &generic, &joined;
-  llvm::DenseMap<Value, int64_t> iterations; // of induction variables
+  llvm::DenseMap<Value, int64_t> numbers; // counters and what loops carry
   llvm::DenseMap<Value, Need> needs;
   llvm::DenseMap<Key, int64_t> copyInto; // index in order of copies
   llvm::DenseMap<Key, int64_t> stored;   // time of a commit without a group

@@ -1,12 +1,12 @@
 //===- SpecializeWarps.cpp - fa2gpu-specialize-warps ----------------------===//
 
+#include "Roles.h"
+
 #include "fa2/GPUTransforms/Passes.h"
-#include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SPECIALIZEWARPS
@@ -19,140 +19,177 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// Rings that copies fill: their producer's side is another role's.
-llvm::SmallPtrSet<Value, 4> copiedRings(Operation *root) {
-  llvm::SmallPtrSet<Value, 4> rings;
-  root->walk([&](TensorCopyOp copy) { rings.insert(copy.getRing()); });
-  return rings;
+/// The role whose tile a value is: that of the operation that computes it,
+/// maybe around a loop. Null where it is everyone's.
+StringAttr ownerOf(Value v) {
+  if (auto arg = dyn_cast<BlockArgument>(v)) {
+    auto loop = dyn_cast<LoopLikeOpInterface>(arg.getOwner()->getParentOp());
+    OpOperand *init = loop ? loop.getTiedLoopInit(arg) : nullptr;
+    return init ? ownerOf(init->get()) : StringAttr();
+  }
+  Operation *op = v.getDefiningOp();
+  if (auto loop = dyn_cast<LoopLikeOpInterface>(op))
+    return ownerOf(
+        loop.getYieldedValues()[cast<OpResult>(v).getResultNumber()]);
+  return roleOf(op);
 }
 
 struct SpecializeWarpsPass
     : public fa2::impl::SpecializeWarpsBase<SpecializeWarpsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    const Target *target = targetOf(kernel);
-    if (!target)
-      return signalPassFailure();
-    if (!target->hasRoles())
+    auto plan = kernel->getAttrOfType<ArrayAttr>(kPlanName);
+    if (!plan)
       return;
     SmallVector<Operation *> loops;
     for (Operation &op : kernel.getBody().front())
       if (isa<ForEachTileOp, TileLoopOp>(op))
         loops.push_back(&op);
     for (Operation *loop : loops)
-      specialize(loop, *target);
+      if (failed(checkBranches(loop)) || failed(checkCrossings(loop)) ||
+          failed(specialize(loop, plan)))
+        return signalPassFailure();
+    kernel->removeAttr(kPlanName);
   }
 
-  void specialize(Operation *loop, const Target &target) {
-    OpBuilder b(loop);
-    int64_t warps = getOperation().getSchedule().getWarps();
-    RoleRegisters registers = target.roleRegisters(warps);
-    auto roles = RolesOp::create(b, loop->getLoc(), warps, registers.consumer,
-                                 kProducerWarps, registers.producer);
-    rings = copiedRings(loop);
-    b.createBlock(&roles.getConsumer());
-    Operation *consumer = b.clone(*loop);
-    keepConsumer(consumer);
-    b.createBlock(&roles.getProducer());
-    Operation *producer = b.clone(*loop);
-    keepProducer(producer->getRegion(0).front());
-    if (getOperation().getSchedule().getOverlap())
-      keysFirst(producer->getRegion(0).front());
-    if (auto tiles = dyn_cast<TileLoopOp>(producer))
-      tiles.setDraws(true);
-    loop->erase();
-  }
-
-  bool isCopySide(Operation *op) {
-    if (isa<TensorCopyOp>(op))
-      return true;
-    return isa<RingAcquireOp, RingCommitOp>(op) &&
-           rings.contains(op->getOperand(0));
-  }
-
-  void keepConsumer(Operation *root) {
-    SmallVector<Operation *> dropped;
-    root->walk([&](Operation *op) {
-      if (isCopySide(op))
-        dropped.push_back(op);
+  static LogicalResult checkBranches(Operation *loop) {
+    WalkResult result = loop->walk([](scf::IfOp op) {
+      op.emitOpError() << "expected no branch, whose arms may be of several "
+                          "roles, before roles have programs of their own";
+      return WalkResult::interrupt();
     });
-    for (Operation *op : llvm::reverse(dropped))
-      op->erase();
+    return failure(result.wasInterrupted());
   }
 
-  /// From the last operation to the first, so that users go before what they
-  /// use.
-  void keepProducer(Block &block) {
-    SmallVector<Operation *> ops;
-    for (Operation &op : block)
-      if (!op.hasTrait<OpTrait::IsTerminator>())
-        ops.push_back(&op);
-    for (Operation *op : llvm::reverse(ops)) {
-      if (isCopySide(op))
-        continue;
-      if (auto loop = dyn_cast<scf::ForOp>(op)) {
-        bool copies = false;
-        loop->walk([&](TensorCopyOp) { copies = true; });
-        if (copies)
-          withoutState(loop);
+  /// What is computed from a role's tiles is of that role; what another needs
+  /// of them comes through a ring.
+  static LogicalResult checkCrossings(Operation *loop) {
+    WalkResult result = loop->walk([](Operation *op) {
+      if (isa<LoopLikeOpInterface>(op) || op->hasTrait<OpTrait::IsTerminator>())
+        return WalkResult::advance();
+      StringAttr role = roleOf(op);
+      for (Value v : op->getOperands()) {
+        StringAttr owner = v.getType().isIndex() ? role : ownerOf(v);
+        if (!owner || owner == role)
+          continue;
+        InFlightDiagnostic error = op->emitOpError();
+        if (role)
+          error << "expected role '" << role.getValue()
+                << "' to get through a ring what role '" << owner.getValue()
+                << "' computes (fa2gpu-form-rings)";
         else
-          loop.erase();
-      } else if (op->use_empty()) {
+          error << "expected a role because role '" << owner.getValue()
+                << "' computes its operand (fa2gpu-assign-roles)";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  LogicalResult specialize(Operation *loop, ArrayAttr plan) {
+    OpBuilder b(loop);
+    auto roles = RolesOp::create(b, loop->getLoc(),
+                                 llvm::to_vector(plan.getAsRange<RoleAttr>()));
+    TileLoopOp ahead;
+    for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
+      b.createBlock(&program);
+      Operation *tiles = b.clone(*loop);
+      keep(tiles->getRegion(0).front(), roles.getRoleName(i));
+      if (!isOneThreads(tiles->getRegion(0)))
+        continue;
+      // One thread runs ahead.
+      if (getOperation().getSchedule().getOverlap() &&
+          failed(keysFirst(tiles->getRegion(0).front())))
+        return failure();
+      ahead = dyn_cast<TileLoopOp>(tiles);
+    }
+    if (ahead)
+      ahead.setDraws(true);
+    loop->erase();
+    return success();
+  }
+
+  /// What is left for a role, from the last operation to the first, so that
+  /// users go before what they use: its own operations, and numbers that they
+  /// need.
+  static void keep(Block &block, StringRef role) {
+    SmallVector<Operation *> ops;
+    for (Operation &op : block.without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops)) {
+      StringAttr owner = roleOf(op);
+      if (owner && owner.getValue() == role) {
+        op->removeAttr(kRoleName);
+      } else if (owner) {
+        // A cursor that another role moves on.
+        if (isa<RingAcquireOp, RingWaitOp>(op))
+          op->getResult(1).replaceAllUsesWith(op->getOperand(1));
+        op->erase();
+      } else if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
+        keepLoop(loop, role);
+      } else if (isOpTriviallyDead(op)) {
         op->erase();
       }
     }
   }
 
+  /// What a loop carries of other roles stays as it came.
+  static void keepLoop(LoopLikeOpInterface loop, StringRef role) {
+    auto yields = loop.getYieldedValuesMutable();
+    for (auto [yield, arg] : llvm::zip(*yields, loop.getRegionIterArgs()))
+      if (StringAttr owner = ownerOf(yield.get());
+          isTile(arg) && owner && owner.getValue() != role)
+        yield.set(arg);
+    keep(loop.getLoopRegions().front()->front(), role);
+    for (auto [result, init, yield, arg] :
+         llvm::zip(*loop.getLoopResults(), loop.getInits(), *yields,
+                   loop.getRegionIterArgs()))
+      if (yield.get() == arg)
+        result.replaceAllUsesWith(init);
+    if (isOpTriviallyDead(loop))
+      loop.erase();
+  }
+
   /// The first tile of keys is fetched before the queries, whose slot is free
   /// later, and the first tile of values after them; before them where the
-  /// output still lies in the queries' slot. The range has at least one tile
-  /// (fa2.kv_range nonempty).
-  void keysFirst(Block &block) {
-    auto loops = block.getOps<scf::ForOp>();
+  /// output still lies in the queries' slot.
+  LogicalResult keysFirst(Block &block) {
+    auto loops = block.getOps<ForTilesOp>();
     if (!llvm::hasSingleElement(loops))
-      return;
-    scf::ForOp loop = *loops.begin();
+      return success();
+    ForTilesOp loop = *loops.begin();
+    if (!loop.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
+      return loop.emitOpError() << "expected a range that can have a tile "
+                                   "always, because the first is peeled";
     SmallVector<Operation *> queries;
     for (Operation &op : block)
-      if (isCopySide(&op))
+      if (isOneThreads(&op))
         queries.push_back(&op);
     OpBuilder b(loop);
     IRMapping map;
-    map.map(loop.getInductionVar(), loop.getLowerBound());
+    Value first = arith::ConstantIndexOp::create(b, loop.getLoc(), 0);
+    map.map(loop.getTile(),
+            TileAtOp::create(b, loop.getLoc(), loop.getRange(), first));
+    map.map(loop.getRegionIterArgs(), loop.getInitArgs());
     bool ownOutput = getOperation().getSchedule().getSeparateOutput();
     Operation *before = nullptr;
-    for (Operation &op : loop.getBody()->without_terminator()) {
+    for (Operation &op : loop.getBody().front().without_terminator()) {
       Operation *copy = b.clone(op, map);
       if (isa<RingCommitOp>(copy) && !(before && ownOutput))
         before = copy;
     }
-    Value one = arith::ConstantIndexOp::create(b, loop.getLoc(), 1);
-    loop.getLowerBoundMutable().assign(
-        arith::AddIOp::create(b, loop.getLoc(), loop.getLowerBound(), one));
+    for (auto [init, yielded] :
+         llvm::zip(loop.getInitsMutable(), *loop.getYieldedValuesMutable()))
+      init.set(map.lookupOrDefault(yielded.get()));
+    loop.setFrom(1);
     Operation *after = before;
     for (Operation *op : queries) {
       op->moveAfter(after);
       after = op;
     }
+    return success();
   }
-
-  /// The loop with nothing carried from one iteration to the next.
-  void withoutState(scf::ForOp loop) {
-    OpBuilder b(loop);
-    auto bare = scf::ForOp::create(b, loop.getLoc(), loop.getLowerBound(),
-                                   loop.getUpperBound(), loop.getStep());
-    loop.getInductionVar().replaceAllUsesWith(bare.getInductionVar());
-    Operation *end = bare.getBody()->getTerminator();
-    loop.getBody()->getTerminator()->erase();
-    end->getBlock()->getOperations().splice(Block::iterator(end),
-                                            loop.getBody()->getOperations());
-    keepProducer(*bare.getBody());
-    b.setInsertionPointToEnd(loop.getBody());
-    scf::YieldOp::create(b, loop.getLoc(), loop.getInitArgs());
-    loop.erase();
-  }
-
-  llvm::SmallPtrSet<Value, 4> rings;
 };
 
 } // namespace

@@ -88,8 +88,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         SoftmaxRebaseOp::create(b, loc, known.m, known.sum, Value(),
                                 softmax.getScale(), slack, softmax.getStart());
     Value alpha = rebase.getAlpha(), before = scaled(b, known.alpha, alpha);
-    Value sum = scaled(b, known.sum, alpha);
-    Value newL = arith::AddFOp::create(b, loc, scaled(b, l, before), sum);
+    // One after the other: compilers differ in the order of arguments.
+    Value more = scaled(b, known.sum, alpha), kept = scaled(b, l, before);
+    Value newL = arith::AddFOp::create(b, loc, kept, more);
     scf::YieldOp::create(b, loc,
                          ValueRange{scaled(b, known.p, alpha), rebase.getNewM(),
                                     newL, scaled(b, o, before)});

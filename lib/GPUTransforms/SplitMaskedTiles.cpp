@@ -18,40 +18,23 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// A tile number that falls with the loop, `last - (iv + ahead)`.
-struct FallingIndex {
-  Value last;
-  int64_t ahead;
-};
-
-/// A tile number that rises with the loop, `first + iv`; null for 0.
-std::optional<Value> matchRising(Value tile, Value iv) {
-  if (tile == iv)
-    return Value();
-  auto add = tile.getDefiningOp<arith::AddIOp>();
-  if (!add || (add.getLhs() == iv) == (add.getRhs() == iv))
-    return std::nullopt;
-  return add.getLhs() == iv ? add.getRhs() : add.getLhs();
-}
-
-std::optional<FallingIndex> matchFalling(Value tile, Value iv) {
-  auto sub = tile.getDefiningOp<arith::SubIOp>();
-  if (!sub)
-    return std::nullopt;
-  if (sub.getRhs() == iv)
-    return FallingIndex{sub.getLhs(), 0};
-  auto add = sub.getRhs().getDefiningOp<arith::AddIOp>();
+/// How many places ahead of the loop's counter the tile `at` stands.
+std::optional<int64_t> placesAhead(TileAtOp at, scf::ForOp loop) {
+  Value place = at ? at.getPlace() : Value();
+  if (place == loop.getInductionVar())
+    return 0;
+  auto add = place ? place.getDefiningOp<arith::AddIOp>() : nullptr;
   llvm::APInt c;
-  if (add && add.getLhs() == iv &&
+  if (add && add.getLhs() == loop.getInductionVar() &&
       matchPattern(add.getRhs(), m_ConstantInt(&c)))
-    return FallingIndex{sub.getLhs(), c.getSExtValue()};
+    return c.getSExtValue();
   return std::nullopt;
 }
 
-/// The tile number behind a copy's first row, `tile * rows`.
-std::optional<FallingIndex> matchCopy(CopyOp copy, Value iv) {
+/// The tile behind a copy's first row, `tile * rows`.
+TileAtOp tileOf(CopyOp copy) {
   auto mul = copy.getRow().getDefiningOp<arith::MulIOp>();
-  return mul ? matchFalling(mul.getLhs(), iv) : std::nullopt;
+  return mul ? mul.getLhs().getDefiningOp<TileAtOp>() : nullptr;
 }
 
 struct SplitMaskedTilesPass
@@ -68,8 +51,8 @@ struct SplitMaskedTilesPass
   }
 
   /// The loop over [lower, upper) in place of `loop`, started from `state`.
-  scf::ForOp cloneOver(OpBuilder &b, scf::ForOp loop, Value lower, Value upper,
-                       ValueRange state) {
+  static scf::ForOp cloneOver(OpBuilder &b, scf::ForOp loop, Value lower,
+                              Value upper, ValueRange state) {
     auto copy = cast<scf::ForOp>(b.clone(*loop));
     copy.getLowerBoundMutable().assign(lower);
     copy.getUpperBoundMutable().assign(upper);
@@ -77,12 +60,14 @@ struct SplitMaskedTilesPass
     return copy;
   }
 
-  /// Tiles below the first of the range end before the sequence does: tile
-  /// `last` begins inside of it.
+  /// Of falling tiles only the first of the range may end past the sequence's
+  /// end.
   static void boundCopies(scf::ForOp loop, bool full) {
     for (auto copy : loop.getBody()->getOps<CopyOp>()) {
-      auto index = matchCopy(copy, loop.getInductionVar());
-      if (index && (index->ahead > 0 || full))
+      TileAtOp at = tileOf(copy);
+      std::optional<int64_t> ahead = placesAhead(at, loop);
+      if (ahead && at.getRange().getDefiningOp<RangeOfTiles>().falls() &&
+          (*ahead > 0 || full))
         copy.setInBounds(true);
     }
   }
@@ -95,92 +80,31 @@ struct SplitMaskedTilesPass
     }
   }
 
-  /// Iterations [begin, end) of the full tiles, each within the loop's bounds.
-  struct FullIterations {
-    Value begin, end;
-    bool maskedBefore, maskedAfter;
-  };
-
-  /// Tile last - i lies in [full_begin, full_end) for
-  /// last + 1 - full_end <= i < last + 1 - full_begin.
-  static FullIterations falling(OpBuilder &b, scf::ForOp loop, ApplyMaskOp mask,
-                                FallingIndex index) {
-    Location loc = loop.getLoc();
-    Value one = arith::ConstantIndexOp::create(b, loc, 1 - index.ahead);
-    Value end = b.createOrFold<arith::AddIOp>(loc, index.last, one);
-    auto iteration = [&](Value tile) {
-      return clamp(b, loop, b.createOrFold<arith::SubIOp>(loc, end, tile));
-    };
-    Value begin = iteration(mask.getFullEnd());
-    // Tiles are not negative: from tile 0 on, no masked ones follow.
-    bool after = !matchPattern(mask.getFullBegin(), m_Zero());
-    // Without a mask only the last tile, the sequence's end, is not full; where
-    // the loop begins after it there is nothing before the full tiles.
-    bool before = mask.getMaskAttr() || index.ahead == 0;
-    return {begin,
-            after ? iteration(mask.getFullBegin()) : loop.getUpperBound(),
-            before, after};
-  }
-
-  /// Tile first + i, where `first` is null for 0.
-  static FullIterations rising(OpBuilder &b, scf::ForOp loop, ApplyMaskOp mask,
-                               Value first) {
-    Location loc = loop.getLoc();
-    auto iteration = [&](Value tile) {
-      return clamp(b, loop,
-                   first ? b.createOrFold<arith::SubIOp>(loc, tile, first)
-                         : tile);
-    };
-    Value begin = iteration(mask.getFullBegin());
-    // Where the loop runs up to full_end, no masked ones follow.
-    auto count = loop.getUpperBound().getDefiningOp<arith::SubIOp>();
-    bool after = loop.getUpperBound() != mask.getFullEnd() &&
-                 !(count && count.getLhs() == mask.getFullEnd());
-    return {begin, after ? iteration(mask.getFullEnd()) : loop.getUpperBound(),
-            /*maskedBefore=*/true, after};
-  }
-
-  static Value clamp(OpBuilder &b, scf::ForOp loop, Value i) {
-    i = b.createOrFold<arith::MaxSIOp>(loop.getLoc(), i, loop.getLowerBound());
-    return b.createOrFold<arith::MinSIOp>(loop.getLoc(), i,
-                                          loop.getUpperBound());
-  }
-
+  /// Before the full tiles, the full ones, and behind them.
   LogicalResult split(scf::ForOp loop) {
     ApplyMaskOp mask = *loop.getBody()->getOps<ApplyMaskOp>().begin();
-    Value iv = loop.getInductionVar();
     Value tile = mask.getTransposed() ? mask.getQBlock() : mask.getKvBlock();
-    OpBuilder b(loop);
-    FullIterations iterations;
-    if (auto index = matchFalling(tile, iv))
-      iterations = falling(b, loop, mask, *index);
-    else if (auto first = matchRising(tile, iv))
-      iterations = rising(b, loop, mask, *first);
-    else
+    auto at = tile.getDefiningOp<TileAtOp>();
+    std::optional<int64_t> ahead = placesAhead(at, loop);
+    if (!ahead)
       return mask.emitOpError()
              << "expected " << (mask.getTransposed() ? "q_block" : "kv_block")
-             << " to fall or rise by one an iteration";
-    auto [firstFull, firstAfter, maskedBefore, maskedAfter] = iterations;
-
-    scf::ForOp before;
-    if (maskedBefore)
-      before = cloneOver(b, loop, loop.getLowerBound(), firstFull,
-                         loop.getInitArgs());
-    scf::ForOp full =
-        before ? cloneOver(b, loop, firstFull, firstAfter, before.getResults())
-               : cloneOver(b, loop, loop.getLowerBound(), firstAfter,
-                           loop.getInitArgs());
-    scf::ForOp last = full;
-    if (maskedAfter)
-      last = cloneOver(b, loop, firstAfter, loop.getUpperBound(),
-                       full.getResults());
-    if (before)
-      boundCopies(before, false);
-    if (maskedAfter)
-      boundCopies(last, false);
-    boundCopies(full, true);
-    dropMask(full);
-    loop.replaceAllUsesWith(last.getResults());
+             << " to be the tile at the loop's place, or so many further on";
+    OpBuilder b(loop);
+    Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
+    auto full = FullPlacesOp::create(b, loop.getLoc(), at.getRange(), lower,
+                                     upper, *ahead);
+    Value bounds[] = {lower, full.getBegin(), full.getEnd(), upper};
+    ValueRange state = loop.getInitArgs();
+    for (int part : {0, 1, 2}) {
+      scf::ForOp copy =
+          cloneOver(b, loop, bounds[part], bounds[part + 1], state);
+      boundCopies(copy, part == 1);
+      if (part == 1)
+        dropMask(copy);
+      state = copy.getResults();
+    }
+    loop.replaceAllUsesWith(state);
     loop.erase();
     return success();
   }

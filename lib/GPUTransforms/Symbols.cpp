@@ -2,12 +2,16 @@
 
 #include "Symbols.h"
 
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
 #include "mlir/Analysis/Presburger/IntegerRelation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
+using namespace fa2;
 using namespace fa2::gpu;
 
 /// Cases that a proof may look at. One that needs more has not been met.
@@ -57,6 +61,10 @@ Linear Symbols::of(Value value) {
     if (matchPattern(value, m_ConstantInt(&constant)))
       return constant.getSExtValue();
     Operation *op = value.getDefiningOp();
+    if (isa_and_nonnull<RingAcquireOp, RingWaitOp>(op))
+      return of(op->getOperand(1)) + 1; // the use after it
+    if (auto loop = dyn_cast_or_null<scf::ForOp>(op))
+      return afterLoop(loop, cast<OpResult>(value));
     if (!op || op->getNumRegions() > 0 || op->getNumOperands() == 0 ||
         !isMemoryEffectFree(op))
       return intern({Kind::Value, value, {}, {}});
@@ -95,6 +103,25 @@ Linear Symbols::of(Value value) {
   Linear result = compute();
   known[value] = result;
   return result;
+}
+
+/// What is carried goes on by as much in every iteration, or is unknown.
+Linear Symbols::afterLoop(scf::ForOp loop, OpResult result) {
+  unsigned i = result.getResultNumber();
+  Linear step =
+      of(loop.getYieldedValues()[i]) - of(loop.getRegionIterArgs()[i]);
+  bool varies = involves(step, [&](Value v) {
+    return loop.getRegion().isAncestor(v.getParentRegion());
+  });
+  if (varies || !result.getType().isIndex() ||
+      !matchPattern(loop.getStep(), m_One()))
+    return intern({Kind::Value, result, {}, {}});
+  Linear lower = of(loop.getLowerBound());
+  Linear count = max(lower, of(loop.getUpperBound())) - lower;
+  Linear begin = of(loop.getInitArgs()[i]);
+  if (step.isConstant())
+    return begin.plus(count, step.constant);
+  return begin + intern({Kind::Product, Value(), {}, {count, step}});
 }
 
 Linear Symbols::max(const Linear &a, const Linear &b) {

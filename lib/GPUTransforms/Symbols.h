@@ -10,6 +10,7 @@
 #ifndef FA2_LIB_GPUTRANSFORMS_SYMBOLS_H
 #define FA2_LIB_GPUTRANSFORMS_SYMBOLS_H
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -58,7 +59,8 @@ public:
   bool equal(const Linear &a, const Linear &b);
 
 private:
-  enum class Kind { Value, Pure, Min, Max, Select };
+  // Those from Min on have cases.
+  enum class Kind { Value, Pure, Product, Min, Max, Select };
   struct Symbol {
     Kind kind;
     mlir::Value value; // of Kind::Value
@@ -72,6 +74,7 @@ private:
   using Facts = std::vector<Linear>;
 
   Linear intern(Symbol symbol);
+  Linear afterLoop(mlir::scf::ForOp loop, mlir::OpResult result);
   Linear substitute(const Linear &in, unsigned from, const Linear &to);
   llvm::SmallVector<Case, 3> casesOf(const Symbol &symbol) const;
   std::optional<unsigned> branching(const Linear &in) const;

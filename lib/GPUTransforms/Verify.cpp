@@ -20,7 +20,6 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr int64_t kGroupWarps = 4;
 // PTX ISA, bar: barriers 0 to 15 of each block, on every target.
 constexpr int64_t kNamedBarriers = 16;
 // PTX ISA, setmaxnreg: a multiple of 8 in [24, 256].
@@ -43,60 +42,90 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       roles = op;
     if (failed(checkMemory(*target, roles)))
       return signalPassFailure();
-    if (roles &&
-        (failed(checkRegisters(*target, roles)) ||
-         failed(checkNamedBarriers(roles)) || failed(checkArrivals(roles))))
+    if (roles && (failed(checkRegisters(*target, roles)) ||
+                  failed(checkNamedBarriers(roles))))
       return signalPassFailure();
     Symbols symbols;
     llvm::SmallPtrSet<Value, 4> shared;
     for (auto ring : kernel.getOps<RingCreateOp>())
       if (ring.getBarriers() && !isQueue(ring))
         shared.insert(ring);
-    Flow flow(symbols, shared);
-    if (!roles) {
-      if (!flow.run(kernel.getBody().front()))
-        signalPassFailure();
-      return;
-    }
-    if (!flow.run(roles.getConsumer().front()))
-      return signalPassFailure();
-    Flow producer(symbols, shared);
-    if (failed(bindTiles(symbols, flow.tiles, roles.getProducer())) ||
-        !producer.run(roles.getProducer().front()) ||
-        failed(compare(symbols, roles, flow, producer)))
+    if (roles
+            ? failed(proveRoles(symbols, shared, roles)) ||
+                  failed(checkArrivals(roles)) || failed(checkOneThread(roles))
+            : !Flow(symbols, shared).run(kernel.getBody().front()))
       signalPassFailure();
   }
 
-  /// The tiles of one role are those of the other.
-  LogicalResult bindTiles(Symbols &symbols, Operation *consumer,
-                          Region &producer) {
-    for (Operation &op : producer.front())
-      if (consumer && op.getName() == consumer->getName()) {
-        if (!llvm::equal(op.getOperands(), consumer->getOperands()))
+  /// One role after the other, and then that they agree.
+  LogicalResult proveRoles(Symbols &symbols,
+                           const llvm::SmallPtrSetImpl<Value> &shared,
+                           RolesOp roles) {
+    std::vector<Flow> flows;
+    for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
+      flows.emplace_back(symbols, shared);
+      if (failed(bindTiles(symbols, flows.front().tiles, program)) ||
+          !flows.back().run(program.front()))
+        return failure();
+    }
+    for (Value ring : shared)
+      if (failed(compare(symbols, roles, ring, flows)))
+        return failure();
+    return success();
+  }
+
+  /// The tiles of one role are those of the others.
+  LogicalResult bindTiles(Symbols &symbols, Operation *tiles, Region &program) {
+    for (Operation &op : program.front())
+      if (tiles && &op != tiles && op.getName() == tiles->getName()) {
+        auto source = [](Operation *op) { // what is carried begins as it may
+          return op->getOperands().take_front(isa<TileLoopOp>(op) ? 4 : 3);
+        };
+        if (!llvm::equal(source(&op), source(tiles)))
           return op.emitOpError() << "expected the tiles of the other role";
         for (auto [mine, other] :
-             llvm::zip(op.getRegion(0).getArguments(),
-                       consumer->getRegion(0).getArguments()))
+             llvm::zip(op.getRegion(0).getArguments().take_front(4),
+                       tiles->getRegion(0).getArguments()))
           symbols.bind(mine, symbols.of(other));
       }
     return success();
   }
 
-  /// Both roles take as many uses of each ring.
-  LogicalResult compare(Symbols &symbols, RolesOp roles, Flow &consumer,
-                        Flow &producer) {
-    for (auto &[ring, n] : producer.taken) {
-      auto it = consumer.taken.find(ring);
-      if (it == consumer.taken.end() || !symbols.equal(n, it->second))
+  /// One role fills a ring, and every role that reads it takes as many uses.
+  LogicalResult compare(Symbols &symbols, RolesOp roles, Value ring,
+                        ArrayRef<Flow> flows) {
+    std::optional<unsigned> filler;
+    for (auto [i, flow] : llvm::enumerate(flows))
+      if (flow.taken[1].count(ring)) {
+        if (filler)
+          return roles.emitOpError()
+                 << "expected one role to fill ring '" << nameOf(ring)
+                 << "', got '" << roles.getRoleName(*filler) << "' and '"
+                 << roles.getRoleName(i) << "'";
+        filler = i;
+      }
+    bool read = false;
+    for (auto [i, flow] : llvm::enumerate(flows)) {
+      auto taken = flow.taken[0].find(ring);
+      if (taken == flow.taken[0].end())
+        continue;
+      read = true;
+      if (!filler)
+        return roles.emitOpError() << "expected a role to fill ring '"
+                                   << nameOf(ring) << "' because role '"
+                                   << roles.getRoleName(i) << "' waits for it";
+      Flow::Taken filled = flows[*filler].taken[1].lookup(ring);
+      if (!symbols.equal(filled.first, taken->second.first) ||
+          !symbols.equal(filled.uses, taken->second.uses))
         return roles.emitOpError()
-               << "expected the consumer to wait for as many uses of ring '"
-               << nameOf(ring) << "' as the producer fills";
+               << "expected role '" << roles.getRoleName(i)
+               << "' to wait for as many uses of ring '" << nameOf(ring)
+               << "' as role '" << roles.getRoleName(*filler) << "' fills";
     }
-    for (auto &[ring, n] : consumer.taken)
-      if (!producer.taken.count(ring))
-        return roles.emitOpError()
-               << "expected the producer to fill ring '" << nameOf(ring)
-               << "' because the consumer waits for it";
+    if (filler && !read)
+      return roles.emitOpError() << "expected a role to wait for ring '"
+                                 << nameOf(ring) << "' because role '"
+                                 << roles.getRoleName(*filler) << "' fills it";
     return success();
   }
 
@@ -148,80 +177,72 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   /// setmaxnreg.inc waits until the registers are there: what all warpgroups
   /// ask for must not exceed what the block has at entry.
   LogicalResult checkRegisters(const Target &target, RolesOp roles) {
-    int64_t consumers = roles.getConsumerWarps(),
-            producers = roles.getProducerWarps();
-    int64_t threads = (consumers + producers) * kWarpLanes;
+    int64_t warps = roles.getTotalWarps(), threads = warps * kWarpLanes;
     if (threads > target.limits().threadsPerBlock)
       return roles.emitOpError()
              << "expected at most " << target.limits().threadsPerBlock
              << " threads on " << target.name() << ", got " << threads;
-    int64_t groups = consumers / kGroupWarps, others = producers / kGroupWarps;
-    int64_t entry = target.registerBudget(threads, 1) / 8 * 8;
-    int64_t more = roles.getConsumerRegisters(),
-            less = roles.getProducerRegisters();
-    for (int64_t n : {more, less})
+    int64_t entry = target.registerBudget(threads, 1) / 8 * 8, sum = 0;
+    for (auto [n, mine] : llvm::zip(roles.getRegisters(), roles.getWarps())) {
       if (n % 8 != 0 || n < kMinRegisters || n > kMaxRegisters)
         return roles.emitOpError()
                << "expected registers of a role to be a multiple of 8 from "
                << kMinRegisters << " to " << kMaxRegisters << ", got " << n;
-    if (more < entry || less > entry)
-      return roles.emitOpError()
-             << "expected consumers to have at least, and producers at most, "
-                "the "
-             << entry << " registers at entry, got " << more << " and " << less;
-    int64_t sum = more * groups + less * others,
-            limit = entry * (groups + others);
+      sum += n * (mine / kGroupWarps);
+    }
+    int64_t groups = warps / kGroupWarps, limit = entry * groups;
     if (sum > limit)
       return roles.emitOpError()
-             << "expected registers of " << groups << " consumer and " << others
-             << " producer warpgroups to sum to at most " << limit << " ("
-             << entry << " each at entry), got " << sum
+             << "expected registers of the roles' " << groups
+             << " warpgroups to sum to at most " << limit << " (" << entry
+             << " each at entry), got " << sum
              << ": the increase would wait for ever";
     return success();
   }
 
   LogicalResult checkNamedBarriers(RolesOp roles) {
-    int64_t groups = roles.getConsumerWarps() / kGroupWarps;
     constexpr int64_t limit = kNamedBarriers;
     SmallVector<Operation *> owner(limit); // of each number's kind
-    LogicalResult result = success();
-    roles.walk([&](Operation *op) {
-      std::optional<uint64_t> id;
-      bool turn = isa<TurnWaitOp, TurnPassOp>(op);
-      if (!turn && !isa<GroupBarrierOp>(op))
+    // Whether two operations have a barrier's number for the same use.
+    auto alike = [&](Operation *a, Operation *b) {
+      return isa<GroupBarrierOp>(a) == isa<GroupBarrierOp>(b) &&
+             roles.getRoleOf(a) == roles.getRoleOf(b);
+    };
+    WalkResult result = roles.walk([&](Operation *op) {
+      if (!isa<TurnWaitOp, TurnPassOp, GroupBarrierOp>(op))
         return WalkResult::advance();
+      int64_t groups = roles.getWarps()[roles.getRoleOf(op)] / kGroupWarps;
+      std::optional<int64_t> id;
       if (auto number = op->getAttrOfType<IntegerAttr>("id"))
         id = number.getInt();
-      if (!id || *id < 1 || int64_t(*id) + groups > limit) {
+      if (!id || *id < 1 || *id + groups > limit) {
         auto error = op->emitOpError()
                      << "expected named barriers from 1 to " << limit - 1
                      << " (0 is the block's), got ";
         id ? (error << *id << " to " << *id + groups - 1) : (error << "none");
-        result = failure();
         return WalkResult::interrupt();
       }
-      for (int64_t n = *id; n < int64_t(*id) + groups; ++n) {
+      for (int64_t n = *id; n < *id + groups; ++n) {
         Operation *&first = owner[n];
-        if (first && isa<GroupBarrierOp>(first) == turn) {
-          op->emitOpError() << "expected named barrier " << n
-                            << " to be for turns or for warpgroups, not both";
-          result = failure();
+        if (first && !alike(first, op)) {
+          op->emitOpError()
+              << "expected named barrier " << n
+              << " to be for turns or for warpgroups of one role, not both";
           return WalkResult::interrupt();
         }
         first = op;
       }
       return WalkResult::advance();
     });
-    return result;
+    return failure(result.wasInterrupted());
   }
 
-  /// A slot is empty when each consumer warp that reads it has released it.
+  /// A slot is full when all that fills it has arrived, and empty when each
+  /// warp that reads it has released it.
   LogicalResult checkArrivals(RolesOp roles) {
     for (auto ring : getOperation().getOps<RingCreateOp>()) {
       if (!ring.getBarriers())
         continue;
-      int64_t warps =
-          roles.getConsumerWarps() / ring.getRing().getType().getParts();
       SmallVector<RingInitOp> inits;
       for (Operation *user : ring->getUsers())
         if (auto op = dyn_cast<RingInitOp>(user))
@@ -231,11 +252,38 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
                << "expected one fa2gpu.ring.init of ring '" << ring.getName()
                << "', got " << inits.size();
       RingInitOp init = inits.front();
-      if (int64_t(init.getConsumers()) != warps)
+      RingArrivals arrivals = arrivalsOf(ring.getRing(), roles);
+      if (int64_t(init.getConsumers()) != arrivals.consumers)
         return init.emitOpError()
                << "expected ring '" << ring.getName() << "' to be released by "
-               << warps << " warps, got " << init.getConsumers();
+               << arrivals.consumers << " warps, got " << init.getConsumers();
+      if (int64_t(init.getFillers()) != arrivals.fillers)
+        return init.emitOpError()
+               << "expected ring '" << ring.getName() << "' to be filled by "
+               << arrivals.fillers << " arrivals, got " << init.getFillers();
     }
+    return success();
+  }
+
+  /// One thread runs a role only where that is all the role asks for; of
+  /// persistent blocks such a role draws the tiles.
+  LogicalResult checkOneThread(RolesOp roles) {
+    int64_t drawing = 0, waiting = 0;
+    for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
+      bool draws = false;
+      program.walk([&](TileLoopOp op) {
+        draws |= op.getDraws();
+        ++(op.getDraws() ? drawing : waiting);
+      });
+      if ((draws || roles.getOneThread()[i]) && !isOneThreads(program))
+        return roles.emitOpError()
+               << "expected role '" << roles.getRoleName(i)
+               << "' to do what one thread does and nothing else because "
+               << (draws ? "it draws the tiles" : "one thread runs it");
+    }
+    if (waiting > 0 && drawing != 1)
+      return roles.emitOpError()
+             << "expected one role to draw the tiles, got " << drawing;
     return success();
   }
 };

@@ -13,7 +13,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace fa2 {
@@ -46,7 +45,7 @@ private:
   void buildTile(Value qBlock, Value head, Value batch);
 
   /// One pass over the key tiles: the final (m, l, o).
-  scf::ForOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
+  ForTilesOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
                        Value seqlenQ, Value seqlenK);
   int64_t start() const;
   /// scale s through the score program.
@@ -111,30 +110,26 @@ Value Tiler::applyProgram(Value s, ScorePlace place) {
                           place);
 }
 
-scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
+ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                             Value vView, Value seqlenQ, Value seqlenK) {
   Value qBlock = place.qBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   int64_t packed = schedule.getPackedHeads();
-  auto range = KVRangeOp::create(
-      b, loc, qBlock, seqlenQ, seqlenK, b.getI64IntegerAttr(bq / packed),
-      b.getI64IntegerAttr(bkv), op.getMaskAttr(),
-      schedule.getOverlap() ? b.getUnitAttr() : UnitAttr());
-  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
-  Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
+  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, seqlenQ,
+                                  seqlenK, bq / packed, bkv, op.getMaskAttr(),
+                                  /*nonempty=*/false, /*past_end=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
   bool program = !op.getScore().empty();
   float none = program ? std::numeric_limits<float>::lowest() : kNoScore;
   Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
 
-  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
-                                 ValueRange{m0, l0, o0});
+  auto loop = ForTilesOp::create(b, loc, range, ValueRange{m0, l0, o0});
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value m = loop.getRegionIterArg(0), l = loop.getRegionIterArg(1),
-        o = loop.getRegionIterArg(2);
-  Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
+  b.setInsertionPointToStart(&loop.getBody().front());
+  Value m = loop.getRegionIterArgs()[0], l = loop.getRegionIterArgs()[1],
+        o = loop.getRegionIterArgs()[2];
+  Value j = loop.getTile();
   Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
 
   // Split-K: the warps share the keys, and each sums an output of its own.
@@ -150,7 +145,6 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
     s = applyProgram(s, place);
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
-                          range.getFullBegin(), range.getFullEnd(),
                           op.getMaskAttr(), /*transposed=*/false, packed);
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
@@ -166,7 +160,7 @@ scf::ForOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
                            /*transpose_b=*/false, /*transpose_a=*/false,
                            splitK ? warps(1, 1, n) : warps(n, 1));
-  scf::YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
+  YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
   return loop;
 }
 
@@ -201,7 +195,7 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   softmaxScale = op.getScore().empty()
                      ? scale
                      : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
-  scf::ForOp loop = buildLoop(qTile, {batch, head, qBlock, Value()}, kView,
+  ForTilesOp loop = buildLoop(qTile, {batch, head, qBlock, Value()}, kView,
                               vView, qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,

@@ -268,20 +268,17 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
   Value sumView = dqSum ? wholeView(dqSum, batch, head, sumOrder()) : Value();
-  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
 
-  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1), sums);
+  auto loop = ForTilesOp::create(b, loc, range, sums);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value i =
-      arith::AddIOp::create(b, loc, range.getBegin(), loop.getInductionVar());
+  b.setInsertionPointToStart(&loop.getBody().front());
+  Value i = loop.getTile();
   Value row = times(i, bq);
   // S^T = K Q_i^T, P^T = exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
   Value s = dot(bkv, bq, kTile, qTile, {}, false, true, keyWarps());
   s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
                           sequence.getLength(), keys.getLength(),
-                          range.getFullBegin(), range.getFullEnd(),
                           op.getMaskAttr(), /*transposed=*/true);
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
                                        load(nView, row, bq), scale,
@@ -290,8 +287,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
   Value dv1;
   auto addDv = [&] {
-    dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArg(1), false,
-              false, keyWarps());
+    dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArgs()[1],
+              false, false, keyWarps());
   };
   bool together = schedule.warpsAlongKeys() < schedule.getWarps();
   if (!together)
@@ -304,13 +301,13 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
-  Value dk1 = dot(bkv, headDim, ds, qTile, loop.getRegionIterArg(0), false,
+  Value dk1 = dot(bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0], false,
                   false, keyWarps());
   if (sumView)
     AccumulateOp::create(
         b, loc, dot(bq, headDim, ds, kTile, {}, true, false, gradQWarps()),
         sumView, row);
-  scf::YieldOp::create(b, loc, ValueRange{dk1, dv1});
+  YieldOp::create(b, loc, ValueRange{dk1, dv1});
   return SmallVector<Value>(loop.getResults());
 }
 
@@ -379,26 +376,22 @@ void GradTiler::createQueries(ScheduleAttr s) {
   Value negD = load(wholeView(negDelta, batch, head), row, bq);
   Value kView = view(k, batch, headKV, keys),
         vView = view(v, batch, headKV, keys);
-  auto range =
-      KVRangeOp::create(b, loc, qBlock, sq, sk, b.getI64IntegerAttr(bq),
-                        b.getI64IntegerAttr(bkv), op.getMaskAttr(),
-                        /*nonempty=*/UnitAttr());
-  Value count = arith::SubIOp::create(b, loc, range.getEnd(), range.getBegin());
-  Value last = arith::SubIOp::create(b, loc, range.getEnd(), constant(1));
-  auto loop = scf::ForOp::create(b, loc, constant(0), count, constant(1),
-                                 ValueRange{splat({bq, headDim}, 0.0f)});
+  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
+                                  bkv, op.getMaskAttr(), /*nonempty=*/false,
+                                  /*past_end=*/false);
+  auto loop =
+      ForTilesOp::create(b, loc, range, ValueRange{splat({bq, headDim}, 0.0f)});
   {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
+    b.setInsertionPointToStart(&loop.getBody().front());
     WarpGridAttr rows = warps(s.getWarps(), 1);
-    Value j = arith::SubIOp::create(b, loc, last, loop.getInductionVar());
+    Value j = loop.getTile();
     Value kvRow = times(j, bkv);
     // P = exp(c Q K_j^T - lse)
     Value kTile = load(kView, kvRow, bkv);
     Value scores = dot(bq, bkv, qTile, kTile, {}, false, true, rows);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
-                                 sq, sk, range.getFullBegin(),
-                                 range.getFullEnd(), op.getMaskAttr(),
+                                 sq, sk, op.getMaskAttr(),
                                  /*transposed=*/false);
     Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores, n,
                                          scale, /*columns=*/false);
@@ -409,9 +402,9 @@ void GradTiler::createQueries(ScheduleAttr s) {
     Value dp = dot(bq, bkv, doTile, vTile, delta, false, true, rows);
     Value ds = round(arith::MulFOp::create(b, loc, p, dp));
     // dQ += dS K_j
-    Value dq1 = dot(bq, headDim, ds, kTile, loop.getRegionIterArg(0), false,
+    Value dq1 = dot(bq, headDim, ds, kTile, loop.getRegionIterArgs()[0], false,
                     false, rows);
-    scf::YieldOp::create(b, loc, dq1);
+    YieldOp::create(b, loc, dq1);
   }
   storeScaled(loop.getResult(0), true, view(dq, batch, head, sequence), row);
 }

@@ -9,12 +9,12 @@ fa2.kernel @threads(%n: index)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
                 arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 16384 : i64} {
   %r = fa2gpu.ring.create {name = "ds", offset = 0} : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
       // expected-error @+1 {{'fa2gpu.ring.wait' op expected mbarriers of ring 'ds'; run fa2gpu-allocate}}
-      %k = fa2gpu.ring.wait %r[%t] : !kring -> !kt
+      %k, %k_next = fa2gpu.ring.wait %r[%t] : !kring -> !kt
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
   }
   fa2.return
 }
@@ -28,8 +28,8 @@ fa2.kernel @threads(%n: index)
 fa2.kernel @no_tiles(%n: index)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
                 arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 0 : i64} {
-  fa2gpu.roles consumer(8 warps, 240 registers) {
-  } producer(4 warps, 24 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
+  } @producer(4 warps, 24 registers) {
   }
   fa2.return
 }

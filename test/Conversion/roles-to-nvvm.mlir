@@ -80,9 +80,9 @@ fa2.kernel @copies(%k: !global, %n: index)
   fa2gpu.tensor_map_prefetch %map
   %r = fa2gpu.ring.create {name = "k", offset = 16384, barriers = 49184} : !kring
   fa2gpu.ring.init %r consumers 8 : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %t, %h, %b in (%rows by 64, %heads, %batches) {
-      %k1 = fa2gpu.ring.wait %r[%t] : !kring -> !kt
+      %k1, %k1_next = fa2gpu.ring.wait %r[%t] : !kring -> !kt
       fa2gpu.ring.release %r[%t] : !kring
       fa2gpu.turn_wait of 2 {id = 1 : i64}
       fa2gpu.turn_pass of 2 {id = 1 : i64}
@@ -94,9 +94,9 @@ fa2.kernel @copies(%k: !global, %n: index)
       fa2gpu.proxy_fence
       fa2gpu.warp_barrier
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers, one thread) {
     fa2.for_each_tile %t, %h, %b in (%rows by 64, %heads, %batches) {
-      %w = fa2gpu.ring.acquire %r[%t] : !kring -> !kt
+      %w, %w_next = fa2gpu.ring.acquire %r[%t] : !kring -> !kt
       fa2gpu.tensor_copy %map[%t, %h, %b], %w signal %r[%t] : !kt, !kring
       fa2gpu.ring.commit %r[%t] : !kring
     }

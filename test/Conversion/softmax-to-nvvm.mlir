@@ -121,7 +121,7 @@ fa2.kernel @mask(%n: index, %c: f32)
   %m = arith.constant dense<2.0> : !m
   %l = arith.constant dense<3.0> : !l
   fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
-    %sm = fa2.apply_mask %s at(%t, %h) lengths(%n, %n) full(%n, %n) {mask = #fa2.mask<causal>} : !s
+    %sm = fa2.apply_mask %s at(%t, %h) lengths(%n, %n) {mask = #fa2.mask<causal>} : !s
   }
   fa2.return
 }

@@ -43,7 +43,7 @@ fa2.kernel @products(%n: index)
   %c0 = arith.constant 0 : index
   %qr = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<1 x !qt>
   %kr = fa2gpu.ring.create {name = "k", offset = 16384} : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
       %q = fa2gpu.ring.slot %qr[%c0] : !fa2gpu.ring<1 x !qt> -> !qt
       %k = fa2gpu.ring.slot %kr[%c0] : !kring -> !kt
@@ -56,7 +56,7 @@ fa2.kernel @products(%n: index)
       %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
       fa2gpu.local_store %ob, %q : tensor<128x64xbf16, #acc>, !qt
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
     %c1 = arith.constant 1 : index
   }
   fa2.return
@@ -80,7 +80,7 @@ fa2.kernel @transposed(%n: index)
   %c0 = arith.constant 0 : index
   %ar = fa2gpu.ring.create {name = "a", offset = 0} : !fa2gpu.ring<1 x !kt>
   %br = fa2gpu.ring.create {name = "b", offset = 16384} : !fa2gpu.ring<1 x !wide>
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) {
       %a = fa2gpu.ring.slot %ar[%c0] : !fa2gpu.ring<1 x !kt> -> !kt
       %w = fa2gpu.ring.slot %br[%c0] : !fa2gpu.ring<1 x !wide> -> !wide
@@ -91,7 +91,7 @@ fa2.kernel @transposed(%n: index)
       %g = fa2gpu.dot_start %a, %a : !kt, !kt -> !fa2gpu.in_flight<tensor<64x64xf32, #side>>
       %e = fa2gpu.dot_wait %g {pending = 0 : i64} : !fa2gpu.in_flight<tensor<64x64xf32, #side>> -> tensor<64x64xf32, #side>
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
   }
   fa2.return
 }

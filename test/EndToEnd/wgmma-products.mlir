@@ -59,10 +59,10 @@ fa2.kernel @product(%a: !ga, %b: !gb, %d: !gd)
   %br = fa2gpu.ring.create {name = "b", offset = 32768 : i64, barriers = 65552 : i64} : !bring
   fa2gpu.ring.init %ar consumers 8 : !aring
   fa2gpu.ring.init %br consumers 8 : !bring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %tile, %head, %batch in (%rows by ROWS, %heads, %batches) {
-      %x = fa2gpu.ring.wait %ar[%c0] : !aring -> !a
-      %y = fa2gpu.ring.wait %br[%c0] : !bring -> !b
+      %x, %x_next = fa2gpu.ring.wait %ar[%c0] : !aring -> !a
+      %y, %y_next = fa2gpu.ring.wait %br[%c0] : !bring -> !b
       %f = fa2gpu.dot_start %x, %y FORM : !a, !b -> !fa2gpu.in_flight<!d>
       %s = fa2gpu.dot_wait %f {pending = 0 : i64} : !fa2gpu.in_flight<!d> -> !d
       %offset, %length = fa2.sequence %d[%batch] : !gd
@@ -71,12 +71,12 @@ fa2.kernel @product(%a: !ga, %b: !gb, %d: !gd)
       fa2gpu.ring.release %ar[%c0] : !aring
       fa2gpu.ring.release %br[%c0] : !bring
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers, one thread) {
     fa2.for_each_tile %tile, %head, %batch in (%rows by ROWS, %heads, %batches) {
-      %x = fa2gpu.ring.acquire %ar[%c0] : !aring -> !a
+      %x, %x_next = fa2gpu.ring.acquire %ar[%c0] : !aring -> !a
       fa2gpu.tensor_copy %amap[%c0, %head, %batch], %x signal %ar[%c0] : !a, !aring
       fa2gpu.ring.commit %ar[%c0] : !aring
-      %y = fa2gpu.ring.acquire %br[%c0] : !bring -> !b
+      %y, %y_next = fa2gpu.ring.acquire %br[%c0] : !bring -> !b
       fa2gpu.tensor_copy %bmap[%c0, %head, %batch], %y signal %br[%c0] : !b, !bring
       fa2gpu.ring.commit %br[%c0] : !bring
     }

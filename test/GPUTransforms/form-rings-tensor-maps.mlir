@@ -15,26 +15,25 @@
 // CHECK-DAG: %[[OUT:.*]] = fa2gpu.ring.create {name = "out"} : <1 x tensor<128x64xbf16, #shared>>
 // CHECK-DAG: %[[K:.*]] = fa2gpu.ring.create {name = "k"} : <2 x tensor<64x64xbf16, #shared>>
 // CHECK-DAG: %[[Q:.*]] = fa2gpu.ring.create {name = "q"} : <1 x tensor<128x64xbf16, #shared>, parts = 2>
-// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[Q]][%[[Z:.*]]]
+// CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.acquire %[[Q]][%[[Z:.*]]]
 // CHECK-NEXT: %[[ROW:.*]] = arith.addi %n, %off
 // CHECK-NEXT: fa2gpu.tensor_copy %[[QM]][%[[ROW]], %h, %b], %[[SLOT]] signal %[[Q]][%[[Z]]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]][%[[Z]]]
 // CHECK-NEXT: fa2gpu.ring.wait %[[Q]][%[[Z]]]
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
-// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
+// CHECK: fa2.for_tiles %{{[a-z0-9]+}} in %{{[a-z0-9]+}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9_]+}}, %[[I:[a-z0-9]+]] = %c0{{[_0-9]*}}, %[[R:[a-z0-9]+]] = %c0{{[_0-9]*}})
+// CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.acquire %[[K]][%[[I]]]
 // CHECK: fa2gpu.tensor_copy %[[KM]][%{{.*}}, %h, %b], %[[SLOT]] signal %[[K]][%[[I]]]
 // CHECK: fa2gpu.dot_wait
-// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[I]]]
+// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[R]]]
 // CHECK: fa2gpu.ring.release %[[Q]]
-// CHECK: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[OUT]]
+// CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.acquire %[[OUT]]
 // CHECK-NEXT: fa2gpu.local_store %{{.*}}, %[[SLOT]]
 // CHECK-NEXT: fa2gpu.tensor_store %[[SLOT]], %[[OUTM]][%{{.*}}, %h, %b]
-// CHECK-NEXT: fa2gpu.ring.release %[[OUT]]
 
 // Without shared memory of its own the output takes the queries' place, which is released after it.
 // SHARES-NOT: name = "out"
-// SHARES: %[[QT:.*]] = fa2gpu.ring.wait %[[Q:.*]][
-// SHARES: scf.yield
+// SHARES: %[[QT:.*]], %{{.*}} = fa2gpu.ring.wait %[[Q:.*]][
+// SHARES: fa2.yield
 // SHARES-NOT: ring.release
 // SHARES: fa2gpu.local_store %{{.*}}, %[[QT]]
 // SHARES-NEXT: fa2gpu.tensor_store %[[QT]]
@@ -56,19 +55,19 @@ fa2.kernel @k(%q: !global, %k: !global, %out: !global, %b: index, %h: index, %n:
                              #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"b", "in", [] x index>, #fa2.arg<"h", "in", [] x index>,
                              #fa2.arg<"n", "in", [] x index>, #fa2.arg<"off", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
   %c64 = arith.constant 64 : index
   %o0 = arith.constant dense<0.0> : !acc
   %qv = fa2.view %q[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
   %kv = fa2.view %k[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
   %ov = fa2.view %out[%b, %h] rows(%off, %n) : !global -> !fa2.view<? x 64 x bf16>
   %qt = fa2gpu.load %qv[%n] : !fa2.view<? x 64 x bf16> -> !qt
-  %o = scf.for %i = %c0 to %n step %c1 iter_args(%a = %o0) -> (!acc) {
-    %row = arith.muli %i, %c64 : index
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n)
+  %o = fa2.for_tiles %j in %tiles iter_args(%a = %o0) -> (!acc) {
+    %row = arith.muli %j, %c64 : index
     %kt = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> !kt
     %f = fa2gpu.dot_start %qt, %kt acc(%a : !acc) {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
     %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!acc> -> !acc
-    scf.yield %s : !acc
+    fa2.yield %s : !acc
   }
   %ob = arith.truncf %o : !acc to tensor<128x64xbf16, #acc>
   fa2.store %ob, %ov[%n] : tensor<128x64xbf16, #acc>, !fa2.view<? x 64 x bf16>

@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
 
-// Loads of the loop get rings of `stages` slots, numbered by the loop's counter, the query tile
+// Loads of the loop get rings of `stages` slots, whose cursors it carries, the query tile
 // and the stored tile one of one slot. Rings are named after their tensors.
 // CHECK: #[[SH:.*]] = #fa2gpu.shared
 // CHECK-LABEL: fa2.kernel @attention
@@ -8,32 +8,33 @@
 // CHECK-DAG: %[[V:.*]] = fa2gpu.ring.create {name = "v"} : <3 x tensor<32x64xbf16, #[[SH]]>>
 // CHECK-DAG: %[[K:.*]] = fa2gpu.ring.create {name = "k"} : <3 x tensor<32x64xbf16, #[[SH]]>>
 // CHECK-DAG: %[[Q:.*]] = fa2gpu.ring.create {name = "q"} : <1 x tensor<64x64xbf16, #[[SH]]>>
-// CHECK: %[[QW:.*]] = fa2gpu.ring.acquire %[[Q]][%[[Z:.*]]]
+// CHECK: %[[QW:.*]], %{{.*}} = fa2gpu.ring.acquire %[[Q]][%[[Z:.*]]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[QW]] : <? x 64 x bf16>
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]][%[[Z]]]
-// CHECK-NEXT: %[[QT:.*]] = fa2gpu.ring.wait %[[Q]][%[[Z]]]
-// CHECK: scf.for %[[I:[a-z0-9]+]] =
-// CHECK: %[[KW:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
+// CHECK-NEXT: %[[QT:.*]], %{{.*}} = fa2gpu.ring.wait %[[Q]][%[[Z]]]
+// The loop carries a cursor for each side of a ring. As long as no role shares it, it begins at 0 with the loop.
+// CHECK: fa2.for_tiles %{{[a-z0-9]+}} in %{{[a-z0-9]+}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9_]+}}, %[[VF:[a-z0-9]+]] = %c0{{[_0-9]*}}, %[[VR:[a-z0-9]+]] = %c0{{[_0-9]*}}, %[[KF:[a-z0-9]+]] = %c0{{[_0-9]*}}, %[[KR:[a-z0-9]+]] = %c0{{[_0-9]*}})
+// CHECK: %[[KW:.*]], %[[KF1:.*]] = fa2gpu.ring.acquire %[[K]][%[[KF]]]
 // CHECK-NEXT: fa2gpu.copy %{{.*}}, %[[KW]]
-// CHECK-NEXT: fa2gpu.ring.commit %[[K]][%[[I]]]
-// CHECK-NEXT: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
+// CHECK-NEXT: fa2gpu.ring.commit %[[K]][%[[KF]]]
+// CHECK-NEXT: %[[KT:.*]], %[[KR1:.*]] = fa2gpu.ring.wait %[[K]][%[[KR]]]
 // CHECK-NEXT: %[[S:.*]] = fa2gpu.dot_start %[[QT]], %[[KT]]
 // A product reads its operands until it has been waited for.
 // CHECK-NEXT: fa2gpu.dot_wait %[[S]]
-// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[I]]]
-// CHECK: %[[VW:.*]] = fa2gpu.ring.acquire %[[V]][%[[I]]]
-// CHECK: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
+// CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[KR]]]
+// CHECK: %[[VW:.*]], %[[VF1:.*]] = fa2gpu.ring.acquire %[[V]][%[[VF]]]
+// CHECK: %[[VT:.*]], %[[VR1:.*]] = fa2gpu.ring.wait %[[V]][%[[VR]]]
 // CHECK-NEXT: fa2gpu.dot_start %{{.*}}, %[[VT]]
 // CHECK-NEXT: fa2gpu.dot_wait
-// CHECK-NEXT: fa2gpu.ring.release %[[V]][%[[I]]]
-// CHECK-NEXT: scf.yield
+// CHECK-NEXT: fa2gpu.ring.release %[[V]][%[[VR]]]
+// CHECK-NEXT: fa2.yield %{{.*}}, %[[VF1]], %[[VR1]], %[[KF1]], %[[KR1]]
 // The loop is the last reader of the query tile.
 // CHECK: fa2gpu.ring.release %[[Q]][%[[Z]]]
 // The output goes through shared memory; what is no tile (the lse) is stored as it was.
-// CHECK: %[[OW:.*]] = fa2gpu.ring.acquire %[[OUT]][%[[ZO:.*]]]
+// CHECK: %[[OW:.*]], %{{.*}} = fa2gpu.ring.acquire %[[OUT]][%[[ZO:.*]]]
 // CHECK-NEXT: fa2gpu.local_store %{{.*}}, %[[OW]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[OUT]][%[[ZO]]]
-// CHECK-NEXT: %[[OT:.*]] = fa2gpu.ring.wait %[[OUT]][%[[ZO]]]
+// CHECK-NEXT: %[[OT:.*]], %{{.*}} = fa2gpu.ring.wait %[[OUT]][%[[ZO]]]
 // CHECK-NEXT: fa2gpu.copy_out %[[OT]], %{{.*}}
 // CHECK-NEXT: fa2gpu.ring.release %[[OUT]][%[[ZO]]]
 // CHECK-NEXT: fa2.store %{{.*}} : tensor<64xf32
@@ -50,7 +51,6 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
                              #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 64] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>,
                              #fa2.arg<"lse", "out", [] x f32>, #fa2.arg<"b", "in", [] x index>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
   %o0 = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
   %l0 = arith.constant dense<0.0> : tensor<64xf32, #row>
@@ -59,8 +59,9 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
   %vv = fa2.view %v[%b, %b] rows(%c0, %n) : !global -> !view
   %ov = fa2.view %out[%b, %b] rows(%c0, %n) : !global -> !view
   %qt = fa2gpu.load %qv[%c0] : !view -> tensor<64x64xbf16, #shared>
-  %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (tensor<64x64xf32, #acc>) {
-    %at = arith.muli %i, %c32 : index
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n)
+  %r = fa2.for_tiles %j in %tiles iter_args(%o = %o0) -> (tensor<64x64xf32, #acc>) {
+    %at = arith.muli %j, %c32 : index
     %kt = fa2gpu.load %kv[%at] : !view -> tensor<32x64xbf16, #shared>
     %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : tensor<64x64xbf16, #shared>, tensor<32x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x32xf32, #acc>>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<tensor<64x32xf32, #acc>> -> tensor<64x32xf32, #acc>
@@ -69,7 +70,7 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
     %vt = fa2gpu.load %vv[%at] : !view -> tensor<32x64xbf16, #shared>
     %of = fa2gpu.dot_start %p, %vt acc(%o : tensor<64x64xf32, #acc>) : tensor<64x32xbf16, #op>, tensor<32x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
     %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<tensor<64x64xf32, #acc>> -> tensor<64x64xf32, #acc>
-    scf.yield %o1 : tensor<64x64xf32, #acc>
+    fa2.yield %o1 : tensor<64x64xf32, #acc>
   }
   %rb = arith.truncf %r : tensor<64x64xf32, #acc> to tensor<64x64xbf16, #acc>
   fa2.store %rb, %ov[%c0] : tensor<64x64xbf16, #acc>, !view
@@ -79,7 +80,7 @@ fa2.kernel @attention(%q: !global, %k: !global, %v: !global, %out: !global, %lse
 
 // With the query tile in registers its slot is free once it has been read.
 // CHECK-LABEL: fa2.kernel @q_in_registers
-// CHECK: %[[QT:.*]] = fa2gpu.ring.wait %[[Q:.*]][%[[Z:.*]]]
+// CHECK: %[[QT:.*]], %{{.*}} = fa2gpu.ring.wait %[[Q:.*]][%[[Z:.*]]]
 // CHECK-NEXT: fa2gpu.local_load %[[QT]]
 // CHECK-NEXT: fa2gpu.ring.release %[[Q]][%[[Z]]]
 fa2.kernel @q_in_registers(%q: !view)

@@ -15,13 +15,13 @@
 // CHECK-NEXT: fa2gpu.tile_yield
 // CHECK-NEXT: }
 // CHECK-NEXT: fa2gpu.store_wait
-// CHECK-NEXT: } producer
+// CHECK-NEXT: } @producer
 
 // The output in the queries' place. No warp of the group reads the queries any more when one writes, and the slot is
 // released once the store has read it.
 // CHECK-LABEL: fa2.kernel @queries
 // CHECK: fa2gpu.tile_loop
-// CHECK: %[[SLOT:.*]] = fa2gpu.ring.wait
+// CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.wait
 // CHECK-NEXT: fa2gpu.group_barrier
 // CHECK-NEXT: fa2gpu.local_store %o, %[[SLOT]]
 // CHECK-NEXT: fa2gpu.proxy_fence
@@ -31,7 +31,7 @@
 // CHECK-NEXT: fa2gpu.ring.release
 // CHECK-NEXT: fa2gpu.tile_yield
 // CHECK-NEXT: }
-// CHECK-NEXT: } producer
+// CHECK-NEXT: } @producer
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !qt = tensor<128x64xbf16, #shared>
@@ -42,20 +42,19 @@
 fa2.kernel @own(%out: !global, %n: index, %o: tensor<128x64xbf16, #acc>)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, persistent = true, separate_output = true>,
                 arguments = [#fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"n", "in", [] x index>, #fa2.arg<"o", "in", [] x bf16>]} {
+  %c0 = arith.constant 0 : index
   %map = fa2gpu.tensor_map %out rows 64 : !global
   %r = fa2gpu.ring.create {name = "out"} : !fa2gpu.ring<1 x !qt>
   %tiles = fa2gpu.ring.create {name = "tiles"} : !tiles
-  fa2gpu.roles consumer(8 warps, 240 registers) {
-    fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
+    fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles carries(%c0) {
     ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
-      %slot = fa2gpu.ring.acquire %r[%visit] : !fa2gpu.ring<1 x !qt> -> !qt
+      %slot, %slot_next = fa2gpu.ring.acquire %r[%visit] : !fa2gpu.ring<1 x !qt> -> !qt
       fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, !qt
       fa2gpu.tensor_store %slot, %map[%tile, %head, %batch] : !qt
-      fa2gpu.ring.release %r[%visit] : !fa2gpu.ring<1 x !qt>
       fa2gpu.tile_yield %uses
     } : !tiles
-  } producer(4 warps, 24 registers) {
-    %c0 = arith.constant 0 : index
+  } @producer(4 warps, 24 registers) {
   }
   fa2.return
 }
@@ -63,20 +62,20 @@ fa2.kernel @own(%out: !global, %n: index, %o: tensor<128x64xbf16, #acc>)
 fa2.kernel @queries(%out: !global, %n: index, %o: tensor<128x64xbf16, #acc>)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, persistent = true>,
                 arguments = [#fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"n", "in", [] x index>, #fa2.arg<"o", "in", [] x bf16>]} {
+  %c0 = arith.constant 0 : index
   %map = fa2gpu.tensor_map %out rows 64 : !global
   %r = fa2gpu.ring.create {name = "q"} : !qring
   %tiles = fa2gpu.ring.create {name = "tiles"} : !tiles
-  fa2gpu.roles consumer(8 warps, 240 registers) {
-    fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
+    fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles carries(%c0) {
     ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
-      %slot = fa2gpu.ring.wait %r[%visit] : !qring -> !qt
+      %slot, %slot_next = fa2gpu.ring.wait %r[%visit] : !qring -> !qt
       fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, !qt
       fa2gpu.tensor_store %slot, %map[%tile, %head, %batch] : !qt
       fa2gpu.ring.release %r[%visit] : !qring
       fa2gpu.tile_yield %uses
     } : !tiles
-  } producer(4 warps, 24 registers) {
-    %c0 = arith.constant 0 : index
+  } @producer(4 warps, 24 registers) {
   }
   fa2.return
 }

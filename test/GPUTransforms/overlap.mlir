@@ -12,6 +12,9 @@
 // PROGRAM-NOT: arith.select
 // PROGRAM: fa2.return
 
+// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-overlap 2>&1 | FileCheck %s --check-prefix=EMPTY
+// EMPTY: error: expected a loop over the places of a range that can have a tile always, because it is peeled
+
 // OFF: scf.for
 // OFF: fa2gpu.dot_start
 // OFF-NEXT: fa2gpu.dot_wait
@@ -21,8 +24,8 @@
 // OFF: fa2.softmax_finish
 
 // Before the loop: the first tile's scores and their softmax.
-// CHECK: %[[QT:.*]] = fa2gpu.ring.wait
-// CHECK: %[[K0:.*]] = fa2gpu.ring.wait %[[K:.*]][%first]
+// CHECK: %[[QT:.*]], %{{.*}} = fa2gpu.ring.wait
+// CHECK: %[[K0:.*]], %{{.*}} = fa2gpu.ring.wait %[[K:.*]][%first]
 // CHECK-NEXT: %[[S0:.*]] = fa2gpu.dot_start %[[QT]], %[[K0]] {transpose_b}
 // CHECK-NEXT: fa2gpu.dot_wait %[[S0]]
 // CHECK-NEXT: fa2gpu.ring.release %[[K]][%first]
@@ -31,10 +34,10 @@
 // CHECK: scf.for %[[I:.*]] = %c0 to %{{.*}} iter_args(%{{.*}}, %[[P:[a-z0-9]+]] = %{{[0-9]+}}, %[[O:[a-z0-9]+]] = %{{[a-z0-9_]+}})
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c1
 // CHECK: %[[KUSE:.*]] = arith.addi %first, %[[NEXT]]
-// CHECK: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[KUSE]]]
+// CHECK: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K]][%[[KUSE]]]
 // CHECK-NEXT: %[[S:.*]] = fa2gpu.dot_start %[[QT]], %[[KT]] {transpose_b}
 // CHECK: %[[VUSE:.*]] = arith.addi %first, %[[I]]
-// CHECK-NEXT: %[[VT:.*]] = fa2gpu.ring.wait %[[V:.*]][%[[VUSE]]]
+// CHECK-NEXT: %[[VT:.*]], %{{.*}} = fa2gpu.ring.wait %[[V:.*]][%[[VUSE]]]
 // CHECK-NEXT: %[[PV:.*]] = fa2gpu.dot_start %[[P]], %[[VT]] acc(%[[O]]
 // CHECK-NEXT: fa2gpu.dot_wait %[[S]]
 // CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[KUSE]]]
@@ -77,10 +80,12 @@ fa2.kernel @overlaps(%n: index, %first: index, %c: f32, %lse: !fa2.view<? x f32>
   %q = fa2gpu.ring.create {name = "q"} : !qring
   %k = fa2gpu.ring.create {name = "k"} : !kring
   %v = fa2gpu.ring.create {name = "v"} : !kring
-  %qt = fa2gpu.ring.wait %q[%c0] : !qring -> !qt
-  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (!m, !l, !acc) {
+  %qt, %qt_next = fa2gpu.ring.wait %q[%c0] : !qring -> !qt
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n) {nonempty}
+  %count = fa2.tile_count %tiles
+  %r:3 = scf.for %i = %c0 to %count step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (!m, !l, !acc) {
     %use = arith.addi %first, %i : index
-    %kt = fa2gpu.ring.wait %k[%use] : !kring -> !kt
+    %kt, %kt_next = fa2gpu.ring.wait %k[%use] : !kring -> !kt
     %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %k[%use] : !kring
@@ -88,7 +93,7 @@ fa2.kernel @overlaps(%n: index, %first: index, %c: f32, %lse: !fa2.view<? x f32>
     %pt = arith.truncf %p : !acc to tensor<128x64xbf16, #acc>
     %pb = fa2gpu.convert_layout %pt : tensor<128x64xbf16, #acc> -> !p
     %os = fa2.scale_rows %o, %alpha : !acc, !m
-    %vt = fa2gpu.ring.wait %v[%use] : !kring -> !kt
+    %vt, %vt_next = fa2gpu.ring.wait %v[%use] : !kring -> !kt
     %of = fa2gpu.dot_start %pb, %vt acc(%os : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
     %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %v[%use] : !kring

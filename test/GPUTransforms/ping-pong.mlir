@@ -5,7 +5,7 @@
 
 // A turn is all the matmuls that an iteration starts; softmax and waits lie outside of it. The last warpgroup gives
 // the first one its first turn, and the first one takes the last turn that is passed, so that no arrival is left.
-// CHECK: fa2gpu.roles consumer(8 warps, 240 registers) {
+// CHECK: fa2gpu.roles @consumer(8 warps, 240 registers) {
 // CHECK-NEXT: fa2gpu.turn_pass of 2 first
 // CHECK-NEXT: scf.for
 // CHECK-NEXT: arith.addi
@@ -28,7 +28,7 @@
 // CHECK-NEXT: fa2gpu.ring.release
 // CHECK-NEXT: }
 // CHECK-NEXT: fa2gpu.turn_wait of 2 first
-// CHECK-NEXT: } producer
+// CHECK-NEXT: } @producer
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
@@ -42,7 +42,7 @@ fa2.kernel @k(%n: index, %q: !qt, %k: !kt)
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %r = fa2gpu.ring.create {name = "k"} : !kring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     scf.for %i = %c0 to %n step %c1 {
       %use = arith.addi %i, %c1 : index
       %f = fa2gpu.dot_start %q, %k {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
@@ -51,14 +51,14 @@ fa2.kernel @k(%n: index, %q: !qt, %k: !kt)
       %t = fa2gpu.dot_wait %g : !fa2gpu.in_flight<!acc> -> !acc
     }
     scf.for %i = %c0 to %n step %c1 {
-      %t = fa2gpu.ring.wait %r[%i] : !kring -> !kt
+      %t, %t_next = fa2gpu.ring.wait %r[%i] : !kring -> !kt
       fa2gpu.ring.release %r[%i] : !kring
     }
     scf.for %i = %c0 to %n step %c1 {
       fa2gpu.ring.release %r[%i] : !kring
     }
-  } producer(4 warps, 24 registers) {
-    %w = fa2gpu.ring.acquire %r[%c0] : !kring -> !kt
+  } @producer(4 warps, 24 registers) {
+    %w, %w_next = fa2gpu.ring.acquire %r[%c0] : !kring -> !kt
   }
   fa2.return
 }

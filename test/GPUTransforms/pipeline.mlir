@@ -23,11 +23,11 @@
 // CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %{{.*}} : index
 // CHECK-DAG: fa2gpu.ring.acquire %[[V]][%[[I]]]
 // CHECK-DAG: fa2gpu.ring.commit %[[V]][%[[I]]]
-// CHECK-DAG: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
+// CHECK-DAG: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K]][%[[I]]]
 // CHECK: %[[SF:.*]] = fa2gpu.dot_start %{{.*}}, %[[KT]] {transpose_b}
 // CHECK: fa2gpu.dot_wait %[[SF]]
 // CHECK-NEXT: fa2gpu.ring.release %[[K]][%[[I]]]
-// CHECK: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
+// CHECK: %[[VT:.*]], %{{.*}} = fa2gpu.ring.wait %[[V]][%[[I]]]
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c1
 // CHECK: fa2gpu.ring.acquire %[[K]][%[[NEXT]]]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE]]
@@ -48,27 +48,27 @@ fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<1 x !kv>
   %qr = fa2gpu.ring.create {name = "q"} : !fa2gpu.ring<1 x !q>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%t], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %last = arith.subi %n, %c1 : index
     %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
       %j = arith.subi %last, %i : index
       %row = arith.muli %j, %c32 : index
-      %kw = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
       fa2gpu.copy %k[%row], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%i] : !fa2gpu.ring<1 x !kv>
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
       %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
       fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<1 x !kv>
       %pb = arith.truncf %s : !s to tensor<64x32xbf16, #acc>
       %p = fa2gpu.convert_layout %pb : tensor<64x32xbf16, #acc> -> !p
-      %vw = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
       fa2gpu.copy %v[%row], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%i] : !fa2gpu.ring<1 x !kv>
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
       %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kv -> !fa2gpu.in_flight<!acc>
       %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
       fa2gpu.ring.release %vr[%i] : !fa2gpu.ring<1 x !kv>
@@ -97,8 +97,8 @@ fa2.kernel @stages1(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0 to
 // CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT]] : index
-// CHECK-NEXT: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
-// CHECK-NEXT: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
+// CHECK-NEXT: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K]][%[[I]]]
+// CHECK-NEXT: %[[VT:.*]], %{{.*}} = fa2gpu.ring.wait %[[V]][%[[I]]]
 // CHECK-NEXT: %[[AHEAD:.*]] = arith.addi %[[I]], %c1
 // CHECK: fa2gpu.ring.acquire %[[K]][%[[AHEAD]]]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE]]
@@ -123,27 +123,27 @@ fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x !kv>
   %qr = fa2gpu.ring.create {name = "q"} : !fa2gpu.ring<1 x !q>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%t], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %last = arith.subi %n, %c1 : index
     %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
       %j = arith.subi %last, %i : index
       %row = arith.muli %j, %c32 : index
-      %kw = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %k[%row], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%i] : !fa2gpu.ring<2 x !kv>
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
       %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
       fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<2 x !kv>
       %pb = arith.truncf %s : !s to tensor<64x32xbf16, #acc>
       %p = fa2gpu.convert_layout %pb : tensor<64x32xbf16, #acc> -> !p
-      %vw = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %v[%row], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%i] : !fa2gpu.ring<2 x !kv>
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kv -> !fa2gpu.in_flight<!acc>
       %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
       fa2gpu.ring.release %vr[%i] : !fa2gpu.ring<2 x !kv>
@@ -178,8 +178,8 @@ fa2.kernel @stages2(%q: !view, %k: !view, %v: !view, %n: index)
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK: scf.for %[[I:[a-z0-9]+]] = %c0 to
 // CHECK: %[[MORE:.*]] = arith.cmpi slt, %[[I]], %[[LIMIT]] : index
-// CHECK-NEXT: %[[KT:.*]] = fa2gpu.ring.wait %[[K]][%[[I]]]
-// CHECK-NEXT: %[[VT:.*]] = fa2gpu.ring.wait %[[V]][%[[I]]]
+// CHECK-NEXT: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K]][%[[I]]]
+// CHECK-NEXT: %[[VT:.*]], %{{.*}} = fa2gpu.ring.wait %[[V]][%[[I]]]
 // CHECK-NEXT: %[[AHEAD:.*]] = arith.addi %[[I]], %c2
 // CHECK: fa2gpu.ring.acquire %[[K]][%[[AHEAD]]]
 // CHECK-NEXT: fa2gpu.copy {{.*}} if %[[MORE]]
@@ -204,27 +204,27 @@ fa2.kernel @stages3(%q: !view, %k: !view, %v: !view, %n: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<3 x !kv>
   %qr = fa2gpu.ring.create {name = "q"} : !fa2gpu.ring<1 x !q>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%t], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %last = arith.subi %n, %c1 : index
     %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
       %j = arith.subi %last, %i : index
       %row = arith.muli %j, %c32 : index
-      %kw = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       fa2gpu.copy %k[%row], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%i] : !fa2gpu.ring<3 x !kv>
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
       %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
       fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<3 x !kv>
       %pb = arith.truncf %s : !s to tensor<64x32xbf16, #acc>
       %p = fa2gpu.convert_layout %pb : tensor<64x32xbf16, #acc> -> !p
-      %vw = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       fa2gpu.copy %v[%row], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%i] : !fa2gpu.ring<3 x !kv>
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kv -> !fa2gpu.in_flight<!acc>
       %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
       fa2gpu.ring.release %vr[%i] : !fa2gpu.ring<3 x !kv>

@@ -46,9 +46,9 @@ fa2.kernel @lazy(%n: index, %q: !qt, %c: f32, %m0: !m, %l0: !l, %p0: !p, %o0: !a
   %v = fa2gpu.ring.create {name = "v"} : !kring
   %r:4 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %p = %p0, %o = %o0) -> (!m, !l, !p, !acc) {
     %next = arith.addi %i, %c1 : index
-    %kt = fa2gpu.ring.wait %k[%next] : !kring -> !kt
+    %kt, %kt_next = fa2gpu.ring.wait %k[%next] : !kring -> !kt
     %sf = fa2gpu.dot_start %q, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
-    %vt = fa2gpu.ring.wait %v[%i] : !kring -> !kt
+    %vt, %vt_next = fa2gpu.ring.wait %v[%i] : !kring -> !kt
     %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %k[%next] : !kring

@@ -54,24 +54,24 @@ fa2.kernel @one_stage(%q: !view, %k: !view, %v: !view, %n: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<1 x !kv>
   %vr = fa2gpu.ring.create {name = "v"} : !fa2gpu.ring<1 x !kv>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%c0], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %kw0 = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<1 x !kv> -> !kv
+    %kw0, %kw0_next = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<1 x !kv> -> !kv
     fa2gpu.copy %k[%c0], %kw0 : !view, !kv
     fa2gpu.ring.commit %kr[%c0] : !fa2gpu.ring<1 x !kv>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %r = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
       %next = arith.addi %i, %c1 : index
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
-      %vw = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
       fa2gpu.copy %v[%i], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%i] : !fa2gpu.ring<1 x !kv>
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
       %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
       fa2gpu.ring.release %kr[%i] : !fa2gpu.ring<1 x !kv>
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
-      %kw = fa2gpu.ring.acquire %kr[%next] : !fa2gpu.ring<1 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<1 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%next] : !fa2gpu.ring<1 x !kv> -> !kv
       fa2gpu.copy %k[%next], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%next] : !fa2gpu.ring<1 x !kv>
       %pb = arith.truncf %s : !s to tensor<64x32xbf16, #acc>
@@ -137,24 +137,24 @@ fa2.kernel @two_stages(%q: !view, %k: !view, %v: !view, %n: index, %m: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x !kv>
   %vr = fa2gpu.ring.create {name = "v"} : !fa2gpu.ring<2 x !kv>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%c0], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %kw0 = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
+    %kw0, %kw0_next = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
     fa2gpu.copy %k[%c0], %kw0 : !view, !kv
     fa2gpu.ring.commit %kr[%c0] : !fa2gpu.ring<2 x !kv>
-    %vw0 = fa2gpu.ring.acquire %vr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
+    %vw0, %vw0_next = fa2gpu.ring.acquire %vr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
     fa2gpu.copy %v[%c0], %vw0 : !view, !kv
     fa2gpu.ring.commit %vr[%c0] : !fa2gpu.ring<2 x !kv>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %r0 = scf.for %i = %c0 to %m step %c1 iter_args(%o = %o0) -> (!acc) {
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       %ahead = arith.addi %i, %c1 : index
-      %kw = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %k[%ahead], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%ahead] : !fa2gpu.ring<2 x !kv>
-      %vw = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %v[%ahead], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%ahead] : !fa2gpu.ring<2 x !kv>
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
@@ -168,13 +168,13 @@ fa2.kernel @two_stages(%q: !view, %k: !view, %v: !view, %n: index, %m: index)
       scf.yield %o1 : !acc
     }
     %r1 = scf.for %i = %m to %n step %c1 iter_args(%o = %r0) -> (!acc) {
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
       %ahead = arith.addi %i, %c1 : index
-      %kw = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %k[%ahead], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%ahead] : !fa2gpu.ring<2 x !kv>
-      %vw = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %v[%ahead], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%ahead] : !fa2gpu.ring<2 x !kv>
       %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !q, !kv -> !fa2gpu.in_flight<!s>
@@ -234,31 +234,31 @@ fa2.kernel @three_stages(%q: !view, %k: !view, %v: !view, %n: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<3 x !kv>
   %vr = fa2gpu.ring.create {name = "v"} : !fa2gpu.ring<3 x !kv>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy %q[%c0], %qw : !view, !q
     fa2gpu.ring.commit %qr[%c0] : !fa2gpu.ring<1 x !q>
-    %kw0 = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<3 x !kv> -> !kv
+    %kw0, %kw0_next = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<3 x !kv> -> !kv
     fa2gpu.copy %k[%c0], %kw0 : !view, !kv
     fa2gpu.ring.commit %kr[%c0] : !fa2gpu.ring<3 x !kv>
-    %vw0 = fa2gpu.ring.acquire %vr[%c0] : !fa2gpu.ring<3 x !kv> -> !kv
+    %vw0, %vw0_next = fa2gpu.ring.acquire %vr[%c0] : !fa2gpu.ring<3 x !kv> -> !kv
     fa2gpu.copy %v[%c0], %vw0 : !view, !kv
     fa2gpu.ring.commit %vr[%c0] : !fa2gpu.ring<3 x !kv>
-    %kw1 = fa2gpu.ring.acquire %kr[%c1] : !fa2gpu.ring<3 x !kv> -> !kv
+    %kw1, %kw1_next = fa2gpu.ring.acquire %kr[%c1] : !fa2gpu.ring<3 x !kv> -> !kv
     fa2gpu.copy %k[%c1], %kw1 : !view, !kv
     fa2gpu.ring.commit %kr[%c1] : !fa2gpu.ring<3 x !kv>
-    %vw1 = fa2gpu.ring.acquire %vr[%c1] : !fa2gpu.ring<3 x !kv> -> !kv
+    %vw1, %vw1_next = fa2gpu.ring.acquire %vr[%c1] : !fa2gpu.ring<3 x !kv> -> !kv
     fa2gpu.copy %v[%c1], %vw1 : !view, !kv
     fa2gpu.ring.commit %vr[%c1] : !fa2gpu.ring<3 x !kv>
-    %qt = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !fa2gpu.ring<1 x !q> -> !q
     %ql = fa2gpu.local_load %qt : !q -> !ql
     %r0 = scf.for %i = %c0 to %n step %c1 iter_args(%o = %o0) -> (!acc) {
-      %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
-      %vt = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
+      %vt, %vt_next = fa2gpu.ring.wait %vr[%i] : !fa2gpu.ring<3 x !kv> -> !kv
       %ahead = arith.addi %i, %c2 : index
-      %kw = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<3 x !kv> -> !kv
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%ahead] : !fa2gpu.ring<3 x !kv> -> !kv
       fa2gpu.copy %k[%ahead], %kw : !view, !kv
       fa2gpu.ring.commit %kr[%ahead] : !fa2gpu.ring<3 x !kv>
-      %vw = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<3 x !kv> -> !kv
+      %vw, %vw_next = fa2gpu.ring.acquire %vr[%ahead] : !fa2gpu.ring<3 x !kv> -> !kv
       fa2gpu.copy %v[%ahead], %vw : !view, !kv
       fa2gpu.ring.commit %vr[%ahead] : !fa2gpu.ring<3 x !kv>
       %sf = fa2gpu.dot_start %ql, %kt {transpose_b} : !ql, !kv -> !fa2gpu.in_flight<!s>
@@ -305,13 +305,13 @@ fa2.kernel @outer_loop(%k: !view, %n: index, %m: index)
   %kr = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x !kv>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
     %r = scf.for %j = %c0 to %m step %c1 iter_args(%x = %o0) -> (!s) {
-      %kw0 = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
+      %kw0, %kw0_next = fa2gpu.ring.acquire %kr[%c0] : !fa2gpu.ring<2 x !kv> -> !kv
       fa2gpu.copy %k[%c0], %kw0 : !view, !kv
       fa2gpu.ring.commit %kr[%c0] : !fa2gpu.ring<2 x !kv>
       %y = scf.for %i = %c0 to %n step %c1 iter_args(%o = %x) -> (!s) {
-        %kt = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
+        %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !fa2gpu.ring<2 x !kv> -> !kv
         %next = arith.addi %i, %c1 : index
-        %kw = fa2gpu.ring.acquire %kr[%next] : !fa2gpu.ring<2 x !kv> -> !kv
+        %kw, %kw_next = fa2gpu.ring.acquire %kr[%next] : !fa2gpu.ring<2 x !kv> -> !kv
         fa2gpu.copy %k[%next], %kw : !view, !kv
         fa2gpu.ring.commit %kr[%next] : !fa2gpu.ring<2 x !kv>
         %sf = fa2gpu.dot_start %q, %kt acc(%o : !s) {transpose_b} : !ql, !kv -> !fa2gpu.in_flight<!s>
@@ -343,10 +343,10 @@ fa2.kernel @store(%out: !view, %n: index)
   %o = arith.constant dense<0.0> : tensor<64x64xbf16, #acc>
   %ring = fa2gpu.ring.create {name = "out"} : !fa2gpu.ring<1 x !q>
   fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
-    %slot = fa2gpu.ring.acquire %ring[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %slot, %slot_next = fa2gpu.ring.acquire %ring[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.local_store %o, %slot : tensor<64x64xbf16, #acc>, !q
     fa2gpu.ring.commit %ring[%c0] : !fa2gpu.ring<1 x !q>
-    %full = fa2gpu.ring.wait %ring[%c0] : !fa2gpu.ring<1 x !q> -> !q
+    %full, %full_next = fa2gpu.ring.wait %ring[%c0] : !fa2gpu.ring<1 x !q> -> !q
     fa2gpu.copy_out %full, %out[%t] : !q, !view
     fa2gpu.ring.release %ring[%c0] : !fa2gpu.ring<1 x !q>
   }

@@ -1,46 +1,50 @@
-// RUN: fa2-opt %s --fa2gpu-specialize-warps | FileCheck %s
-// RUN: fa2-opt %s --fa2gpu-persist --fa2gpu-specialize-warps | FileCheck %s --check-prefix=PERSISTENT
+// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-specialize-warps --canonicalize | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-persist --fa2gpu-assign-roles --fa2gpu-specialize-warps | FileCheck %s --check-prefix=PERSISTENT
 
 // The same loops twice: with what reads the rings, and with what fills them and the numbers that takes.
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}
 // CHECK: %[[K:.*]] = fa2gpu.ring.create {name = "k"}
-// CHECK: fa2gpu.roles consumer(8 warps, 240 registers) {
+// CHECK: fa2gpu.roles @consumer(8 warps, 240 registers) {
 // CHECK: fa2.for_each_tile %[[TILE:.*]], %{{.*}}, %{{.*}} in
 // CHECK-NOT: ring.acquire
 // CHECK-NOT: tensor_copy
 // CHECK: fa2gpu.ring.wait %[[Q]]
 // CHECK-NOT: ring.acquire
 // CHECK-NOT: tensor_copy
-// CHECK: scf.for
+// Each role's loop carries the cursor of its side.
+// CHECK: fa2.for_tiles %{{.*}} in %{{.*}} iter_args(%[[R:.*]] = %c0) -> (index) {
 // CHECK-NOT: ring.acquire
 // CHECK-NOT: tensor_copy
-// CHECK: fa2gpu.ring.wait %[[K]]
+// CHECK: %{{.*}}, %[[NEXT:.*]] = fa2gpu.ring.wait %[[K]][%[[R]]]
 // CHECK: fa2gpu.dot_start
 // CHECK: fa2gpu.dot_wait
-// CHECK: fa2gpu.ring.release %[[K]]
+// CHECK: fa2gpu.ring.release %[[K]][%[[R]]]
+// CHECK: fa2.yield %[[NEXT]]
 // CHECK: fa2gpu.ring.release %[[Q]]
-// CHECK: } producer(4 warps, 24 registers) {
+// CHECK: } @producer(4 warps, 24 registers) {
 // CHECK: fa2.for_each_tile %[[TILE:.*]], %{{.*}}, %{{.*}} in
 // CHECK-NOT: ring.wait
 // CHECK: fa2gpu.ring.acquire %[[Q]]
 // CHECK-NEXT: fa2gpu.tensor_copy
 // CHECK-NEXT: fa2gpu.ring.commit %[[Q]]
-// CHECK: scf.for %[[I:.*]] = %c0 to %{{.*}} step %c1 {
-// CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[I]], %c64
-// CHECK-NEXT: %[[SLOT:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
+// CHECK: fa2.for_tiles %[[J:.*]] in %{{.*}} iter_args(%[[I:.*]] = %c0) -> (index) {
+// CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[J]], %c64
+// CHECK-NEXT: %[[SLOT:.*]], %[[NEXT:.*]] = fa2gpu.ring.acquire %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.tensor_copy %{{.*}}[%[[ROW]], %{{.*}}, %{{.*}}], %[[SLOT]] signal %[[K]][%[[I]]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[K]][%[[I]]]
+// CHECK-NEXT: fa2.yield %[[NEXT]]
 // CHECK-NEXT: }
 // CHECK-NOT: ring.release
 
 // Of persistent roles the producer draws the tiles.
-// PERSISTENT: consumer(
+// PERSISTENT: @consumer(
 // PERSISTENT: fa2gpu.tile_loop{{.*}} queue %{{[0-9a-z]+}} {
-// PERSISTENT: producer(
+// PERSISTENT: @producer(
 // PERSISTENT: fa2gpu.tile_loop{{.*}} queue %{{[0-9a-z]+}} draws {
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
+!half = tensor<128x64xbf16, #acc>
 !qt = tensor<128x64xbf16, #shared>
 !kt = tensor<64x64xbf16, #shared>
 !qring = !fa2gpu.ring<1 x !qt, parts = 2>
@@ -64,20 +68,24 @@ fa2.kernel @k(%q: !global, %k: !global, %n: index)
   %batches = memref.dim %q, %c0 : !global
   fa2.for_each_tile %tile, %head, %batch in (%rows by 128, %heads, %batches) {
     %row = arith.muli %tile, %c64 : index
-    %qw = fa2gpu.ring.acquire %qr[%c0] : !qring -> !qt
+    %qw, %qw_next = fa2gpu.ring.acquire %qr[%c0] : !qring -> !qt
     fa2gpu.tensor_copy %qm[%row, %head, %batch], %qw signal %qr[%c0] : !qt, !qring
     fa2gpu.ring.commit %qr[%c0] : !qring
-    %qt = fa2gpu.ring.wait %qr[%c0] : !qring -> !qt
+    %qt, %qt_next = fa2gpu.ring.wait %qr[%c0] : !qring -> !qt
     %keys = arith.muli %n, %tile : index
-    scf.for %i = %c0 to %keys step %c1 {
-      %key = arith.muli %i, %c64 : index
-      %kw = fa2gpu.ring.acquire %kr[%i] : !kring -> !kt
+    %tiles = fa2.tile_range %c0 to %keys full(%c0, %keys)
+    %used:2 = fa2.for_tiles %j in %tiles iter_args(%i = %c0, %r = %c0) -> (index, index) {
+      %key = arith.muli %j, %c64 : index
+      %kw, %kw_next = fa2gpu.ring.acquire %kr[%i] : !kring -> !kt
       fa2gpu.tensor_copy %km[%key, %head, %batch], %kw signal %kr[%i] : !kt, !kring
       fa2gpu.ring.commit %kr[%i] : !kring
-      %kt = fa2gpu.ring.wait %kr[%i] : !kring -> !kt
+      %kt, %kt_next = fa2gpu.ring.wait %kr[%r] : !kring -> !kt
       %f = fa2gpu.dot_start %qt, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
       %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!acc> -> !acc
-      fa2gpu.ring.release %kr[%i] : !kring
+      %sh = arith.truncf %s : !acc to !half
+      fa2gpu.local_store %sh, %qt : !half, !qt
+      fa2gpu.ring.release %kr[%r] : !kring
+      fa2.yield %kw_next, %kt_next : index, index
     }
     fa2gpu.ring.release %qr[%c0] : !qring
   }

@@ -7,7 +7,7 @@
 // CHECK: #[[ACC:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 // CHECK: #[[ONE:acc[0-9]*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [8, 1]>
 // CHECK: scf.for {{.*}} iter_args(%[[M:[a-z0-9]+]] = %m0, %[[L:[a-z0-9]+]] = %l0, %[[PB:[a-z0-9]+]] = %p0, %{{.*}} = %o0)
-// CHECK: %[[KT:.*]] = fa2gpu.ring.wait %[[K:[a-z0-9]+]][%[[NEXT:[a-z0-9]+]]]
+// CHECK: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K:[a-z0-9]+]][%[[NEXT:[a-z0-9]+]]]
 // CHECK: %[[SF:.*]] = fa2gpu.dot_start %q, %[[KT]]
 // CHECK: %[[OF:.*]] = fa2gpu.dot_start %[[PB]]
 // CHECK: %[[S:.*]] = fa2gpu.dot_wait %[[SF]]
@@ -82,9 +82,9 @@ fa2.kernel @k(%n: index, %q: !qt, %c: f32, %m0: !m, %l0: !l, %p0: !p, %o0: !acc)
   %v = fa2gpu.ring.create {name = "v"} : !kring
   %r:4 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0, %p = %p0, %o = %o0) -> (!m, !l, !p, !acc) {
     %next = arith.addi %i, %c1 : index
-    %kt = fa2gpu.ring.wait %k[%next] : !kring -> !kt
+    %kt, %kt_next = fa2gpu.ring.wait %k[%next] : !kring -> !kt
     %sf = fa2gpu.dot_start %q, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
-    %vt = fa2gpu.ring.wait %v[%i] : !kring -> !kt
+    %vt, %vt_next = fa2gpu.ring.wait %v[%i] : !kring -> !kt
     %of = fa2gpu.dot_start %p, %vt acc(%o : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %k[%next] : !kring

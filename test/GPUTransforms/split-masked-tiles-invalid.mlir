@@ -8,10 +8,12 @@ fa2.kernel @by_two(%s: !s, %n: index)
                 arguments = [#fa2.arg<"s", "in", [] x f32>, #fa2.arg<"n", "in", [] x index>]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %tiles = fa2.tile_range %c0 to %n full(%c0, %n)
   %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %s) -> (!s) {
-    %j = arith.addi %i, %i : index
-    // expected-error @+1 {{expected kv_block to fall or rise by one an iteration}}
-    %sm = fa2.apply_mask %acc at(%c0, %j) lengths(%n, %n) full(%c0, %n) : !s
+    %p = arith.addi %i, %i : index
+    %j = fa2.tile_at %tiles[%p]
+    // expected-error @+1 {{expected kv_block to be the tile at the loop's place, or so many further on}}
+    %sm = fa2.apply_mask %acc at(%c0, %j) lengths(%n, %n) : !s
     scf.yield %sm : !s
   }
   fa2.return

@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2gpu-split-masked-tiles --canonicalize --cse | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-split-masked-tiles --fa2gpu-expand-ranges --canonicalize --cse | FileCheck %s
 
 #acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #row = #fa2gpu.row<#acc>
@@ -48,23 +48,24 @@ fa2.kernel @causal(%k: !view, %v: !view, %c: f32, %n: index, %fe: index, %sq: in
   %l0 = arith.constant dense<0.0> : !l
   %kr = fa2gpu.ring.create {name = "k"} : !ring
   %vr = fa2gpu.ring.create {name = "v"} : !ring
+  %tiles = fa2.tile_range %c0 to %n falling full(%c0, %fe)
   %last = arith.subi %n, %c1 : index
   %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0) -> (!m, !l) {
     %more = arith.cmpi slt, %i, %last : index
     %next = arith.addi %i, %c1 : index
-    %jk = arith.subi %last, %next : index
+    %jk = fa2.tile_at %tiles[%next]
     %rowk = arith.muli %jk, %c32 : index
-    %kw = fa2gpu.ring.acquire %kr[%next] : !ring -> !kv
+    %kw, %kw_next = fa2gpu.ring.acquire %kr[%next] : !ring -> !kv
     fa2gpu.copy %k[%rowk], %kw if %more : !view, !kv
-    %j = arith.subi %last, %i : index
+    %j = fa2.tile_at %tiles[%i]
     %rowv = arith.muli %j, %c32 : index
-    %vw = fa2gpu.ring.acquire %vr[%i] : !ring -> !kv
+    %vw, %vw_next = fa2gpu.ring.acquire %vr[%i] : !ring -> !kv
     fa2gpu.copy %v[%rowv], %vw : !view, !kv
-    %kt = fa2gpu.ring.wait %kr[%i] : !ring -> !kv
+    %kt, %kt_next = fa2gpu.ring.wait %kr[%i] : !ring -> !kv
     %q = arith.constant dense<0.0> : tensor<64x64xbf16, #fa2gpu.operand<#acc>>
     %sf = fa2gpu.dot_start %q, %kt {transpose_b} : tensor<64x64xbf16, #fa2gpu.operand<#acc>>, !kv -> !fa2gpu.in_flight<!s>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!s> -> !s
-    %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) full(%c0, %fe) {mask = #fa2.mask<causal>} : !s
+    %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>} : !s
     %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c : !s, !m, !l
     scf.yield %m1, %l1 : !m, !l
   }
@@ -96,10 +97,10 @@ fa2.kernel @lower_bound(%s: !s, %out: !fa2.view<? x f32>, %c: f32, %n: index, %f
   %c1 = arith.constant 1 : index
   %m0 = arith.constant dense<0xFF800000> : !m
   %l0 = arith.constant dense<0.0> : !l
-  %last = arith.subi %n, %c1 : index
+  %tiles = fa2.tile_range %c0 to %n falling full(%fb, %fe)
   %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%m = %m0, %l = %l0) -> (!m, !l) {
-    %j = arith.subi %last, %i : index
-    %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) full(%fb, %fe) : !s
+    %j = fa2.tile_at %tiles[%i]
+    %sm = fa2.apply_mask %s at(%c0, %j) lengths(%sq, %sk) : !s
     %p, %m1, %l1, %a = fa2.softmax_step %sm, %m, %l scale %c : !s, !m, !l
     scf.yield %m1, %l1 : !m, !l
   }

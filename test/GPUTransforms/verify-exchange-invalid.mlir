@@ -31,11 +31,13 @@
 // RUN: %{try}
 // READ: 'fa2gpu.local_store' op expected a barrier between the last read of ring 'ds' and this write
 
-// What is acquired is free of its own ring's readers, not of others with the same bytes; and copies fill it.
+// What is acquired is free of its own ring's readers, not of others with the same bytes; where threads fill it, they fence.
 // RUN: sed -e 's/name = "k", offset = 0/name = "k", offset = 1024/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=APART
 // APART: 'fa2gpu.ring.create' op expected ring 'ds' to have bytes of its own because roles run side by side
 // RUN: sed -e 's/fa2gpu.tensor_copy %%map\[%%tile, %%head, %%batch\], %%ks signal %%rk\[%%c0\] : !t, !ring/%%z = arith.constant dense<0.0> : !bf\n fa2gpu.local_store %%z, %%ks : !bf, !t/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=THREADS
-// THREADS: 'fa2gpu.local_store' op expected fa2gpu.tensor_copy into ring 'k' because roles wait for a copy's bytes, not for what threads write
+// THREADS: 'fa2gpu.ring.commit' op expected fa2gpu.proxy_fence before this use of ring 'k' is committed because threads wrote it and matmuls or the copy engine read it
+// RUN: sed -e 's/ signal %%rk\[%%c0\] : !t, !ring/&\n %%z = arith.constant dense<0.0> : !bf\n fa2gpu.local_store %%z, %%ks : !bf, !t/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=BOTH
+// BOTH: 'fa2gpu.local_store' op expected fa2gpu.tensor_copy into ring 'k' because roles wait for a copy's bytes, not for what threads write
 // RUN: sed -e 's/, barriers = 65536 : i64//' -e '/ring.init/d' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=MBARRIERS
 // MBARRIERS: 'fa2gpu.ring.wait' op expected mbarriers of ring 'k', at which roles wait, or fa2gpu.ring.slot and barriers
 
@@ -57,9 +59,9 @@ fa2.kernel @exchange(%g: !global, %n: index, %zero: !bf)
   %rd = fa2gpu.ring.create {name = "ds", offset = 32768 : i64} : !ring
   %rk = fa2gpu.ring.create {name = "k", offset = 0 : i64, barriers = 65536 : i64} : !ring
   fa2gpu.ring.init %rk consumers 8 : !ring
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2.for_each_tile %tile, %head, %batch in (%n by 128, %n, %n) {
-      %k = fa2gpu.ring.wait %rk[%c0] : !ring -> !t
+      %k, %k_next = fa2gpu.ring.wait %rk[%c0] : !ring -> !t
       %ds = fa2gpu.ring.slot %rd[%c0] : !ring -> !t
       fa2gpu.local_store %zero, %ds : !bf, !t
       fa2gpu.proxy_fence // @fence
@@ -70,9 +72,9 @@ fa2.kernel @exchange(%g: !global, %n: index, %zero: !bf)
       fa2gpu.local_store %zero, %ds : !bf, !t
       fa2gpu.ring.release %rk[%c0] : !ring
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
     fa2.for_each_tile %tile, %head, %batch in (%n by 128, %n, %n) {
-      %ks = fa2gpu.ring.acquire %rk[%c0] : !ring -> !t
+      %ks, %ks_next = fa2gpu.ring.acquire %rk[%c0] : !ring -> !t
       fa2gpu.tensor_copy %map[%tile, %head, %batch], %ks signal %rk[%c0] : !t, !ring
       fa2gpu.ring.commit %rk[%c0] : !ring
     }

@@ -58,14 +58,14 @@ fa2.kernel @carried(%t: !global, %n: index)
   %rk = fa2gpu.ring.create {name = "k", offset = 8192 : i64, barriers = 24592 : i64} : !kring
   fa2gpu.ring.init %rq consumers 4 : !qring
   fa2gpu.ring.init %rk consumers 4 : !kring
-  fa2gpu.roles consumer(4 warps, 248 registers) {
+  fa2gpu.roles @consumer(4 warps, 248 registers) {
     fa2.for_each_tile %tile, %head, %batch in (%n by 64, %n, %n) {
-      %q = fa2gpu.ring.wait %rq[%c0] : !qring -> !kt
-      %k0 = fa2gpu.ring.wait %rk[%c0] : !kring -> !kt
+      %q, %q_next = fa2gpu.ring.wait %rq[%c0] : !qring -> !kt
+      %k0, %k0_next = fa2gpu.ring.wait %rk[%c0] : !kring -> !kt
       %f0 = fa2gpu.dot_start %q, %k0 {transpose_b} : !kt, !kt -> !fly
       %last = scf.for %i = %c0 to %n step %c1 iter_args(%before = %f0) -> (!fly) {
         %j = arith.addi %i, %c1 : index
-        %k = fa2gpu.ring.wait %rk[%j] : !kring -> !kt
+        %k, %k_next = fa2gpu.ring.wait %rk[%j] : !kring -> !kt
         %f = fa2gpu.dot_start %q, %k {transpose_b} : !kt, !kt -> !fly
         %s = fa2gpu.dot_wait %before {pending = 1 : i64} : !fly -> !acc
         fa2gpu.ring.release %rk[%i] : !kring
@@ -76,15 +76,15 @@ fa2.kernel @carried(%t: !global, %n: index)
       fa2gpu.ring.release %rk[%end] : !kring
       fa2gpu.ring.release %rq[%c0] : !qring
     }
-  } producer(4 warps, 24 registers) {
+  } @producer(4 warps, 24 registers) {
     fa2.for_each_tile %tile, %head, %batch in (%n by 64, %n, %n) {
-      %qs = fa2gpu.ring.acquire %rq[%c0] : !qring -> !kt
+      %qs, %qs_next = fa2gpu.ring.acquire %rq[%c0] : !qring -> !kt
       fa2gpu.tensor_copy %map[%tile, %head, %batch], %qs signal %rq[%c0] : !kt, !qring
       fa2gpu.ring.commit %rq[%c0] : !qring
       %end = arith.maxsi %n, %c0 : index
       %many = arith.addi %end, %c1 : index
       scf.for %i = %c0 to %many step %c1 {
-        %ks = fa2gpu.ring.acquire %rk[%i] : !kring -> !kt
+        %ks, %ks_next = fa2gpu.ring.acquire %rk[%i] : !kring -> !kt
         fa2gpu.tensor_copy %map[%i, %head, %batch], %ks signal %rk[%i] : !kt, !kring
         fa2gpu.ring.commit %rk[%i] : !kring
       }

@@ -23,14 +23,13 @@
 // CHECK: %[[FIRST:.*]] = arith.muli %[[HKV]], %[[GROUP]]
 // CHECK: %[[K:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
 // CHECK: %[[V:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
-// CHECK: %[[BEGIN:.*]], %[[END:.*]], %[[FB:.*]], %[[FE:.*]] = fa2.q_range %[[KB]] {{.*}} blocks(64, 128) {mask = #fa2.mask<causal>}
+// CHECK: %[[QUERIES:.*]] = fa2.q_range %[[KB]] {{.*}} blocks(64, 128) {mask = #fa2.mask<causal>}
 // CHECK: scf.for %[[G:.*]] = %{{.*}} to %[[GROUP]]
 // CHECK: arith.addi %[[FIRST]], %[[G]]
-// CHECK: scf.for %[[I:.*]] = {{.*}} iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
-// CHECK: %[[QB:.*]] = arith.addi %[[BEGIN]], %[[I]]
+// CHECK: fa2.for_tiles %[[QB:.*]] in %[[QUERIES]] iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
 // CHECK: %[[Q:.*]] = fa2.load {{.*}} -> tensor<64x64xbf16>
 // CHECK: %[[S:.*]] = fa2.dot %[[K]], %[[Q]] {transpose_b}
-// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[KB]]) {{.*}} full(%[[FB]], %[[FE]]) {mask = #fa2.mask<causal>, transposed}
+// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[KB]]) {{.*}} {mask = #fa2.mask<causal>, transposed}
 // CHECK: %[[NV:.*]] = fa2.load {{.*}} -> tensor<64xf32>
 // CHECK: %[[P:.*]] = fa2.softmax_recompute %[[SM]], %[[NV]] scale %{{.*}} {columns}
 // CHECK: %[[DO:.*]] = fa2.load {{.*}} -> tensor<64x64xbf16>
@@ -43,7 +42,7 @@
 // CHECK: %[[DK1:.*]] = fa2.dot %[[DSB]], %[[Q]] acc(%[[DK]]
 // CHECK: %[[DQ:.*]] = fa2.dot %[[DSB]], %[[K]] {transpose_a}
 // CHECK: fa2.accumulate %[[DQ]], %{{.*}} : tensor<64x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
-// CHECK: scf.yield %[[DK1]], %[[DV1]]
+// CHECK: fa2.yield %[[DK1]], %[[DV1]]
 
 // CHECK-LABEL: fa2.kernel @grad_dq
 // CHECK: fa2.load {{.*}} : <? x 64 x f32, order = <<4 x 2>>> -> tensor<64x64xf32>
@@ -70,8 +69,8 @@ func.func @grad(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor
 // CHECK-NOT: dq_sum
 // CHECK-NOT: fa2.accumulate
 // CHECK-LABEL: fa2.kernel @recompute_dq
-// CHECK: fa2.kv_range
-// CHECK: scf.for
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %{{.*}} falling
+// CHECK: fa2.for_tiles %{{.*}} in %[[KEYS]]
 // CHECK: fa2.softmax_recompute %{{.*}}, %{{.*}} scale %{{[a-z0-9]+}} : tensor
 // CHECK: fa2.broadcast %{{.*}} : tensor<128xf32> -> tensor<128x64xf32>
 // CHECK: fa2.dot %{{.*}}, %{{.*}} acc(

@@ -17,24 +17,21 @@
 // CHECK: %[[QT:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
 // CHECK-DAG: %[[KV:.*]] = fa2.view %[[K]][%[[BATCH]], %[[HEADKV]]]
 // CHECK-DAG: %[[VV:.*]] = fa2.view %[[V]][%[[BATCH]], %[[HEADKV]]]
-// CHECK: %[[BEGIN:.*]], %[[END:.*]], %[[FB:.*]], %[[FE:.*]] = fa2.kv_range %[[QB]] lengths(%[[SQ]], %[[SK]]) blocks(128, 32)
-// CHECK: %[[COUNT:.*]] = arith.subi %[[END]], %[[BEGIN]]
-// CHECK: %[[LAST:.*]] = arith.subi %[[END]], %{{.*}}
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[QB]] falling lengths(%[[SQ]], %[[SK]]) blocks(128, 32)
 // CHECK-DAG: %[[M0:.*]] = arith.constant dense<-1.267{{.*}}E+30> : tensor<128xf32>
 // CHECK-DAG: %[[L0:.*]] = arith.constant dense<0.000000e+00> : tensor<128xf32>
 // CHECK-DAG: %[[O0:.*]] = arith.constant dense<0.000000e+00> : tensor<128x64xf32>
-// CHECK: %[[R:.*]]:3 = scf.for %[[I:.*]] = %{{.*}} to %[[COUNT]] step %{{.*}} iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
-// CHECK: %[[J:.*]] = arith.subi %[[LAST]], %[[I]]
+// CHECK: %[[R:.*]]:3 = fa2.for_tiles %[[J:.*]] in %[[KEYS]] iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
 // CHECK: %[[ROW:.*]] = arith.muli %[[J]], %c32
 // CHECK: %[[KT:.*]] = fa2.load %[[KV]][%[[ROW]]] : <? x 64 x bf16> -> tensor<32x64xbf16>
 // CHECK: %[[S:.*]] = fa2.dot %[[QT]], %[[KT]] {transpose_b}
-// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[J]]) lengths(%[[SQ]], %[[SK]]) full(%[[FB]], %[[FE]]) : tensor<128x32xf32>
+// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[J]]) lengths(%[[SQ]], %[[SK]]) : tensor<128x32xf32>
 // CHECK: %[[P:.*]], %[[M1:.*]], %[[L1:.*]], %[[A:.*]] = fa2.softmax_step %[[SM]], %[[M]], %[[L]] scale %[[SCALE]]
 // CHECK-DAG: %[[PB:.*]] = arith.truncf %[[P]] : tensor<128x32xf32> to tensor<128x32xbf16>
 // CHECK-DAG: %[[OS:.*]] = fa2.scale_rows %[[O]], %[[A]] : tensor<128x64xf32>
 // CHECK: %[[VT:.*]] = fa2.load %[[VV]][%[[ROW]]]
 // CHECK: %[[O1:.*]] = fa2.dot %[[PB]], %[[VT]] acc(%[[OS]]
-// CHECK: scf.yield %[[M1]], %[[L1]], %[[O1]]
+// CHECK: fa2.yield %[[M1]], %[[L1]], %[[O1]]
 // The division by l is after the loop.
 // CHECK: %[[RES:.*]], %[[RESLSE:.*]] = fa2.softmax_finish %[[R]]#2, %[[R]]#0, %[[R]]#1 scale %[[SCALE]]
 // CHECK: %[[RESB:.*]] = arith.truncf %[[RES]]

@@ -7,10 +7,10 @@ include "mlir/Pass/PassBase.td"
 def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let summary = "loads become uses of rings in shared memory; nothing moves";
   let description = [{
-    A load in the kv loop takes a ring of as many slots as the schedule says, numbered by the loop's
-    counter; any other load, and the tile to be stored, a ring of one slot. Each load
-    becomes acquire, copy, commit, wait, and a release after its last use. Targets with roles
-    copy through tensor maps.
+    A load in a loop over tiles takes a ring of as many slots as the schedule says; any other load, and the tile to be stored, a
+    ring of one slot. Each load becomes acquire, copy, commit, wait, and a release after its last use; loops carry the rings'
+    cursors. Targets with roles copy through tensor maps; their rings count uses through the whole life of a block, others
+    from 0 in each loop over tiles. Who loads or shares a tile fills its ring, and every role that reads the tile waits for it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
@@ -18,20 +18,30 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
 def Persist : Pass<"fa2gpu-persist", "::fa2::KernelOp"> {
   let summary = "blocks take one tile after another";
   let description = [{
-    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`; uses of rings are numbered on from
-    tile to tile. Only where the schedule says `persistent`.
+    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`, which carries the cursors of rings from tile to tile. Only where the schedule says `persistent`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
-def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
-  let summary = "a producer role copies, a consumer role computes";
+def AssignRoles : Pass<"fa2gpu-assign-roles", "::fa2::KernelOp"> {
+  let summary = "every operation on tiles is part of a role";
   let description = [{
-    The loop over tiles is cloned into a region a role. The producer keeps acquires, copies and
-    commits with the arithmetic they need; the consumer keeps the rest. Nothing
-    for targets without roles.
+    A kernel without a plan gets its target's: a role that multiplies and one that copies, whose loads they are. Operations on tiles
+    that name no role (`fa2gpu.role`) take that of the tiles in registers that they read, or else that of the
+    operations which read theirs, or else the plan's first. A tile in registers belongs to one role: others
+    get it through shared memory (`fa2gpu.share`). Arithmetic on numbers is everyone's. Nothing for targets without roles.
   }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
+  let summary = "each role of the plan has a program of its own";
+  let description = [{
+    The loop over tiles is cloned into a region a role, which keeps the operations of that role
+    (`fa2gpu-assign-roles`) with the arithmetic they need. A role that only copies runs ahead: it
+    draws the tiles of persistent blocks. Nothing for kernels without a plan.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
 def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
@@ -48,10 +58,37 @@ def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let summary = "each warpgroup stops at the keys that its own rows see";
   let description = [{
     A consumer warpgroup's range of key tiles is that of its 64 rows: under a causal mask up to its own diagonal, and
-    none where all of them lie past the sequence's end. Tiles that the block takes and the warpgroup does not see are only
-    waited for and released. Only where the schedule says `group_limits`.
+    none where all of them lie past the sequence's end. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`):
+    tiles that the warpgroup does not see are only waited for and released. Only where the schedule says `group_limits`.
   }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
+}
+
+def CountTiles : Pass<"fa2gpu-count-tiles", "::fa2::KernelOp"> {
+  let summary = "loops over tiles become loops over places";
+  let description = [{
+    `fa2.for_tiles` becomes `scf.for` over the places of its range; the body asks for the tile there (`fa2.tile_at`). From
+    here on a loop can be rotated: the tile so many iterations ahead is the one so many places further on.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
+def ExpandRanges : Pass<"fa2gpu-expand-ranges", "::fa2::KernelOp"> {
+  let summary = "ranges of tiles become arithmetic";
+  let description = [{
+    Each range becomes the numbers of `fa2.kv_range` and `fa2.q_range`, where it stands; what is asked of it follows
+    from those.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def NumberUses : Pass<"fa2gpu-number-uses", "::fa2::KernelOp"> {
+  let summary = "cursors that follow loops' counters are no longer carried";
+  let description = [{
+    Where a loop's iterations each take one use of a ring, its number is that before the loop plus the counter. Cursors that
+    a persistent block carries alike become one. What goes on by other numbers stays carried.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def SpeculateMax : Pass<"fa2gpu-speculate-max", "::fa2::KernelOp"> {
@@ -114,8 +151,8 @@ def PipelineLoop : Pass<"fa2gpu-pipeline", "::fa2::KernelOp"> {
 def SplitMaskedTiles : Pass<"fa2gpu-split-masked-tiles", "::fa2::KernelOp"> {
   let summary = "splits the kv loop's iterations into masked and full ones";
   let description = [{
-    Index-set splitting: the loop over [0, n) becomes consecutive loops over the
-    iterations before the full tiles, the full tiles, and those after; the state crosses from
+    Index-set splitting: the loop over the places of a range becomes consecutive loops over those
+    before the full tiles, the full tiles (`fa2.full_places`), and those after; the state crosses from
     one to the next. Where a tile is full its mask is gone, its softmax need not
     expect empty rows, and copies that cannot be the sequence's last tile carry no bound.
   }];

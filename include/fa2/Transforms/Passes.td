@@ -45,7 +45,7 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
     becomes a kernel of its own; `when` says which launches it is for, so that exactly
     one of them is.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {

@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "fa2/Conversion/Passes.h"
+#include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -155,6 +156,8 @@ struct ConvertFA2GPUToNVVMPass
           !llvm::hasSingleElement(kernel.getOps<RolesOp>()))
         return kernel.emitOpError()
                << "expected one fa2.for_each_tile or fa2gpu.roles";
+      if (!targetOf(kernel))
+        return failure();
       for (auto ring : kernel.getOps<RingCreateOp>()) {
         if (!ring.getOffset() && !ring->use_empty())
           return ring.emitOpError()
@@ -178,6 +181,17 @@ struct ConvertFA2GPUToNVVMPass
     return success();
   }
 
+  /// Registers a thread has before roles take or give back.
+  llvm::MapVector<RolesOp, int64_t> registersAtEntry() {
+    llvm::MapVector<RolesOp, int64_t> registers;
+    getOperation().walk([&](RolesOp op) {
+      int64_t threads = op.getTotalWarps() * kWarpLanes;
+      const Target *target = targetOf(op->getParentOfType<KernelOp>());
+      registers[op] = target->registerBudget(threads, 1) / 8 * 8;
+    });
+    return registers;
+  }
+
   void runOnOperation() override {
     if (failed(checkInput()))
       return signalPassFailure();
@@ -185,7 +199,7 @@ struct ConvertFA2GPUToNVVMPass
     RegisterTypeConverter converter(ctx);
     ConversionTarget target(*ctx);
     target.addIllegalDialect<FA2Dialect, FA2GPUDialect>();
-    target.addLegalOp<LaunchOp>();
+    target.addLegalOp<LaunchOp, RolesOp>();
     target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect,
                            mlir::gpu::GPUDialect>();
     target.addLegalOp<ModuleOp>();
@@ -210,9 +224,12 @@ struct ConvertFA2GPUToNVVMPass
     populateWgmmaPatterns(converter, patterns);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns,
                                                          target);
+    llvm::MapVector<RolesOp, int64_t> roles = registersAtEntry();
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       return signalPassFailure();
+    for (auto [op, registers] : roles)
+      lowerRoles(op, registers);
 
     SymbolTableCollection symbols;
     getOperation().walk([&](LaunchOp launch) {

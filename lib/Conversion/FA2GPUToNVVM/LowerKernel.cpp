@@ -200,7 +200,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         rewriter.getFunctionType(signature.getConvertedTypes(), {}));
     int32_t warps = schedule.getWarps();
     for (auto role : op.getOps<RolesOp>())
-      warps = role.getConsumerWarps() + role.getProducerWarps();
+      warps = role.getTotalWarps();
     int32_t threads = warps * kWarpLanes;
     func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
                   rewriter.getUnitAttr());

@@ -11,47 +11,6 @@ namespace {
 /// Threads at a turn's barrier: those of two warpgroups.
 constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 
-void setRegisters(Emit &e, int64_t count, NVVM::SetMaxRegisterAction action) {
-  NVVM::SetMaxRegisterOp::create(e.b, e.loc, count, action);
-}
-
-struct RolesLowering : public OpConversionPattern<RolesOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(RolesOp op, OneToNOpAdaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    // The mbarriers are initialized for every thread and the copy engine.
-    e.ptx("fence.mbarrier_init.release.cluster;", "", {});
-    NVVM::Barrier0Op::create(rewriter, op.getLoc());
-    Value warp = e.uniformWarp();
-    auto compare = [&](arith::CmpIPredicate p, int64_t n) -> Value {
-      return arith::CmpIOp::create(rewriter, op.getLoc(), p, warp, e.i32(n));
-    };
-    int64_t consumers = op.getConsumerWarps();
-    auto split = scf::IfOp::create(
-        rewriter, op.getLoc(), compare(arith::CmpIPredicate::ult, consumers),
-        /*withElse=*/true);
-    auto fill = [&](Region &region, Block *into) {
-      rewriter.inlineBlockBefore(&region.front(), into->getTerminator());
-    };
-    rewriter.setInsertionPointToStart(split.thenBlock());
-    setRegisters(e, op.getConsumerRegisters(),
-                 NVVM::SetMaxRegisterAction::increase);
-    fill(op.getConsumer(), split.thenBlock());
-    rewriter.setInsertionPointToStart(split.elseBlock());
-    setRegisters(e, op.getProducerRegisters(),
-                 NVVM::SetMaxRegisterAction::decrease);
-    auto first = scf::IfOp::create(
-        rewriter, op.getLoc(), compare(arith::CmpIPredicate::eq, consumers));
-    rewriter.setInsertionPointToStart(first.thenBlock());
-    auto one = scf::IfOp::create(rewriter, op.getLoc(), e.elect());
-    fill(op.getProducer(), one.thenBlock());
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
 /// Tile numbers: a block's first is its own, the others come from a counter in
 /// the workspace, which the last block to finish sets back to zero.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
@@ -75,20 +34,19 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     auto dim = mlir::gpu::Dimension::x;
     Value id = mlir::gpu::BlockIdOp::create(rewriter, loc, dim);
     Value blocks = mlir::gpu::GridDimOp::create(rewriter, loc, dim);
-    Value zero = e.index(0);
 
-    Type index = rewriter.getIndexType();
-    auto loop =
-        scf::WhileOp::create(rewriter, loc, TypeRange{index, index, index},
-                             ValueRange{id, zero, zero});
-    SmallVector<Location> locs(3, loc);
-    Block *before = rewriter.createBlock(&loop.getBefore(), {},
-                                         TypeRange{index, index, index}, locs);
+    // The tile's number, how many came before it, and what is carried.
+    SmallVector<Value> begin{id, e.index(0)};
+    for (ValueRange init : adaptor.getInits())
+      llvm::append_range(begin, init);
+    SmallVector<Type> types(begin.size(), rewriter.getIndexType());
+    SmallVector<Location> locs(begin.size(), loc);
+    auto loop = scf::WhileOp::create(rewriter, loc, types, begin);
+    Block *before = rewriter.createBlock(&loop.getBefore(), {}, types, locs);
     Value more = rewriter.createOrFold<arith::CmpIOp>(
         loc, arith::CmpIPredicate::ult, before->getArgument(0), total);
     scf::ConditionOp::create(rewriter, loc, more, before->getArguments());
-    Block *after = rewriter.createBlock(&loop.getAfter(), {},
-                                        TypeRange{index, index, index}, locs);
+    Block *after = rewriter.createBlock(&loop.getAfter(), {}, types, locs);
     Value visit = after->getArgument(1);
     TileCoords at = decodeTile(e, after->getArgument(0), tiles, heads, batches,
                                order, section);
@@ -97,15 +55,15 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     rewriter.setInsertionPointToEnd(after);
     auto marker =
         scf::YieldOp::create(rewriter, loc); // the block's end for now
-    rewriter.inlineBlockBefore(
-        &body, marker,
-        {at.tile, at.head, at.batch, visit, after->getArgument(2)});
-    Value uses = end->getOperand(0);
+    SmallVector<Value> args{at.tile, at.head, at.batch, visit};
+    llvm::append_range(args, after->getArguments().drop_front(2));
+    rewriter.inlineBlockBefore(&body, marker, args);
+    SmallVector<Value> cursors(end->getOperands());
     rewriter.setInsertionPoint(marker);
     Value next = op.getDraws() ? draw(e, counter, blocks, queue, visit)
                                : receive(e, queue, visit);
-    scf::YieldOp::create(rewriter, loc,
-                         ValueRange{next, e.add(visit, 1), uses});
+    cursors.insert(cursors.begin(), {next, e.add(visit, 1)});
+    scf::YieldOp::create(rewriter, loc, cursors);
     rewriter.eraseOp(marker);
     rewriter.eraseOp(end);
     rewriter.setInsertionPointAfter(loop);
@@ -257,11 +215,63 @@ struct GroupBarrierLowering : public OpConversionPattern<GroupBarrierOp> {
   }
 };
 
+/// setmaxnreg: a role takes what others have given back.
+void setRegisters(Emit &e, int64_t count, int64_t atEntry) {
+  NVVM::SetMaxRegisterOp::create(e.b, e.loc, count,
+                                 count < atEntry
+                                     ? NVVM::SetMaxRegisterAction::decrease
+                                     : NVVM::SetMaxRegisterAction::increase);
+}
+
+/// Moves a role's program to where `e` builds.
+void fillRole(Emit &e, RolesOp op, unsigned role) {
+  OpBuilder::InsertionGuard guard(e.b);
+  if (op.getOneThread()[role]) {
+    Value first = e.i32(op.getFirstWarp(role));
+    auto warp = scf::IfOp::create(
+        e.b, e.loc,
+        arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
+                              e.uniformWarp(), first));
+    e.b.setInsertionPointToStart(warp.thenBlock());
+    auto one = scf::IfOp::create(e.b, e.loc, e.elect());
+    e.b.setInsertionPointToStart(one.thenBlock());
+  }
+  Block *into = e.b.getInsertionBlock();
+  into->getOperations().splice(e.b.getInsertionPoint(),
+                               op.getPrograms()[role].front().getOperations());
+}
+
 } // namespace
+
+/// Last of all: until then what stands in a role finds it (Emit::firstWarp).
+void fa2::gpu::lowerRoles(RolesOp op, int64_t registersAtEntry) {
+  OpBuilder b(op);
+  Emit e(b, op.getLoc());
+  // The mbarriers are initialized for every thread and the copy engine.
+  e.ptx("fence.mbarrier_init.release.cluster;", "", {});
+  NVVM::Barrier0Op::create(b, op.getLoc());
+  unsigned last = op.getPrograms().size() - 1;
+  for (unsigned role = 0; role <= last; ++role) {
+    Block *others = nullptr;
+    if (role < last) {
+      Value warp = e.uniformWarp(), end = e.i32(op.getFirstWarp(role + 1));
+      Value mine = arith::CmpIOp::create(b, op.getLoc(),
+                                         arith::CmpIPredicate::ult, warp, end);
+      auto split = scf::IfOp::create(b, op.getLoc(), mine, /*withElse=*/true);
+      others = split.elseBlock();
+      b.setInsertionPointToStart(split.thenBlock());
+    }
+    setRegisters(e, op.getRegisters()[role], registersAtEntry);
+    fillRole(e, op, role);
+    if (others)
+      b.setInsertionPointToStart(others);
+  }
+  op.erase();
+}
 
 void fa2::gpu::populateRolePatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
-  patterns.add<RolesLowering, TileLoopLowering, WarpgroupLowering,
-               TurnWaitLowering, TurnPassLowering, GroupBarrierLowering>(
-      converter, patterns.getContext());
+  patterns.add<TileLoopLowering, WarpgroupLowering, TurnWaitLowering,
+               TurnPassLowering, GroupBarrierLowering>(converter,
+                                                       patterns.getContext());
 }

@@ -1,9 +1,9 @@
 //===- LowerTensorCopy.cpp - tensor maps, mbarrier rings ------------------===//
 //
 // PTX ISA, "cp.async.bulk.tensor" and "mbarrier". A slot's "full" barrier
-// counts one arrival and the bytes of its copies; its "empty" barrier one
-// arrival of each consumer warp. Use n of a ring of s slots waits for phase n /
-// s.
+// counts one arrival and the bytes of its copies, or one arrival of each warp
+// that writes it; its "empty" barrier one arrival of each warp that reads it.
+// Use n of a ring of s slots waits for phase n / s.
 //
 //===----------------------------------------------------------------------===//
 
@@ -82,7 +82,7 @@ struct RingInitLowering : public OpConversionPattern<RingInitOp> {
     };
     int64_t barriers = ring.type.getSlots() * ring.type.getParts();
     for (int64_t s = 0; s < barriers; ++s) {
-      init(ring.full(e, e.i32(s)), 1);
+      init(ring.full(e, e.i32(s)), op.getFillers());
       init(ring.empty(e, e.i32(s)), op.getConsumers());
     }
     rewriter.eraseOp(op);
@@ -94,10 +94,20 @@ int64_t slotBytes(RingType ring) {
   return sharedLayout(ring.getTile()).pitch();
 }
 
-/// Waits until a slot, or its part, is free, and says how much will arrive.
-void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
+/// The number of the use after this one.
+template <typename Adaptor> Value next(Emit &e, Adaptor adaptor) {
+  return e.add(adaptor.getUse()[0], 1);
+}
+
+/// Waits until a slot, or its part, is free.
+void waitForSlot(Emit &e, const RingParts &ring, const RingUse &use) {
   // A fresh barrier counts as one whose phase before has ended.
   barrierWait(e, ring.empty(e, use.barrier), e.bitXor(use.parity, 1));
+}
+
+/// The same for copies, whose bytes will arrive.
+void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
+  waitForSlot(e, ring, use);
   barrierExpect(e, ring.full(e, use.barrier),
                 sharedLayout(ring.type.getTile()).bytes() /
                     ring.type.getParts());
@@ -111,21 +121,31 @@ struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
-    // Parts are waited for one by one, each before its copy.
-    if (ring.type.getParts() == 1)
-      acquire(e, ring, use);
-    rewriter.replaceOp(
-        op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
+    // Of copies parts are waited for one by one, each before its own.
+    if (!isCopied(op.getRing()))
+      waitForSlot(e, ring, use);
+    else if (ring.type.getParts() == 1)
+      onOneThread(e, [&] { acquire(e, ring, use); });
+    Value slot = e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type)));
+    rewriter.replaceOp(op, {slot, next(e, adaptor)});
     return success();
   }
 };
 
-/// The copies' arrival commits.
+/// Copies commit by their arrival, threads warp by warp.
 struct CommitLowering : public OpConversionPattern<RingCommitOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
-  matchAndRewrite(RingCommitOp op, OneToNOpAdaptor,
+  matchAndRewrite(RingCommitOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
+    if (!isCopied(op.getRing())) {
+      Emit e(rewriter, op.getLoc());
+      RingParts ring(op.getRing().getType(), adaptor.getRing());
+      RingUse use(e, ring.type, adaptor.getUse()[0]);
+      // Every lane has written before lane 0 says so.
+      NVVM::SyncWarpOp::create(rewriter, op.getLoc(), e.i32(-1));
+      barrierArrive(e, ring.full(e, use.barrier), isZero(e, e.lane()));
+    }
     rewriter.eraseOp(op);
     return success();
   }
@@ -140,8 +160,8 @@ struct WaitLowering : public OpConversionPattern<RingWaitOp> {
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
     barrierWait(e, ring.full(e, use.barrier), use.parity);
-    rewriter.replaceOp(
-        op, e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type))));
+    Value tile = e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type)));
+    rewriter.replaceOp(op, {tile, next(e, adaptor)});
     return success();
   }
 };
@@ -201,13 +221,15 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
     int64_t parts = ring.type.getParts(), rows = layout.rows() / parts;
     int64_t queries = rows / op.getHeads();
     Value row = e.toI32(adaptor.getRow()[0]);
-    for (int64_t part = 0; part < parts; ++part) {
-      RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
-      if (parts > 1)
-        acquire(e, ring, use);
-      copyPart(e, adaptor, layout, part * rows, e.add(row, part * queries),
-               ring.full(e, use.barrier));
-    }
+    onOneThread(e, [&] {
+      for (int64_t part = 0; part < parts; ++part) {
+        RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
+        if (parts > 1)
+          acquire(e, ring, use);
+        copyPart(e, adaptor, layout, part * rows, e.add(row, part * queries),
+                 ring.full(e, use.barrier));
+      }
+    });
     rewriter.eraseOp(op);
     return success();
   }

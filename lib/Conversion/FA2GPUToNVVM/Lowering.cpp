@@ -131,11 +131,12 @@ Value Emit::pack(Value lo, Value hi, Type dtype) {
   return LLVM::BitcastOp::create(b, loc, b.getI32Type(), v);
 }
 
-Value Emit::thread() {
+Value Emit::threadInBlock() {
   if (ownThread)
     return ownThread;
   return toI32(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
 }
+Value Emit::thread() { return add(threadInBlock(), -firstWarp() * kWarpLanes); }
 void Emit::readThreadAnew() {
   // Side effects keep it from being merged with other reads.
   ownThread = LLVM::InlineAsmOp::create(
@@ -144,14 +145,45 @@ void Emit::readThreadAnew() {
                   LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
                   .getResult(0);
 }
-Value Emit::lane() { return bitAnd(thread(), kWarpLanes - 1); }
+Value Emit::lane() { return bitAnd(threadInBlock(), kWarpLanes - 1); }
 Value Emit::warp() { return shr(thread(), 5); }
 Value Emit::uniformWarp() {
   Operation *at = b.getInsertionBlock()->getParentOp();
   auto func = dyn_cast<mlir::gpu::GPUFuncOp>(at);
   if (!func)
     func = at->getParentOfType<mlir::gpu::GPUFuncOp>();
-  return *func.getBody().front().getOps<NVVM::ShflOp>().begin();
+  Value warp = *func.getBody().front().getOps<NVVM::ShflOp>().begin();
+  return add(warp, -firstWarp());
+}
+/// The role whose program `b` builds; null outside of roles.
+static std::pair<RolesOp, unsigned> roleAt(OpBuilder &b) {
+  Region *region = b.getInsertionBlock()->getParent();
+  while (region && !isa<RolesOp>(region->getParentOp()))
+    region = region->getParentRegion();
+  if (!region)
+    return {};
+  return {cast<RolesOp>(region->getParentOp()), region->getRegionNumber()};
+}
+int64_t Emit::firstWarp() {
+  auto [roles, role] = roleAt(b);
+  return roles ? roles.getFirstWarp(role) : 0;
+}
+void fa2::gpu::onOneThread(Emit &e, function_ref<void()> body) {
+  auto [roles, role] = roleAt(e.b);
+  if (!roles || roles.getOneThread()[role])
+    return body();
+  auto isFirst = [&] {
+    return arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
+                                 e.uniformWarp(), e.i32(0));
+  };
+  OpBuilder::InsertionGuard guard(e.b);
+  auto warp = scf::IfOp::create(e.b, e.loc, isFirst());
+  e.b.setInsertionPointToStart(warp.thenBlock());
+  auto one = scf::IfOp::create(e.b, e.loc, e.elect());
+  // The warp goes on together: matmuls ask for all of its lanes.
+  NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
+  e.b.setInsertionPointToStart(one.thenBlock());
+  body();
 }
 Value Emit::elect() {
   return NVVM::ElectSyncOp::create(b, loc, b.getI1Type(), Value());

@@ -59,7 +59,7 @@ public:
   /// Two f32 to a packed pair of `dtype` in an i32; lo is the low half.
   mlir::Value pack(mlir::Value lo, mlir::Value hi, mlir::Type dtype);
 
-  mlir::Value thread(); // i32, in the block
+  mlir::Value thread(); // i32, in the role, or in the block
   /// From here on, thread() reads its register anew, so that addresses after a
   /// loop have nothing in common with those before it and none lives across it.
   void readThreadAnew();
@@ -69,8 +69,10 @@ public:
   mlir::Value voteAny(mlir::Value predicate);
 
   /// The warp's number as one value of the whole warp: the kernel begins with
-  /// it where roles need it.
+  /// it where roles need it. Warps are counted in their role.
   mlir::Value uniformWarp();
+  /// The first warp of the role that is built in.
+  int64_t firstWarp();
   /// One thread of the warp, the same each time.
   mlir::Value elect();
   /// Inline PTX with effects and no result.
@@ -98,6 +100,7 @@ public:
   mlir::Location loc;
 
 private:
+  mlir::Value threadInBlock();
   mlir::Value ownThread;
 };
 
@@ -131,6 +134,10 @@ struct RingParts {
 void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity);
 void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
 void barrierExpect(Emit &e, mlir::Value barrier, int64_t bytes);
+/// Builds `body` for one thread of the role: it alone, where it runs the role.
+void onOneThread(Emit &e, llvm::function_ref<void()> body);
+/// What is left of fa2gpu.roles when its programs have been lowered.
+void lowerRoles(RolesOp op, int64_t registersAtEntry);
 
 /// A view as it is lowered: address of row 0, elements from row to row, rows;
 /// of several heads also elements from head to head.

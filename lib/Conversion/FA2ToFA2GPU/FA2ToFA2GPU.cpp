@@ -9,7 +9,6 @@
 
 #include "AssignLayouts.h"
 #include "fa2/Conversion/Passes.h"
-#include "fa2/Dialect/FA2/KVRange.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -41,16 +40,6 @@ public:
     convertLoads();
     convertDots();
     combineSplits();
-    kernel.walk([&](Operation *op) {
-      b.setInsertionPoint(op);
-      if (auto range = dyn_cast<KVRangeOp>(op))
-        op->replaceAllUsesWith(expandKVRange(b, range));
-      else if (auto range = dyn_cast<QRangeOp>(op))
-        op->replaceAllUsesWith(expandQRange(b, range));
-      else
-        return;
-      op->erase();
-    });
     return success();
   }
 
@@ -257,7 +246,7 @@ struct ConvertFA2ToFA2GPUPass
       if (type.getEncoding())
         op->emitOpError() << "expected tiles without layouts, as they are "
                              "before this pass";
-      else if (isa<BlockArgument>(v) && !isa<scf::ForOp>(op))
+      else if (isa<BlockArgument>(v) && !isa<LoopLikeOpInterface>(op))
         op->emitOpError() << "expected no tiles as arguments of a region that "
                              "is not a loop's";
       else

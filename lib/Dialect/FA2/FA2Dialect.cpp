@@ -14,6 +14,7 @@ using namespace fa2;
 #include "fa2/Dialect/FA2/FA2Dialect.cpp.inc"
 #include "fa2/Dialect/FA2/FA2Enums.cpp.inc"
 #include "fa2/Dialect/FA2/FA2Interfaces.cpp.inc"
+#include "fa2/Dialect/FA2/FA2OpInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "fa2/Dialect/FA2/FA2Attrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES

@@ -6,19 +6,6 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-/// A role may have nothing to do: `{ }` is a region with an empty block.
-static ParseResult parseRole(OpAsmParser &parser, Region &region) {
-  if (parser.parseRegion(region))
-    return failure();
-  if (region.empty())
-    region.emplaceBlock();
-  return success();
-}
-
-static void printRole(OpAsmPrinter &printer, Operation *, Region &region) {
-  printer.printRegion(region);
-}
-
 #define GET_OP_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUOps.cpp.inc"
 
@@ -64,6 +51,17 @@ static LogicalResult verifyHeads(Operation *op, Value map, int64_t heads) {
     return success();
   return op->emitOpError() << "expected heads = " << source.getHeads()
                            << ", as its map has, got " << heads;
+}
+
+LogicalResult TileLoopOp::verify() {
+  auto yield = dyn_cast<TileYieldOp>(getBody().front().getTerminator());
+  size_t carried = getInits().size();
+  if (!yield || yield.getCursors().size() != carried ||
+      getBody().getNumArguments() != carried + 4)
+    return emitOpError() << "expected a body of tile, head, batch, visit and "
+                         << carried
+                         << " carried cursors, all of which it yields";
+  return success();
 }
 
 LogicalResult TensorCopyOp::verify() {

@@ -34,8 +34,33 @@ func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index
   return
 }
 
-func.func @ranges(%qb: index, %sq: index, %sk: index) {
-  %begin, %end, %full_begin, %full_end = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+func.func @ranges(%qb: index, %kb: index, %sq: index, %sk: index, %n: index, %p: index, %lo: index, %hi: index,
+                  %b: index, %e: index) {
+  %keys = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  %own = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(64, 64)
+  %queries = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  %head = fa2.take_tiles %n of %keys
+  %tail = fa2.drop_tiles %n of %keys for %own
+  %count = fa2.tile_count %keys
+  %j = fa2.tile_at %keys[%p]
+  %fb, %fe = fa2.full_places of %keys within(%lo, %hi) ahead 1
+  %tiles = fa2.tile_range %b to %e falling full(%fb, %fe) {nonempty}
+  return
+}
+
+func.func @until(%keys_begin: index, %keys_end: index) {
+  %keys = fa2.tile_range %keys_begin to %keys_end falling full(%keys_begin, %keys_end)
+  %own = fa2.tile_range %keys_begin to %keys_begin falling full(%keys_begin, %keys_begin)
+  %n = fa2.tiles_until %own in %keys
+  return
+}
+
+func.func @loop(%begin: index, %end: index, %zero: tensor<128x64xf32>) {
+  %keys = fa2.tile_range %begin to %end full(%begin, %end)
+  %sum = fa2.for_tiles %j in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
+    %y = arith.addf %x, %x : tensor<128x64xf32>
+    fa2.yield %y : tensor<128x64xf32>
+  }
   return
 }
 
@@ -46,10 +71,10 @@ func.func @memory(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, 
 }
 
 func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j: index, %sq: index, %sk: index,
-                %fb: index, %fe: index, %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
+                %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
   %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
   %rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>
-  %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
+  %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
   %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}
       : tensor<128x64xf32>, tensor<128xf32>, tensor<128xf32>
@@ -68,11 +93,6 @@ func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
 
-func.func @query_ranges(%kb: index, %sq: index, %sk: index) {
-  %begin, %end, %full_begin, %full_end = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
-  return
-}
-
 func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %s: tensor<64x128xf32>,
                     %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>) {
   fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
@@ -82,7 +102,7 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   return
 }
 
-func.func private @attributes(!fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
+func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   grid = #fa2.warps<4 x 2>, sums = #fa2.warps<1 x 1, sums = 4>, order = #fa2.order<<4 x 2>, width = 4>,
   mask = #fa2.mask<causal>,

@@ -440,3 +440,55 @@ func.func @batch_chooses_bits(%q: tensor<?x?x?x64xbf16>) {
 
 // expected-error @+1 {{expected packed_heads to be a power of two from 1 to 64, got 128}}
 "test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, packed_heads = 128>} : () -> ()
+
+// -----
+
+func.func @range_from_nowhere(%r: !fa2.tile_range, %p: index) {
+  // expected-error @+1 {{expected a range that an operation gives, because passes ask it for its tiles}}
+  %j = fa2.tile_at %r[%p]
+  return
+}
+
+// -----
+
+func.func @rising(%b: index, %e: index) {
+  %r = fa2.tile_range %b to %e full(%b, %e)
+  // expected-error @+1 {{expected two ranges of falling tiles}}
+  %n = fa2.tiles_until %r in %r
+  return
+}
+
+// -----
+
+func.func @from(%b: index, %e: index) {
+  %r = fa2.tile_range %b to %e full(%b, %e)
+  // expected-error @+1 {{expected from to be at least 0, got -1}}
+  "fa2.for_tiles"(%r) ({
+  ^bb0(%j: index):
+    fa2.yield
+  }) {from = -1 : i64} : (!fa2.tile_range) -> ()
+  return
+}
+
+// -----
+
+func.func @carries(%b: index, %e: index) {
+  %r = fa2.tile_range %b to %e full(%b, %e)
+  // expected-error @+1 {{expected fa2.yield of what the loop carries}}
+  %x = fa2.for_tiles %j in %r iter_args(%y = %b) -> (index) {
+    fa2.yield
+  }
+  return
+}
+
+// -----
+
+func.func @arguments(%b: index, %e: index) {
+  %r = fa2.tile_range %b to %e full(%b, %e)
+  // expected-error @+1 {{expected a tile and what the loop carries as arguments of the body}}
+  "fa2.for_tiles"(%r) ({
+  ^bb0(%j: index, %p: index):
+    fa2.yield
+  }) : (!fa2.tile_range) -> ()
+  return
+}

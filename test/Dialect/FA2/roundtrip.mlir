@@ -81,3 +81,19 @@ fa2.kernel @whole(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %l: memref<?
   }
   fa2.return
 }
+
+// CHECK-LABEL: func @tiles
+// CHECK: %[[R:.*]] = fa2.tile_range %{{.*}} to %{{.*}} falling full(%{{.*}}, %{{.*}})
+// CHECK: fa2.for_tiles %{{.*}} in %[[R]] {
+// CHECK-NOT: fa2.yield
+// CHECK: fa2.for_tiles %{{.*}} in %[[R]] from 2 iter_args(%[[X:.*]] = %{{.*}}, %[[Y:.*]] = %{{.*}}) -> (index, f32) {
+// CHECK-NEXT: fa2.yield %[[X]], %[[Y]] : index, f32
+func.func @tiles(%b: index, %e: index, %c: f32) {
+  %r = fa2.tile_range %b to %e falling full(%b, %e)
+  fa2.for_tiles %j in %r {
+  }
+  %s:2 = fa2.for_tiles %j in %r from 2 iter_args(%x = %b, %y = %c) -> (index, f32) {
+    fa2.yield %x, %y : index, f32
+  }
+  return
+}

@@ -14,7 +14,7 @@
 func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>,
                               !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
                               !fa2gpu.tensor_map,
-                              !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
+                              !fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
                               !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
   panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
@@ -49,13 +49,13 @@ func.func @products(%q: tensor<64x64xbf16, #fa2gpu.shared>, %k: tensor<64x64xbf1
   return
 }
 
-func.func @rings(%kv: !fa2.view<? x 64 x bf16>, %row: index, %n: index) {
+func.func @rings(%kv: !fa2.view<? x 64 x bf16>, %row: index, %n: index, %m: index) {
   %r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
-  %w = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  %w, %n1 = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
   fa2gpu.copy %kv[%row], %w : !fa2.view<? x 64 x bf16>, tensor<64x64xbf16, #fa2gpu.shared>
   fa2gpu.ring.commit %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
-  %k = fa2gpu.ring.wait %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
-  fa2gpu.ring.release %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+  %k, %m1 = fa2gpu.ring.wait %r[%m] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+  fa2gpu.ring.release %r[%m] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
   return
 }
 
@@ -83,17 +83,17 @@ func.func @tensor_store(%m: !fa2gpu.tensor_map, %row: index, %head: index, %batc
   return
 }
 
-func.func @roles(%rows: index, %heads: index, %batches: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>,
+func.func @roles(%first: index, %rows: index, %heads: index, %batches: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>,
                  %r: !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>) {
   fa2gpu.ring.init %r consumers 8 : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     %g = fa2gpu.warpgroup
     fa2gpu.turn_wait of 2
     fa2gpu.turn_pass of 2
-  } producer(4 warps, 24 registers) {
-    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws {
-    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
-      %next = arith.addi %uses, %visit : index
+  } @producer(4 warps, 24 registers, one thread) {
+    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws carries(%first) {
+    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %use: index):
+      %next = arith.addi %use, %visit : index
       fa2gpu.tile_yield %next
     } : !fa2gpu.ring<2 x tensor<1xi32>>
   }
@@ -121,3 +121,11 @@ func.func @split_k(%o: tensor<16x64xf32, #acc>, %m: tensor<16xf32, #row>, %l: te
 
 fa2gpu.launch @attention::@attention_fwd grid ["ceildiv(seqlen_q, 128)", "1", "1"] block 128 shared 49152
     spec #spec schedule #schedule arguments [] parameters [] {when = #fa2.guard<"seqlen_k <= 1024">}
+
+fa2.kernel @planned(%n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
+                arguments = [#fa2.arg<"n", "in", [] x index>],
+                fa2gpu.plan = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]} {
+  fa2.return
+}

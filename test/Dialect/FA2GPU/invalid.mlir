@@ -87,6 +87,17 @@ func.func @accumulator(%a: tensor<64x64xf16, #fa2gpu.shared>, %c: tensor<64x64xf
 
 // -----
 
+func.func @carries_more(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
+  // expected-error @+1 {{expected a body of tile, head, batch, visit and 1 carried cursors, all of which it yields}}
+  fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles carries(%n) {
+  ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %use: index):
+    fa2gpu.tile_yield
+  } : !fa2gpu.ring<2 x tensor<1xi32>>
+  return
+}
+
+// -----
+
 func.func @yields_nothing(%n: index) {
   // expected-error @+1 {{'fa2gpu.tile_yield' op expects parent op 'fa2gpu.tile_loop'}}
   fa2gpu.tile_yield %n
@@ -94,12 +105,48 @@ func.func @yields_nothing(%n: index) {
 
 // -----
 
-func.func @no_producer() {
-  // expected-error @+1 {{'fa2gpu.roles' op region #1 ('producer') failed to verify constraint: region with 1 blocks}}
-  "fa2gpu.roles"() <{consumer_warps = 8, consumer_registers = 240, producer_warps = 4, producer_registers = 24}> ({
+func.func @role_without_program() {
+  // expected-error @+1 {{'fa2gpu.roles' op region #1 ('programs') failed to verify constraint: region with 1 blocks}}
+  "fa2gpu.roles"() <{names = ["a", "b"], warps = array<i64: 8, 4>, registers = array<i64: 240, 24>, one_thread = array<i1: false, false>}> ({
     fa2gpu.group_barrier
   }, {
   }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @one_role() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected two roles or more, got 1}}
+  fa2gpu.roles @all(8 warps, 240 registers) { }
+  return
+}
+
+// -----
+
+func.func @role_without_registers() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected a name, warps and registers of each of 2 roles}}
+  "fa2gpu.roles"() <{names = ["a", "b"], warps = array<i64: 8, 4>, registers = array<i64: 240>, one_thread = array<i1: false, false>}> ({
+    fa2gpu.group_barrier
+  }, {
+    fa2gpu.group_barrier
+  }) : () -> ()
+  return
+}
+
+// -----
+
+func.func @role_twice() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected roles of different names, got 'rows' twice}}
+  fa2gpu.roles @rows(8 warps, 240 registers) { } @rows(4 warps, 24 registers) { }
+  return
+}
+
+// -----
+
+func.func @half_a_warpgroup() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected whole warpgroups of 4 warps because they have registers together, got role 'copy' of 1}}
+  fa2gpu.roles @rows(8 warps, 240 registers) { } @copy(1 warps, 24 registers) { }
   return
 }
 

@@ -29,7 +29,7 @@ func.func @products(%q: !shared, %k: !shared) -> tensor<64x64xf32, #acc> {
 // CHECK: fa2gpu.copy %{{.*}}[%{{.*}}], %{{.*}} if %{{.*}} {in_bounds}
 func.func @rings(%kv: !fa2.view<? x 64 x f16>, %row: index, %n: index, %more: i1) {
   %r = fa2gpu.ring.create {name = "k", offset = 16384} : !ring
-  %w = fa2gpu.ring.acquire %r[%n] : !ring -> !shared
+  %w, %w_next = fa2gpu.ring.acquire %r[%n] : !ring -> !shared
   fa2gpu.copy %kv[%row], %w if %more {in_bounds} : !fa2.view<? x 64 x f16>, !shared
   fa2gpu.ring.commit %r[%n] : !ring
   return
@@ -49,37 +49,37 @@ func.func @tensor_maps(%t: memref<?x?x?x64xf16, strided<[?, ?, ?, 1]>>, %row: in
   fa2gpu.tensor_map_prefetch %m
   %r = fa2gpu.ring.create {name = "q", offset = 0, barriers = 32768} : !parts
   fa2gpu.ring.init %r consumers 4 : !parts
-  %w = fa2gpu.ring.acquire %r[%row] : !parts -> !panels
+  %w, %w_next = fa2gpu.ring.acquire %r[%row] : !parts -> !panels
   fa2gpu.tensor_copy %m[%row, %head, %batch], %w signal %r[%row] : !panels, !parts
   fa2gpu.tensor_store %w, %m[%row, %head, %batch] : !panels
   return
 }
 
 // CHECK-LABEL: func @roles
-// CHECK: fa2gpu.roles consumer(8 warps, 240 registers) {
+// CHECK: fa2gpu.roles @consumer(8 warps, 240 registers) {
 // CHECK: fa2gpu.turn_pass of 2 first {id = 1 : i64}
 // CHECK: fa2gpu.turn_wait of 2{{$}}
 // CHECK: fa2gpu.group_barrier {id = 3 : i64}
-// CHECK: } producer(4 warps, 24 registers) {
-// CHECK: fa2gpu.tile_loop(%{{.*}} by 128, %{{.*}}, %{{.*}}) order longest_first queue %{{.*}} draws {
+// CHECK: } @producer(4 warps, 24 registers, one thread) {
+// CHECK: fa2gpu.tile_loop(%{{.*}} by 128, %{{.*}}, %{{.*}}) order longest_first queue %{{.*}} draws carries(%{{.*}}) {
 // CHECK: fa2gpu.tile_yield
 // CHECK: } : <2 x tensor<1xi32>>
 // An empty role, too.
-// CHECK: fa2gpu.roles consumer(4 warps, 248 registers) {
-// CHECK-NEXT: } producer(4 warps, 24 registers) {
+// CHECK: fa2gpu.roles @consumer(4 warps, 248 registers) {
+// CHECK-NEXT: } @producer(4 warps, 24 registers) {
 // CHECK-NEXT: }
 func.func @roles(%n: index, %tiles: !fa2gpu.ring<2 x tensor<1xi32>>) {
-  fa2gpu.roles consumer(8 warps, 240 registers) {
+  fa2gpu.roles @consumer(8 warps, 240 registers) {
     fa2gpu.turn_pass of 2 first {id = 1 : i64}
     fa2gpu.turn_wait of 2
     fa2gpu.group_barrier {id = 3 : i64}
-  } producer(4 warps, 24 registers) {
-    fa2gpu.tile_loop(%n by 128, %n, %n) order longest_first queue %tiles draws {
+  } @producer(4 warps, 24 registers, one thread) {
+    fa2gpu.tile_loop(%n by 128, %n, %n) order longest_first queue %tiles draws carries(%n) {
     ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
       fa2gpu.tile_yield %uses
     } : !fa2gpu.ring<2 x tensor<1xi32>>
   }
-  fa2gpu.roles consumer(4 warps, 248 registers) { } producer(4 warps, 24 registers) { }
+  fa2gpu.roles @consumer(4 warps, 248 registers) { } @producer(4 warps, 24 registers) { }
   return
 }
 

@@ -14,10 +14,12 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/CallInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "fa2/Dialect/FA2/Schedule.h"
@@ -27,10 +29,22 @@ namespace fa2 {
 constexpr bool isPackedHeads(int64_t n) {
   return n >= 1 && kGroupRows % n == 0;
 }
+
+/// A range of tiles as numbers. Place p has tile first - p where tiles fall,
+/// else first + p.
+struct TilePlaces {
+  mlir::Value first, end; // one past the last tile of the sequence's order
+  mlir::Value count;      // null where it has not been asked for
+  mlir::Value fullBegin, fullEnd; // the full part
+  bool falls = false;
+  /// Of falling tiles only the first can be one that is not full.
+  bool onlyFirstRagged = false;
+};
 } // namespace fa2
 
 #include "fa2/Dialect/FA2/FA2Dialect.h.inc"
 #include "fa2/Dialect/FA2/FA2Interfaces.h.inc"
+#include "fa2/Dialect/FA2/FA2OpInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "fa2/Dialect/FA2/FA2Attrs.h.inc"
 #define GET_TYPEDEF_CLASSES

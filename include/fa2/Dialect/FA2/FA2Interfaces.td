@@ -1,4 +1,4 @@
-//===- FA2Interfaces.td - the interface of masks -----------*- tablegen -*-===//
+//===- FA2Interfaces.td - masks, ranges of tiles ----------*- tablegen -*-===//
 #ifndef FA2_DIALECT_FA2_FA2INTERFACES_TD
 #define FA2_DIALECT_FA2_FA2INTERFACES_TD
 
@@ -35,6 +35,22 @@ def FA2_IntervalMask : AttrInterface<"IntervalMaskAttr"> {
            "::mlir::Value":$seqlenQ, "::mlir::Value":$seqlenK)>,
     InterfaceMethod<"The mask's name in specifications and manifests.",
       "::llvm::StringRef", "getSpecName">,
+  ];
+}
+
+def FA2_TileRange : OpInterface<"RangeOfTiles"> {
+  let cppNamespace = "::fa2";
+  let description = [{
+    An operation whose result is a `!fa2.tile_range`. Passes limit and split loops over tiles by its methods and by the
+    operations that ask a range, so none of them needs to know what the tiles are.
+  }];
+  let methods = [
+    InterfaceMethod<"The range as arithmetic at the builder's place; `of` gives other ranges'.",
+      "::fa2::TilePlaces", "places",
+      (ins "::mlir::OpBuilder &":$builder, "::llvm::function_ref<::fa2::TilePlaces(::mlir::Value)>":$of)>,
+    InterfaceMethod<"Whether each tile is the one before in the sequence.", "bool", "falls", (ins)>,
+    InterfaceMethod<[{Makes sure that the range has a tile, which may be one that the mask hides; false where no
+      such tile can be given.}], "bool", "makeNonempty", (ins)>,
   ];
 }
 

@@ -131,8 +131,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
 }
 
 def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,
-    ParentOneOf<["AttentionOp", "ForEachTileOp"]>]> {
-  let summary = "ends a score region or the body of `fa2.for_each_tile`";
+    ParentOneOf<["AttentionOp", "ForEachTileOp", "ForTilesOp"]>]> {
+  let summary = "ends a score region or the body of a loop over tiles";
   let description = "Example: see `fa2.for_each_tile`.";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";

@@ -2,7 +2,7 @@
 #ifndef FA2_DIALECT_FA2_FA2TILEOPS_TD
 #define FA2_DIALECT_FA2_FA2TILEOPS_TD
 
-include "fa2/Dialect/FA2/FA2Ops.td"
+include "fa2/Dialect/FA2/FA2RangeOps.td"
 include "mlir/IR/OpAsmInterface.td"
 
 //===----------------------------------------------------------------------===//
@@ -112,67 +112,6 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   let hasVerifier = 1;
 }
 
-def FA2_KVRangeOp : FA2_Op<"kv_range", [Pure]> {
-  let summary = "the key tiles that a query tile sees, by interval arithmetic on the mask";
-  let description = [{
-    For the rows [r0, r1) with r0 = q_block * block_q, r1 = min(r0 + block_q, seqlen_q), and a
-    mask with bounds lower and upper,
-
-    ```
-    begin      = floor(max(0, lower(r0)) / block_kv)
-    end        = ceil(min(seqlen_k, upper(r1 - 1)) / block_kv)
-    full_begin = ceil(max(0, lower(r1 - 1)) / block_kv)
-    full_end   = floor(min(seqlen_k, upper(r0)) / block_kv)
-    ```
-
-    Tiles outside [begin, end) have no visible key; in those within
-    [full_begin, full_end) every row sees every key. The range may be empty; end >= begin, and
-    begin <= full_end <= end. With `nonempty`, an empty range becomes the first tile that lies
-    wholly beyond the keys, which the mask hides: loops then need no case of their own for it.
-
-    Example:
-
-    ```mlir
-    %begin, %end, %full_begin, %full_end = fa2.kv_range %qb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
-    ```
-  }];
-  let arguments = (ins Index:$q_block, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty);
-  let results = (outs Index:$begin, Index:$end, Index:$full_begin, Index:$full_end);
-  let assemblyFormat = [{ $q_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
-    `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
-}
-
-def FA2_QRangeOp : FA2_Op<"q_range", [Pure]> {
-  let summary = "the query tiles that see a key tile, by interval arithmetic on the mask";
-  let description = [{
-    For the keys [k0, k1) with k0 = kv_block * block_kv, k1 = k0 + block_kv, and a mask
-    whose bounds have the inverses first_row and end_row,
-
-    ```
-    begin      = floor(max(0, first_row(k0)) / block_q)
-    end        = ceil(min(seqlen_q, end_row(k1 - 1)) / block_q)
-    full_begin = ceil(max(0, first_row(k1 - 1)) / block_q)
-    full_end   = floor(end_row(k0) / block_q), or end where the mask has no lower bound
-    ```
-
-    Tiles outside [begin, end) see none of the keys; in those within
-    [full_begin, full_end) every row of the sequence sees every key. A tile of keys that
-    is not whole (k1 > seqlen_k) has no full tiles. begin <= full_begin <= full_end <= end.
-
-    Example:
-
-    ```mlir
-    %begin, %end, %full_begin, %full_end = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
-    ```
-  }];
-  let arguments = (ins Index:$kv_block, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask);
-  let results = (outs Index:$begin, Index:$end, Index:$full_begin, Index:$full_end);
-  let assemblyFormat = [{ $kv_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
-    `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
-}
-
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -262,23 +201,23 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
     those of several packed `heads` (`!fa2.view`), q_block counts tiles of rows / heads queries,
     and i is the query of the tile's row.
 
-    Only tiles outside [full_begin, full_end) need it: for a kv_block inside (with
+    Only tiles outside of their range's full part (`fa2.kv_range`) need it: for a kv_block inside (with
     `transposed`, a q_block), the operation is the identity.
 
     Example:
 
     ```mlir
-    %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) full(%fb, %fe) {mask = #fa2.mask<causal>}
+    %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>}
         : tensor<128x64xf32>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$scores, Index:$q_block, Index:$kv_block,
-    Index:$seqlen_q, Index:$seqlen_k, Index:$full_begin, Index:$full_end,
+    Index:$seqlen_q, Index:$seqlen_k,
     OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$transposed,
     DefaultValuedAttr<I64Attr, "1">:$heads);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` `lengths` `(` $seqlen_q `,` $seqlen_k `)`
-    `full` `(` $full_begin `,` $full_end `)` attr-dict `:` type($scores) }];
+    attr-dict `:` type($scores) }];
 }
 
 def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,

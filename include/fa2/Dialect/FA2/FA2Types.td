@@ -1,4 +1,4 @@
-//===- FA2Types.td - views of global memory ----------------*- tablegen -*-===//
+//===- FA2Types.td - views of global memory, ranges --------*- tablegen -*-===//
 #ifndef FA2_DIALECT_FA2_FA2TYPES_TD
 #define FA2_DIALECT_FA2_FA2TYPES_TD
 
@@ -29,6 +29,17 @@ def FA2_ViewType : TypeDef<FA2_Dialect, "View"> {
     DefaultValuedParameter<"int64_t", "1">:$heads, OptionalParameter<"::fa2::SumOrderAttr">:$order);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+}
+
+def FA2_TileRangeType : TypeDef<FA2_Dialect, "TileRange"> {
+  let mnemonic = "tile_range";
+  let summary = "tiles along a sequence, in the order in which a loop takes them";
+  let description = [{
+    A range has places 0, 1, ..., a tile at each, and a full part: the tiles that need no mask. `fa2.for_tiles`
+    runs over it. It is always the result of an operation that says what the tiles are.
+
+    Example: `!fa2.tile_range`.
+  }];
 }
 
 #endif

@@ -17,6 +17,15 @@
 #include "fa2/Dialect/FA2GPU/FA2GPUAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUTypes.h.inc"
+
+namespace fa2::gpu {
+/// Warps of a warpgroup: they have registers and matmuls together.
+constexpr int64_t kGroupWarps = 4;
+/// A kernel's plan, and the role that an operation is part of.
+constexpr llvm::StringLiteral kPlanName = "fa2gpu.plan",
+                              kRoleName = "fa2gpu.role";
+} // namespace fa2::gpu
+
 #define GET_OP_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUOps.h.inc"
 
@@ -34,6 +43,23 @@ int64_t slotPitch(RingCreateOp ring);
 int64_t ringBytes(RingCreateOp ring);
 /// Bytes of a ring's mbarriers: full and empty for each part of each slot.
 int64_t barrierBytes(RingCreateOp ring);
+/// Whether roles wait for uses of the ring, at mbarriers of its own.
+bool isWaitedFor(mlir::Value ring);
+/// Arrivals that end a phase of a ring's mbarriers: of warps that release a
+/// slot, or its part; of warps that fill it, or of the one thread whose copies
+/// do.
+struct RingArrivals {
+  int64_t consumers, fillers;
+};
+RingArrivals arrivalsOf(mlir::Value ring, RolesOp roles);
+/// Whether the copy engine fills the ring's slots; else threads write them.
+bool isCopied(mlir::Value ring);
+/// Whether the copy engine or matmuls that read shared memory by themselves
+/// read the ring.
+bool isReadByEngines(mlir::Value ring);
+/// Whether one thread does `op`, or all of a program but arithmetic.
+bool isOneThreads(mlir::Operation *op);
+bool isOneThreads(mlir::Region &program);
 } // namespace fa2::gpu
 
 #endif

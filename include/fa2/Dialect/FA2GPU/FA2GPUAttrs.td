@@ -117,6 +117,16 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
   let assemblyFormat = "(`<` struct(params)^ `>`)?";
 }
 
+def FA2GPU_RoleAttr : FA2GPU_Attr<"Role", "role"> {
+  let summary = "a role of a block: its name, its warps, and the registers of each of their threads";
+  let description = [{
+    Example: `#fa2gpu.role<"copy", 4 warps, 24 registers>`; a kernel's plan is a list of them,
+    `fa2gpu.plan = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]`.
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$warps, "int64_t":$registers);
+  let assemblyFormat = "`<` $name `,` $warps `warps` `,` $registers `registers` `>`";
+}
+
 def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let summary = "what a launcher puts into one kernel parameter";
   let description = [{

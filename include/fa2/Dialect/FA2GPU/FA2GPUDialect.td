@@ -14,7 +14,11 @@ def FA2GPU_Dialect : Dialect {
     through rings of slots in shared memory, matmuls are started and waited for.
     An instruction family is an attribute; it owns the one table of layouts from
     which fragments, shared-memory addresses and swizzles are derived.
+
+    `fa2gpu.plan` on a kernel lists the roles of its block (`#fa2gpu.role`), `fa2gpu.role` on an operation names the one
+    that it is part of; `fa2gpu-assign-roles` writes what is left to write.
   }];
+  let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::fa2::FA2Dialect"];

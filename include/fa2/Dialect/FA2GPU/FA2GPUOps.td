@@ -14,7 +14,9 @@ def FA2GPU_RingType : TypeDef<FA2GPU_Dialect, "Ring"> {
   let mnemonic = "ring";
   let summary = "a ring of equal tiles in shared memory";
   let description = [{
-    Use number n of the ring takes slot n mod `slots`. With `parts`, the tile's rows are cut into
+    Use number n of the ring takes slot n mod `slots`. The number of the next use is the ring's cursor, one on the side
+    that fills slots and one on the side that reads them: an operation that takes a use gives the number after it, which
+    loops carry. With `parts`, the tile's rows are cut into
     so many parts, one a warpgroup, each of which arrives and is released by itself.
 
     Example: `!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.shared>>`.
@@ -134,6 +136,10 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether the family's matmul goes on after its start, and reads shared memory by itself.
+    bool isAsynchronous();
+  }];
 }
 
 def FA2GPU_DotWaitOp : FA2GPU_Op<"dot_wait", [Pure]> {
@@ -256,12 +262,13 @@ def FA2GPU_RingCreateOp : FA2GPU_Op<"ring.create", [MemoryEffects<[MemAlloc]>]> 
 def FA2GPU_RingInitOp : FA2GPU_Op<"ring.init", [MemoryEffects<[MemWrite]>]> {
   let summary = "initializes a ring's mbarriers";
   let description = [{
-    One producer fills a slot, or each part of it; `consumers` warps release it. The slots begin empty.
+    One thread that starts copies fills a slot, or each part of it, or so many `fillers`: warps that write it. `consumers` warps
+    release it. The slots begin empty.
 
     Example: `fa2gpu.ring.init %r consumers 8 : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
   }];
-  let arguments = (ins FA2GPU_RingType:$ring, I64Attr:$consumers);
-  let assemblyFormat = "$ring `consumers` $consumers attr-dict `:` type($ring)";
+  let arguments = (ins FA2GPU_RingType:$ring, I64Attr:$consumers, DefaultValuedAttr<I64Attr, "1">:$fillers);
+  let assemblyFormat = "$ring `consumers` $consumers (`fillers` $fillers^)? attr-dict `:` type($ring)";
 }
 
 class FA2GPU_RingUseOp<string verb, string text, string more> : FA2GPU_Op<"ring." # verb, [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -271,17 +278,19 @@ class FA2GPU_RingUseOp<string verb, string text, string more> : FA2GPU_Op<"ring.
 }
 
 def FA2GPU_RingAcquireOp : FA2GPU_RingUseOp<"acquire", "the slot of use n, free to be written",
-    [{Use n - slots must have been released by every warp before.
+    [{Use n - slots must have been released by every warp before. `next` is n + 1.
 
     ```mlir
-    %w = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+    %w, %n1 = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
     fa2gpu.copy %kv[%row], %w : !fa2.view<? x 64 x bf16>, tensor<64x64xbf16, #fa2gpu.shared>
     fa2gpu.ring.commit %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
-    %k = fa2gpu.ring.wait %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
+    %k, %m1 = fa2gpu.ring.wait %r[%m] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
     ...
-    fa2gpu.ring.release %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
+    fa2gpu.ring.release %r[%m] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
     ```}]> {
-  let results = (outs AnyRankedTensor:$slot);
+  let results = (outs AnyRankedTensor:$slot, Index:$next);
+  let builders = [OpBuilder<(ins "::mlir::Type":$slot, "::mlir::Value":$ring, "::mlir::Value":$use),
+    [{ build($_builder, $_state, slot, $_builder.getIndexType(), ring, use); }]>];
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring) `->` type($slot)";
 }
 
@@ -289,8 +298,10 @@ def FA2GPU_RingCommitOp : FA2GPU_RingUseOp<"commit", "the copies into use n have
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring)";
 }
 
-def FA2GPU_RingWaitOp : FA2GPU_RingUseOp<"wait", "the tile of use n, once it has arrived for every warp", ""> {
-  let results = (outs AnyRankedTensor:$tile);
+def FA2GPU_RingWaitOp : FA2GPU_RingUseOp<"wait", "the tile of use n, once it has arrived for every warp", "`next` is n + 1."> {
+  let results = (outs AnyRankedTensor:$tile, Index:$next);
+  let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$ring, "::mlir::Value":$use),
+    [{ build($_builder, $_state, tile, $_builder.getIndexType(), ring, use); }]>];
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring) `->` type($tile)";
 }
 
@@ -454,25 +465,37 @@ def FA2GPU_GroupBarrierOp : FA2GPU_Op<"group_barrier", [MemoryEffects<[MemRead, 
 def FA2GPU_RolesOp : FA2GPU_Op<"roles", [NoTerminator, RecursiveMemoryEffects]> {
   let summary = "warps of a block with programs of their own";
   let description = [{
-    The first `consumer_warps` warps run the first region; of the others, `producer_warps` in
-    number, one thread runs the second. Each thread of a role has that role's registers
-    (setmaxnreg). Values from outside are the same for all.
+    The block's first warps run the first region, the next ones the second, and so on. Each thread of a role has that
+    role's registers (setmaxnreg); warps are counted from the role's first. Values from outside are the same for all.
+
+    What one thread does (`fa2gpu.tensor_copy`, and acquire and commit of what it fills) one thread of the role's first
+    warp does, everything else all of its threads. Where a role has nothing else to do, `one thread` runs it, which
+    `fa2gpu-allocate` sets.
 
     Example:
 
     ```mlir
-    fa2gpu.roles consumer(8 warps, 240 registers) {
+    fa2gpu.roles @consumer(8 warps, 240 registers) {
       ...
-    } producer(4 warps, 24 registers) {
+    } @producer(4 warps, 24 registers, one thread) {
       ...
     }
     ```
   }];
-  let arguments = (ins I64Attr:$consumer_warps, I64Attr:$consumer_registers, I64Attr:$producer_warps,
-    I64Attr:$producer_registers);
-  let regions = (region SizedRegion<1>:$consumer, SizedRegion<1>:$producer);
-  let assemblyFormat = [{ `consumer` `(` $consumer_warps `warps` `,` $consumer_registers `registers` `)` custom<Role>($consumer)
-    `producer` `(` $producer_warps `warps` `,` $producer_registers `registers` `)` custom<Role>($producer) attr-dict }];
+  let arguments = (ins StrArrayAttr:$names, DenseI64ArrayAttr:$warps, DenseI64ArrayAttr:$registers, DenseBoolArrayAttr:$one_thread);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$programs);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::llvm::ArrayRef<::fa2::gpu::RoleAttr>":$roles)>];
+  let extraClassDeclaration = [{
+    ::llvm::StringRef getRoleName(unsigned role) { return ::llvm::cast<::mlir::StringAttr>(getNames()[role]).getValue(); }
+    /// The warps of the block before those of a role, and all of them.
+    int64_t getFirstWarp(unsigned role);
+    int64_t getTotalWarps() { return getFirstWarp(getPrograms().size()); }
+    /// The role that `op` is part of.
+    unsigned getRoleOf(::mlir::Operation *op);
+  }];
 }
 
 def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffects]> {
@@ -480,8 +503,7 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
   let description = [{
     What `fa2.for_each_tile` means, in a persistent block. The body's arguments are the tile's
     index along the sequence, its head, its batch entry, how many tiles the block has had before
-    (`visit`), and how many key tiles (`uses`): the numbers from which uses of rings go on. It
-    yields the next `uses`.
+    (`visit`), and what is carried from tile to tile: rings' cursors, which begin with `inits`.
 
     The role that `draws` takes the next tile's number from a counter in the workspace and puts
     it into `queue`; every other role reads it there.
@@ -489,10 +511,15 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
     Example: see `fa2gpu.tile_yield`.
   }];
   let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block, FA2_TileOrderAttr:$order,
-    FA2GPU_RingType:$queue, UnitAttr:$draws);
+    FA2GPU_RingType:$queue, Variadic<Index>:$inits, UnitAttr:$draws);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{ `(` $rows `by` $block `,` $heads `,` $batches `)` `order` `` $order `queue` $queue
-    (`draws` $draws^)? $body attr-dict `:` type($queue) }];
+    (`draws` $draws^)? (`carries` `(` $inits^ `)`)? $body attr-dict `:` type($queue) }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Value getVisit() { return getBody().getArgument(3); }
+    ::mlir::Block::BlockArgListType getCarried() { return getBody().getArguments().drop_front(4); }
+  }];
 }
 
 def FA2GPU_TileYieldOp : FA2GPU_Op<"tile_yield", [Pure, Terminator, HasParent<"TileLoopOp">]> {
@@ -501,15 +528,15 @@ def FA2GPU_TileYieldOp : FA2GPU_Op<"tile_yield", [Pure, Terminator, HasParent<"T
     Example:
 
     ```mlir
-    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws {
-    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %uses: index):
+    fa2gpu.tile_loop(%rows by 128, %heads, %batches) order ascending queue %tiles draws carries(%first) {
+    ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %use: index):
       ...
       fa2gpu.tile_yield %next
     } : !fa2gpu.ring<2 x tensor<1xi32>>
     ```
   }];
-  let arguments = (ins Index:$uses);
-  let assemblyFormat = "$uses attr-dict";
+  let arguments = (ins Variadic<Index>:$cursors);
+  let assemblyFormat = "($cursors^)? attr-dict";
 }
 
 def FA2GPU_WarpgroupOp : FA2GPU_Op<"warpgroup", [Pure]> {

@@ -1,0 +1,210 @@
+//===- Roles.cpp - fa2gpu.roles, and whose matter an operation is ---------===//
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+bool fa2::gpu::isCopied(Value ring) {
+  return llvm::any_of(ring.getUsers(), llvm::IsaPred<TensorCopyOp>);
+}
+
+bool fa2::gpu::isReadByEngines(Value ring) {
+  auto byEngine = [](Operation *op) {
+    auto dot = dyn_cast<DotStartOp>(op);
+    return isa<TensorStoreOp>(op) || (dot && dot.isAsynchronous());
+  };
+  return llvm::any_of(ring.getUsers(), [&](Operation *user) {
+    auto wait = dyn_cast<RingWaitOp>(user);
+    return wait && llvm::any_of(wait.getTile().getUsers(), byEngine);
+  });
+}
+
+bool fa2::gpu::isWaitedFor(Value ring) {
+  return llvm::any_of(
+      ring.getUsers(),
+      llvm::IsaPred<RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp>);
+}
+
+RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
+  // Warps of the roles in which one of such operations stands.
+  auto warpsOf = [&](auto stands) {
+    llvm::SmallSet<unsigned, 4> found;
+    for (Operation *user : ring.getUsers())
+      if (roles->isProperAncestor(user) && stands(user))
+        found.insert(roles.getRoleOf(user));
+    int64_t warps = 0;
+    for (unsigned role : found)
+      warps += roles.getWarps()[role];
+    return warps / cast<RingType>(ring.getType()).getParts();
+  };
+  bool copied = isCopied(ring);
+  auto fills = [&](Operation *op) {
+    auto tiles = dyn_cast<TileLoopOp>(op);
+    return isa<RingAcquireOp, RingCommitOp>(op) || (tiles && tiles.getDraws());
+  };
+  auto reads = [&](Operation *op) {
+    auto tiles = dyn_cast<TileLoopOp>(op);
+    return isa<RingWaitOp, RingReleaseOp>(op) || (tiles && !tiles.getDraws());
+  };
+  bool queue = llvm::any_of(ring.getUsers(), llvm::IsaPred<TileLoopOp>);
+  return {warpsOf(reads), copied || queue ? 1 : warpsOf(fills)};
+}
+
+bool fa2::gpu::isOneThreads(Operation *op) {
+  return isa<TensorCopyOp>(op) ||
+         (isa<RingAcquireOp, RingCommitOp>(op) && isCopied(op->getOperand(0)));
+}
+
+bool fa2::gpu::isOneThreads(Region &program) {
+  return !program
+              .walk([](Operation *op) {
+                bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op);
+                if (auto tiles = dyn_cast<TileLoopOp>(op))
+                  free = tiles.getDraws(); // one thread draws
+                return free || isOneThreads(op) ? WalkResult::advance()
+                                                : WalkResult::interrupt();
+              })
+              .wasInterrupted();
+}
+
+/// A role has a name in its kernel's plan.
+static LogicalResult verifyRole(Operation *op, Attribute role) {
+  auto name = dyn_cast<StringAttr>(role);
+  auto kernel = op->getParentOfType<KernelOp>();
+  auto plan = kernel ? kernel->getAttrOfType<ArrayAttr>(kPlanName) : nullptr;
+  if (!name || !plan)
+    return op->emitOpError()
+           << "expected a name as its role, in a kernel with a plan";
+  auto isIt = [&](RoleAttr other) {
+    return other.getName() == name.getValue();
+  };
+  if (llvm::none_of(plan.getAsRange<RoleAttr>(), isIt))
+    return op->emitOpError()
+           << "expected a role of the kernel's plan, got " << name;
+  return success();
+}
+
+LogicalResult FA2GPUDialect::verifyOperationAttribute(Operation *op,
+                                                      NamedAttribute attr) {
+  StringRef name = attr.getName().getValue();
+  if (name == kRoleName)
+    return verifyRole(op, attr.getValue());
+  auto plan = dyn_cast<ArrayAttr>(attr.getValue());
+  if (name != kPlanName || !isa<KernelOp>(op) || !plan ||
+      !llvm::all_of(plan, llvm::IsaPred<RoleAttr>))
+    return op->emitOpError() << "expected fa2gpu.plan, a list of roles, on a "
+                                "kernel, or fa2gpu.role, got "
+                             << name;
+  return success();
+}
+
+void RolesOp::build(OpBuilder &b, OperationState &state,
+                    ArrayRef<RoleAttr> roles) {
+  SmallVector<StringRef> names;
+  SmallVector<int64_t> warps, registers;
+  for (RoleAttr role : roles) {
+    names.push_back(role.getName());
+    warps.push_back(role.getWarps());
+    registers.push_back(role.getRegisters());
+    state.addRegion();
+  }
+  SmallVector<bool> oneThread(roles.size(), false);
+  state.addAttribute(getNamesAttrName(state.name), b.getStrArrayAttr(names));
+  state.addAttribute(getWarpsAttrName(state.name),
+                     b.getDenseI64ArrayAttr(warps));
+  state.addAttribute(getRegistersAttrName(state.name),
+                     b.getDenseI64ArrayAttr(registers));
+  state.addAttribute(getOneThreadAttrName(state.name),
+                     b.getDenseBoolArrayAttr(oneThread));
+}
+
+int64_t RolesOp::getFirstWarp(unsigned role) {
+  ArrayRef<int64_t> before = getWarps().take_front(role);
+  return std::accumulate(before.begin(), before.end(), int64_t(0));
+}
+
+unsigned RolesOp::getRoleOf(Operation *op) {
+  for (auto [i, region] : llvm::enumerate(getPrograms()))
+    if (region.isAncestor(op->getParentRegion()))
+      return i;
+  llvm_unreachable("expected an operation of a role");
+}
+
+ParseResult RolesOp::parse(OpAsmParser &p, OperationState &result) {
+  Builder &b = p.getBuilder();
+  SmallVector<Attribute> names;
+  SmallVector<int64_t> warps, registers;
+  SmallVector<bool> oneThread;
+  for (StringAttr name; succeeded(p.parseOptionalSymbolName(name));) {
+    Region *program = result.addRegion();
+    if (p.parseLParen() || p.parseInteger(warps.emplace_back()) ||
+        p.parseKeyword("warps") || p.parseComma() ||
+        p.parseInteger(registers.emplace_back()) || p.parseKeyword("registers"))
+      return failure();
+    names.push_back(b.getStringAttr(name.getValue()));
+    oneThread.push_back(succeeded(p.parseOptionalComma()));
+    if ((oneThread.back() &&
+         (p.parseKeyword("one") || p.parseKeyword("thread"))) ||
+        p.parseRParen() || p.parseRegion(*program))
+      return failure();
+    // A role may have nothing to do: `{ }` is a region with an empty block.
+    if (program->empty())
+      program->emplaceBlock();
+  }
+  result.addAttribute(getNamesAttrName(result.name), b.getArrayAttr(names));
+  result.addAttribute(getWarpsAttrName(result.name),
+                      b.getDenseI64ArrayAttr(warps));
+  result.addAttribute(getRegistersAttrName(result.name),
+                      b.getDenseI64ArrayAttr(registers));
+  result.addAttribute(getOneThreadAttrName(result.name),
+                      b.getDenseBoolArrayAttr(oneThread));
+  return p.parseOptionalAttrDict(result.attributes);
+}
+
+void RolesOp::print(OpAsmPrinter &p) {
+  for (auto [i, program] : llvm::enumerate(getPrograms())) {
+    p << ' ';
+    p.printSymbolName(getRoleName(i));
+    p << '(' << getWarps()[i] << " warps, " << getRegisters()[i] << " registers"
+      << (getOneThread()[i] ? ", one thread) " : ") ");
+    p.printRegion(program);
+  }
+  p.printOptionalAttrDict((*this)->getAttrs(),
+                          {getNamesAttrName(), getWarpsAttrName(),
+                           getRegistersAttrName(), getOneThreadAttrName()});
+}
+
+LogicalResult RolesOp::verify() {
+  size_t count = getPrograms().size();
+  if (count < 2)
+    return emitOpError() << "expected two roles or more, got " << count;
+  if (getNames().size() != count || getWarps().size() != count ||
+      getRegisters().size() != count || getOneThread().size() != count)
+    return emitOpError() << "expected a name, warps and registers of each of "
+                         << count << " roles";
+  llvm::StringSet<> names;
+  for (size_t i = 0; i < count; ++i) {
+    if (!names.insert(getRoleName(i)).second)
+      return emitOpError() << "expected roles of different names, got '"
+                           << getRoleName(i) << "' twice";
+    if (getWarps()[i] < kGroupWarps || getWarps()[i] % kGroupWarps != 0)
+      return emitOpError() << "expected whole warpgroups of " << kGroupWarps
+                           << " warps because they have registers together, "
+                              "got role '"
+                           << getRoleName(i) << "' of " << getWarps()[i];
+  }
+  return success();
+}
+
+bool DotStartOp::isAsynchronous() {
+  auto acc = cast<AccAttr>(getD().getType().getTile().getEncoding());
+  return acc.getFamily().warpsPerInstruction() > 1;
+}

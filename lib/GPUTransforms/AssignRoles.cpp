@@ -1,0 +1,129 @@
+//===- AssignRoles.cpp - fa2gpu-assign-roles ------------------------------===//
+//
+// Tiles in registers that become each other, by an operation or around a loop,
+// are of one role: equivalence classes, each with the role that one of its
+// operations names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Roles.h"
+
+#include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Target/Target.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_ASSIGNROLES
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
+  void runOnOperation() override {
+    KernelOp kernel = getOperation();
+    const Target *target = targetOf(kernel);
+    if (!target)
+      return signalPassFailure();
+    if (!kernel->hasAttr(kPlanName)) {
+      if (!target->hasRoles())
+        return;
+      kernel->setAttr(kPlanName, planOf(*target));
+    }
+    kernel.walk([&](Operation *op) { connect(op); });
+    if (failed(findRoles()))
+      return signalPassFailure();
+    kernel.walk([&](Operation *op) {
+      if (isOneRoles(op))
+        op->setAttr(kRoleName, roleOf(op));
+    });
+  }
+
+  ArrayAttr planOf(const Target &target) {
+    MLIRContext *ctx = &getContext();
+    int64_t warps = getOperation().getSchedule().getWarps();
+    RoleRegisters registers = target.roleRegisters(warps);
+    return ArrayAttr::get(
+        ctx,
+        {RoleAttr::get(ctx, "consumer", warps, registers.consumer),
+         RoleAttr::get(ctx, "producer", kProducerWarps, registers.producer)});
+  }
+
+  /// What one role computes in registers.
+  static bool isOwned(Value v) {
+    if (auto tile = dyn_cast<RankedTensorType>(v.getType());
+        tile && isa_and_nonnull<SharedAttr>(tile.getEncoding()))
+      return false;
+    Operation *op = v.getDefiningOp();
+    return isTile(v) && !(op && isEveryones(op));
+  }
+
+  void join(Operation *op, ValueRange values) {
+    for (Value v : values)
+      if (isOwned(v))
+        classes.unionSets(op, v.getAsOpaquePointer());
+  }
+  void join(ValueRange a, ValueRange b) {
+    for (auto [x, y] : llvm::zip(a, b))
+      if (isOwned(x) && isOwned(y))
+        classes.unionSets(x.getAsOpaquePointer(), y.getAsOpaquePointer());
+  }
+
+  void connect(Operation *op) {
+    if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
+      join(loop.getRegionIterArgs(), loop.getInits());
+      join(loop.getRegionIterArgs(), loop.getYieldedValues());
+      if (auto results = loop.getLoopResults())
+        join(loop.getRegionIterArgs(), *results);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      for (Region &arm : branch->getRegions())
+        if (!arm.empty())
+          join(op->getResults(), arm.front().getTerminator()->getOperands());
+    } else if (isOneRoles(op)) {
+      classes.insert(op);
+      join(op, op->getOperands());
+      join(op, op->getResults());
+    }
+  }
+
+  /// The roles that operations name, for all of their class.
+  LogicalResult findRoles() {
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      auto role = op->getAttrOfType<StringAttr>(kRoleName);
+      if (!role || !isOneRoles(op))
+        return WalkResult::advance();
+      StringAttr &known = roles[classes.getLeaderValue(op)];
+      if (known && known != role) {
+        op->emitOpError() << "expected tiles in registers of one role, got "
+                          << known << " and " << role
+                          << ": others get them by fa2gpu.share";
+        return WalkResult::interrupt();
+      }
+      known = role;
+      return WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Unless one is named, copies are the last role's and all else the first's.
+  StringAttr roleOf(Operation *op) {
+    if (StringAttr role = roles.lookup(classes.getLeaderValue(op)))
+      return role;
+    auto plan = getOperation()->getAttrOfType<ArrayAttr>(kPlanName);
+    bool copies = isa<fa2::gpu::LoadOp>(op) || isOneThreads(op);
+    Attribute role = plan[copies ? plan.size() - 1 : 0];
+    return StringAttr::get(&getContext(), cast<RoleAttr>(role).getName());
+  }
+
+  llvm::EquivalenceClasses<const void *> classes; // of operations and tiles
+  llvm::DenseMap<const void *, StringAttr> roles;
+};
+
+} // namespace

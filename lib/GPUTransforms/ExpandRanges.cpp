@@ -1,0 +1,127 @@
+//===- ExpandRanges.cpp - fa2gpu-expand-ranges ----------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_EXPANDRANGES
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+
+namespace {
+
+/// Arithmetic on places, at one operation.
+struct PlaceMath {
+  OpBuilder b;
+  Location loc;
+
+  explicit PlaceMath(Operation *op) : b(op), loc(op->getLoc()) {}
+  Value constant(int64_t v) {
+    return arith::ConstantIndexOp::create(b, loc, v);
+  }
+  Value add(Value x, Value y) {
+    return b.createOrFold<arith::AddIOp>(loc, x, y);
+  }
+  Value sub(Value x, Value y) {
+    return b.createOrFold<arith::SubIOp>(loc, x, y);
+  }
+  Value min(Value x, Value y) {
+    return b.createOrFold<arith::MinSIOp>(loc, x, y);
+  }
+  Value max(Value x, Value y) {
+    return b.createOrFold<arith::MaxSIOp>(loc, x, y);
+  }
+};
+
+struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
+  void runOnOperation() override {
+    WalkResult counted = getOperation().walk([](ForTilesOp loop) {
+      loop.emitOpError() << "expected a loop over places; run "
+                            "fa2gpu-count-tiles";
+      return WalkResult::interrupt();
+    });
+    if (counted.wasInterrupted())
+      return signalPassFailure();
+    SmallVector<Operation *> done;
+    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (auto range = dyn_cast<RangeOfTiles>(op)) {
+        OpBuilder b(op);
+        known[op->getResult(0)] =
+            range.places(b, [&](Value other) { return known.lookup(other); });
+      } else if (isa<TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp>(op)) {
+        op->replaceAllUsesWith(answer(op));
+      } else {
+        return;
+      }
+      done.push_back(op);
+    });
+    for (Operation *op : llvm::reverse(done))
+      op->erase();
+  }
+
+  SmallVector<Value> answer(Operation *op) {
+    PlaceMath m(op);
+    if (auto count = dyn_cast<TileCountOp>(op))
+      return {countOf(m, count.getRange())};
+    if (auto at = dyn_cast<TileAtOp>(op)) {
+      TilePlaces p = known[at.getRange()];
+      return {p.falls ? m.sub(p.first, at.getPlace())
+                      : m.add(p.first, at.getPlace())};
+    }
+    if (auto until = dyn_cast<TilesUntilOp>(op))
+      return {tilesUntil(m, until)};
+    auto full = cast<FullPlacesOp>(op);
+    TilePlaces p = known[full.getRange()];
+    auto [begin, end] = p.falls ? falling(m, full, p) : rising(m, full, p);
+    return {begin, end};
+  }
+
+  Value countOf(PlaceMath &m, Value range) {
+    TilePlaces &p = known[range];
+    return p.count ? p.count : m.sub(p.end, p.first);
+  }
+
+  /// The range's tiles are last, last - 1, ...; one of them is always left.
+  Value tilesUntil(PlaceMath &m, TilesUntilOp op) {
+    Value count = countOf(m, op.getRange()), one = m.constant(1);
+    Value end = m.add(known[op.getRange()].first, one);
+    Value n = m.sub(end, known[op.getOwn()].end);
+    return m.max(m.min(n, m.sub(count, one)), m.constant(0));
+  }
+
+  static Value clamp(PlaceMath &m, FullPlacesOp op, Value place) {
+    return m.min(m.max(place, op.getLower()), op.getUpper());
+  }
+
+  /// Tile first - (p + ahead) lies in [full_begin, full_end) for
+  /// first - ahead + 1 - full_end <= p < first - ahead + 1 - full_begin.
+  static std::pair<Value, Value> falling(PlaceMath &m, FullPlacesOp op,
+                                         TilePlaces p) {
+    int64_t ahead = op.getAhead();
+    Value end = m.add(p.first, m.constant(1 - ahead));
+    Value begin = p.onlyFirstRagged && ahead > 0
+                      ? op.getLower()
+                      : clamp(m, op, m.sub(end, p.fullEnd));
+    // Tiles are not negative: from tile 0 on, all that follow are full.
+    return {begin, matchPattern(p.fullBegin, m_Zero())
+                       ? op.getUpper()
+                       : clamp(m, op, m.sub(end, p.fullBegin))};
+  }
+
+  static std::pair<Value, Value> rising(PlaceMath &m, FullPlacesOp op,
+                                        TilePlaces p) {
+    Value first = m.add(p.first, m.constant(op.getAhead()));
+    Value begin = clamp(m, op, m.sub(p.fullBegin, first));
+    return {begin, p.end == p.fullEnd ? op.getUpper()
+                                      : clamp(m, op, m.sub(p.fullEnd, first))};
+  }
+
+  llvm::DenseMap<Value, TilePlaces> known;
+};
+
+} // namespace

@@ -1,0 +1,38 @@
+//===- Roles.h - whose an operation is --------------------------*- C++ -*-===//
+#ifndef FA2_LIB_GPUTRANSFORMS_ROLES_H
+#define FA2_LIB_GPUTRANSFORMS_ROLES_H
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace fa2::gpu {
+
+/// A tile in registers, in flight or in shared memory.
+inline bool isTile(mlir::Value v) {
+  return mlir::isa<mlir::RankedTensorType, InFlightType>(v.getType());
+}
+
+/// What every role computes for itself: numbers, and tiles of numbers alone.
+inline bool isEveryones(mlir::Operation *op) {
+  return mlir::isMemoryEffectFree(op) &&
+         llvm::none_of(op->getOperands(), isTile);
+}
+
+/// What one role does: all else that stands in the block's tiles but loops and
+/// branches, which are those of what stands in them.
+inline bool isOneRoles(mlir::Operation *op) {
+  return op->getNumRegions() == 0 &&
+         !op->hasTrait<mlir::OpTrait::IsTerminator>() && !isEveryones(op) &&
+         (op->getParentOfType<ForEachTileOp>() ||
+          op->getParentOfType<TileLoopOp>());
+}
+
+/// The name of an operation's role; null where it has none.
+inline mlir::StringAttr roleOf(mlir::Operation *op) {
+  return op->getAttrOfType<mlir::StringAttr>(kRoleName);
+}
+
+} // namespace fa2::gpu
+
+#endif
