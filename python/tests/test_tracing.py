@@ -233,6 +233,22 @@ class OfPyTorch(unittest.TestCase):
             self.assertLess(excess(out.double().numpy(), wanted.numpy(), UNIT["bfloat16"]), 1)
         self.assertEqual(fa2c.program(mask_mod=flex_attention.and_masks(window, prefix)).mask, "top_left")
 
+    def test_flex_attentions_functions(self):
+        from fa2c import flex_attention as ours
+
+        q, k = torch.randn(1, 4, 24, 64, dtype=torch.bfloat16), torch.randn(1, 2, 24, 64, dtype=torch.bfloat16)
+        wanted = fa2c.attention(q, k, k, score_mod=relative, mask_mod=window)
+        theirs = flex_attention.create_block_mask(window, None, None, 24, 24, device="cpu")
+        for block_mask in (theirs, ours.create_block_mask(window, 1, None, 24, 24)):
+            out = ours.flex_attention(q, k, k, relative, block_mask, enable_gqa=True)
+            self.assertTrue(torch.equal(out, wanted))
+        self.assertTrue(torch.equal(ours.flex_attention(q, q, q, None, flex_attention.create_block_mask(
+            flex_attention.noop_mask, None, None, 24, 24, device="cpu")), fa2c.attention(q, q, q)))
+        for error, text, given in ((ValueError, "key: the number of heads is 2", (q, k, k)),
+                                   (TypeError, "block_mask: got int", (q, q, q, None, 3))):
+            with self.assertRaisesRegex(error, text):
+                ours.flex_attention(*given)
+
     def test_what_would_be_frozen(self):
         table, slope = torch.ones(4), torch.tensor(0.5)
         expected = (
