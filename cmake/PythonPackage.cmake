@@ -4,6 +4,7 @@ if(NOT FA2_STATIC)
   message(FATAL_ERROR "a wheel needs FA2_STATIC=ON: on other machines there is no shared LLVM 22")
 endif()
 foreach(library fa2_compiler fa2rt)
+  target_sources(${library} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/Arc4random.c)
   target_link_options(${library} PRIVATE -static-libstdc++ -static-libgcc LINKER:--gc-sections LINKER:--strip-all
     LINKER:--exclude-libs,ALL)
   get_target_property(name ${library} OUTPUT_NAME)

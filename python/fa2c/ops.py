@@ -17,6 +17,7 @@ from .shapes import check_scale, check_shapes
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: str, scale: Optional[float], program: Optional[str],
             deterministic: bool, heads_first: bool) -> Tuple[Tensor, Tensor]:
     """(out, lse)"""
+    torch_attention.check(q, k, v, heads_first)
     plan = torch_attention.plan_of(q, k, v, mask, program, deterministic, heads_first)
     out = empty_of_width(q, v.shape[-1])
     q, k, v = torch_attention.prepared(q, k, v, heads_first, plan, says_copies=False)
@@ -35,6 +36,7 @@ def _(q, k, v, mask, scale, program, deterministic, heads_first):
 def backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, mask: str, scale: Optional[float],
              program: Optional[str], deterministic: bool, heads_first: bool) -> Tuple[Tensor, Tensor, Tensor]:
     """(dq, dk, dv)"""
+    torch_attention.check(q, k, v, heads_first)
     plan = torch_attention.plan_of(q, k, v, mask, program, deterministic, heads_first)
     gradients = tuple(empty_of_width(x, x.shape[-1]) for x in (q, k, v))
     q, k, v = torch_attention.prepared(q, k, v, heads_first, plan, says_copies=False)

@@ -47,6 +47,7 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
 
 def _make_call(key, q, k, v):
     *_, causal, program, deterministic, heads_first = key
+    check(q, k, v, heads_first)
     plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
     if len(_calls) >= _MOST_CALLS:
         _calls.clear()
@@ -59,7 +60,6 @@ def plan_of(q, k, v, mask, program, deterministic, heads_first):
     key = (q.dtype, q.get_device(), q.shape[-1:], v.shape[-1:], mask, program, deterministic, heads_first)
     plan = _plans.get(key)
     if plan is None:
-        check(q, k, v, heads_first)
         ordinal = q.get_device() if q.is_cuda else None
         specification = Specification(_DTYPES[q.dtype], q.shape[-1], v.shape[-1], mask, program)
         plan = _plans[key] = Plan(ordinal, specification, heads_first, deterministic)

@@ -18,6 +18,8 @@ import torch
 from ..attention import attention
 from ..autograd import readable
 from ..errors import not_supported
+from ..shapes import mask_of
+from ..torch_attention import attention as of_tensors
 from ..torch_attention import plan_of, prepared
 
 NAME = "fa2c"
@@ -102,14 +104,12 @@ def _refuse(dropout_p, return_debug_mask=False, **others):
 
 
 def _forward(q, k, v, is_causal, scale, heads_first):
-    mask = "causal" if is_causal else "none"
-    plan = plan_of(q, k, v, mask, None, False, heads_first)
-    return plan.forward(*prepared(q, k, v, heads_first, plan), scale)
+    with torch.no_grad():  # PyTorch's own autograd stands around
+        return of_tensors(q, k, v, bool(is_causal), scale, None, False, True, heads_first)
 
 
 def _backward(dout, q, k, v, out, lse, is_causal, scale, heads_first):
-    mask = "causal" if is_causal else "none"
-    plan = plan_of(q, k, v, mask, None, torch.are_deterministic_algorithms_enabled(), heads_first)
+    plan = plan_of(q, k, v, mask_of(is_causal), None, torch.are_deterministic_algorithms_enabled(), heads_first)
     return plan.backward(*prepared(q, k, v, heads_first, plan), readable(out), lse.contiguous(), readable(dout), scale)
 
 
