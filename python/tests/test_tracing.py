@@ -140,6 +140,19 @@ class Text(unittest.TestCase):
         CAP = 6.0
         self.assertNotEqual(trace(capped), first)
         CAP = 5.0
+        self.assertEqual(trace(capped), first)
+        inner = lambda x: x * CAP  # noqa: E731
+        outer = lambda s, b, h, q, kv: inner(s)  # noqa: E731
+        text = trace(outer)
+        CAP = 7.0
+        self.assertNotEqual(trace(outer), text)
+        inner = lambda x: x + CAP  # noqa: E731
+        self.assertIn("addf", trace(outer))
+        CAP, captured = 5.0, [1.0]
+        listed = lambda s, b, h, q, kv: s * captured[0]  # noqa: E731
+        text = trace(listed)
+        captured[0] = 2.0
+        self.assertNotEqual(trace(listed), text)
         texts = {trace(lambda s, b, h, q, kv, c=c: s + c) for c in (1, 2, 0.0, -0.0)}
         self.assertEqual(len(texts), 4)
 

@@ -11,11 +11,12 @@ from typing import Callable, Optional, Tuple, Union
 from .builder import ARGUMENTS, Builder
 from .captured import watched
 from .functions import where
-from .signature import NoSignature, signature
+from .signature import NoSignature, Signature
 from .values import Traced, is_number, kind_of
 
 _MOST_KEPT = 256
-_kept = {}
+_kept = {}  # programs by signature
+_latest = {}  # (signature, program) by functions, whose captured values may have changed since
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,25 @@ def program(score_mod: Optional[Callable] = None, mask_mod: Optional[Callable] =
 
 def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], causal: Union[bool, str]) -> Tuple[Union[bool, str], Optional[str]]:
     """(causal, the text of a program or None) of fa2c.attention's options."""
+    latest = _latest.get((score_mod, mask_mod, causal))
+    if latest is not None and latest[0].unchanged():
+        return latest[1]
     try:
-        key = signature(score_mod), signature(mask_mod), causal
+        signature = Signature(score_mod, mask_mod, causal)
     except NoSignature:
         return _trace(score_mod, mask_mod, causal)
-    found = _kept.get(key)
+    found = _kept.get(signature.key)
     if found is None:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        found = _kept[key] = _trace(score_mod, mask_mod, causal)
+        found = _keep(_kept, signature.key, _trace(score_mod, mask_mod, causal))
+    _keep(_latest, (score_mod, mask_mod, causal), (signature, found))
     return found
+
+
+def _keep(where, key, value):
+    if len(where) >= _MOST_KEPT:
+        where.clear()
+    where[key] = value
+    return value
 
 
 trace._dynamo_marked_constant = True  # torch.compile runs it, and takes its result as a constant

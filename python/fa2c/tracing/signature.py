@@ -12,37 +12,74 @@ class NoSignature(Exception):
     """Of something whose change could not be seen."""
 
 
-def signature(value):
-    """A hashable that is another one where the function computes something else; raises NoSignature."""
-    if isinstance(value, _PLAIN):
-        # 1, 1.0 and True are equal, and make other programs.
-        return type(value), value.hex() if isinstance(value, float) else value
-    if isinstance(value, types.FunctionType):
-        return _of_function(value)
-    if isinstance(value, functools.partial):
-        return signature(value.func), signature(value.args), signature(tuple(sorted(value.keywords.items())))
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple(map(signature, value))
-    if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] in _CONSTANT_MODULES:
-        return id(value)
-    if isinstance(value, (types.BuiltinFunctionType, type)) or type(value).__name__ == "dtype":
-        return id(value), type(value)
-    raise NoSignature(type(value).__name__)
+class Signature:
+    """Of several values: `key`, a hashable that is another one where they compute something else.
 
+    Raises NoSignature. `unchanged()` says without looking at values again that the key is still theirs.
+    """
 
-def _of_function(function, seen=()):
-    if function in seen or len(seen) > 8:
-        raise NoSignature("recursion")
-    cells = []
-    for cell in function.__closure__ or ():
+    def __init__(self, *values):
+        self._cells, self._globals, self._functions = [], [], []
+        self._is_fixed = True  # whether all that may change is in these lists
+        self.key = tuple(map(self._of, values))
+
+    def unchanged(self) -> bool:
+        if not self._is_fixed:
+            return False
         try:
-            cells.append(signature(cell.cell_contents))
-        except ValueError:  # empty
-            raise NoSignature("an empty cell") from None
-    names = sorted(_names(function.__code__))
-    globals_used = tuple((name, signature(function.__globals__[name])) for name in names if name in function.__globals__)
-    defaults = signature(function.__defaults__ or ()), signature(tuple(sorted((function.__kwdefaults__ or {}).items())))
-    return function.__code__, tuple(cells), globals_used, defaults
+            for cell, value in self._cells:
+                if cell.cell_contents is not value:
+                    return False
+        except ValueError:  # emptied
+            return False
+        for names, name, value in self._globals:
+            if names.get(name) is not value:
+                return False
+        for function, code, defaults, keyword_defaults in self._functions:
+            if (function.__code__ is not code or function.__defaults__ is not defaults
+                    or function.__kwdefaults__ is not keyword_defaults):
+                return False
+        return True
+
+    def _of(self, value):
+        if isinstance(value, _PLAIN):
+            # 1, 1.0 and True are equal, and make other programs.
+            return type(value), value.hex() if isinstance(value, float) else value
+        if isinstance(value, types.FunctionType):
+            return self._of_function(value)
+        if isinstance(value, functools.partial):
+            self._is_fixed = self._is_fixed and not value.keywords
+            return self._of(value.func), self._of(value.args), self._of(tuple(sorted(value.keywords.items())))
+        if isinstance(value, (tuple, list)):
+            self._is_fixed = self._is_fixed and isinstance(value, tuple)
+            return type(value), tuple(map(self._of, value))
+        if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] in _CONSTANT_MODULES:
+            return id(value)
+        if isinstance(value, (types.BuiltinFunctionType, type)) or type(value).__name__ == "dtype":
+            return id(value), type(value)
+        raise NoSignature(type(value).__name__)
+
+    def _of_function(self, function):
+        if any(function is known for known, *_ in self._functions):
+            return "seen", id(function)
+        given = function.__code__, function.__defaults__, function.__kwdefaults__
+        self._functions.append((function, *given))
+        self._is_fixed = self._is_fixed and not function.__kwdefaults__
+        cells, globals_used = [], []
+        for cell in function.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:
+                raise NoSignature("an empty cell") from None
+            self._cells.append((cell, value))
+            cells.append(self._of(value))
+        for name in sorted(_names(function.__code__)):
+            if name in function.__globals__:
+                value = function.__globals__[name]
+                self._globals.append((function.__globals__, name, value))
+                globals_used.append((name, self._of(value)))
+        defaults = self._of(function.__defaults__ or ()), self._of(tuple(sorted((function.__kwdefaults__ or {}).items())))
+        return function.__code__, tuple(cells), tuple(globals_used), defaults
 
 
 def _names(code):
