@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import fa2c
 
@@ -111,6 +112,14 @@ class Arrays(unittest.TestCase):
     def test_no_window_is_a_window(self):
         q = self.draw(1, 1, 8, 64)
         fa2c.attention(q, q, q, window=(-1, -1), softcap=0.0, dropout_p=0.0)
+
+    def test_threads(self):
+        given = [[self.draw(1, 2, 8 + i, 16 + 8 * (i % 3)) for _ in range(3)] for i in range(6)]
+        wanted = [fa2c.attention(*tensors, causal=True) for tensors in given]
+        with ThreadPoolExecutor(6) as pool:
+            got = list(pool.map(lambda tensors: fa2c.attention(*tensors, causal=True), given * 3))
+        for a, b in zip(got, wanted * 3):
+            np.testing.assert_array_equal(a, b)
 
     def test_nothing_is_warned_of(self):
         with warnings.catch_warnings():
