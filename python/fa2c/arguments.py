@@ -10,7 +10,7 @@ from ctypes import c_int64
 from dataclasses import dataclass, replace
 from typing import Any, Optional, Sequence, Tuple
 
-from .library import Argument, Error, last_error
+from .library import Argument, Error, error_of, last_error
 
 DTYPES = {"bf16": 1, "f16": 2, "f32": 3, "i32": 4, "i64": 5}
 _F32, _I64 = DTYPES["f32"], DTYPES["i64"]
@@ -131,7 +131,7 @@ class Reader:
         """Raises Error unless `status` is 0, with what to call where strides were refused."""
         if status:
             text = last_error()
-            raise Error(status, text + self._advice(text, values))
+            raise error_of(status, text + self._advice(text, values))
 
     def _advice(self, text, values):
         for name, value in values.items():

@@ -5,7 +5,7 @@ import tempfile
 from typing import Callable, Optional, Union
 
 from .compiler import compile_ptx
-from .library import Error
+from .library import Error, error_of
 from .runtime import Device, Program
 from .shapes import mask_of
 from .specification import Specification
@@ -57,7 +57,7 @@ def load(path: Union[str, os.PathLike], device: str = "cuda", heads_first: bool 
     try:
         return Device(device).load(text, heads_first=heads_first)
     except Error as error:
-        raise Error(error.status, f"{os.fspath(path)}: {error}") from None
+        raise error_of(error.status, f"{os.fspath(path)}: {error}") from None
 
 
 def _write(path, data):

@@ -7,6 +7,7 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 
 
+OUT_OF_MEMORY = 6  # FA2RT_ERROR_MEMORY
 OTHER_LAYOUT = 8  # FA2RT_ERROR_LAYOUT
 
 
@@ -16,6 +17,14 @@ class Error(RuntimeError):
     def __init__(self, status: int, text: str):
         super().__init__(text)
         self.status = status
+
+
+class OutOfMemory(Error, MemoryError):
+    """Of the host's or the device's memory."""
+
+
+def error_of(status: int, text: str) -> Error:
+    return (OutOfMemory if status == OUT_OF_MEMORY else Error)(status, text)
 
 
 class Argument(ctypes.Structure):
@@ -185,4 +194,4 @@ def last_error() -> str:
 def check(status: int) -> None:
     """Raises Error with the runtime's words unless `status` is 0."""
     if status:
-        raise Error(status, last_error())
+        raise error_of(status, last_error())

@@ -10,6 +10,7 @@ from unittest import mock
 import test_arrays
 
 import fa2c
+from fa2c import library
 from fa2c.doctor import main
 
 np = test_arrays.np
@@ -52,6 +53,17 @@ class Files(unittest.TestCase):
             file.write("no PTX")
         with self.assertRaises(FileNotFoundError):
             fa2c.load(self.path + "x", "sim")
+
+
+class Errors(unittest.TestCase):
+    def test_out_of_memory_is_pythons_too(self):
+        with mock.patch.object(library, "last_error", lambda: "cuMemAlloc: out of memory"):
+            with self.assertRaisesRegex(MemoryError, "cuMemAlloc: out of memory") as caught:
+                library.check(library.OUT_OF_MEMORY)
+            self.assertIsInstance(caught.exception, fa2c.Error)
+            with self.assertRaises(fa2c.Error) as caught:
+                library.check(4)
+            self.assertNotIsInstance(caught.exception, MemoryError)
 
 
 class Doctor(unittest.TestCase):
