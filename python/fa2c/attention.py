@@ -43,9 +43,9 @@ def attention(
     causal         True: row i sees the keys j <= i + seqlen_k - seqlen_q; "top_left": j <= i
     scale          positive; 1 / sqrt(d) by default. A launch's argument: a new value compiles nothing
     score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score, or what fa2c.program made;
-                   forward alone
-    mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; forward alone unless it is
-                   a causal mask
+                   gradients raise NotImplementedError unless this compiler derives them
+    mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; a causal mask is one of the
+                   kernels' own, any other is a score_mod
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
     window, softcap, bias, alibi_slopes, dropout_p, sinks
                    are not supported yet and raise NotImplementedError

@@ -2,6 +2,7 @@
 
 import torch
 
+from .compiler import CompileError
 from .kernels import kernels
 from .specification import Specification
 
@@ -20,13 +21,15 @@ class Plan:
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
     def _make_backward(self):
-        if self.specification.program is not None:
-            raise NotImplementedError(
-                "score_mod: gradients through a score program are not supported yet; forward alone is (call it under "
-                "torch.no_grad())"
-            )
         gradient = self.specification.gradient(self.deterministic)
-        self._backward = kernels.program(self.ordinal, gradient, self.heads_first)
+        try:
+            self._backward = kernels.program(self.ordinal, gradient, self.heads_first)
+        except CompileError as error:
+            if self.specification.program is None:
+                raise
+            raise NotImplementedError(
+                f"score_mod: its gradients are not supported ({error}); forward alone is (under torch.no_grad())"
+            ) from None
         return self._backward
 
     def lse_like(self, q):

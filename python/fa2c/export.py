@@ -39,8 +39,6 @@ def export(
         causal, program = score_mod.under(mask_mod, causal)
     else:
         causal, program = trace(score_mod, mask_mod, causal) if score_mod or mask_mod else (causal, None)
-    if program is not None and backward:
-        raise NotImplementedError("score_mod: gradients through a score program are not supported yet")
     specification = Specification(
         _DTYPES[name], head_dim, head_dim if head_dim_v is None else head_dim_v, mask_of(causal), program, backward,
         backward and deterministic,

@@ -2,8 +2,8 @@
 
     from fa2c.flex_attention import create_block_mask, flex_attention
 
-A BlockMask of PyTorch's is taken too: its mask_mod is what counts, its blocks are not looked at. Programs are forward only, but
-for causal masks; what cannot be traced is refused with its line (fa2c.tracing).
+A BlockMask of PyTorch's is taken too: its mask_mod is what counts, its blocks are not looked at. Gradients are
+those of fa2c.attention; what cannot be traced is refused with its line (fa2c.tracing).
 """
 
 from dataclasses import dataclass

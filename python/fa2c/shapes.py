@@ -68,9 +68,9 @@ def check_scale(scale):
 
 def refuse_uncovered(window, softcap, bias, alibi_slopes, dropout_p, sinks) -> None:
     """Raises NotImplementedError for what no kernel computes yet."""
-    program = "score_mod computes it, in forward and from constants"
+    program = "score_mod computes it, from constants"
     if window is not None and tuple(window) not in ((-1, -1), (None, None)):
-        raise not_supported("window", window, "mask_mod computes it, in forward")
+        raise not_supported("window", window, "mask_mod computes it")
     if softcap:
         raise not_supported("softcap", softcap, program)
     if bias is not None:

@@ -9,6 +9,7 @@ import test_arrays
 
 import fa2c
 from fa2c import array_attention, kernels, tracing
+from fa2c.specification import Specification
 
 np = test_arrays.np
 setUpModule = test_arrays.setUpModule
@@ -280,13 +281,34 @@ class OfPyTorch(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex((NotImplementedError, TypeError), f"test_tracing.py:.*({text})"):
                 fa2c.program(mod)
 
+    def compiler_has_derivatives(self):
+        try:
+            fa2c.compiler.compile_ptx("pass=backward", Specification("bf16", 64, 64, "none", fa2c.program(relative).text).module())
+        except fa2c.CompileError as error:
+            self.assertIn("the derivative of a score program is not supported", str(error))
+            return False
+        return True
+
     def test_gradients(self):
         q = torch.randn(1, 1, 24, 64, dtype=torch.bfloat16, requires_grad=True)
-        out = fa2c.attention(q, q, q, score_mod=relative)
-        with self.assertRaisesRegex(NotImplementedError, "score_mod: gradients through a score program are not supported yet"):
-            out.sum().backward()
         fa2c.attention(q, q, q, mask_mod=lambda b, h, i, j: i >= j).sum().backward()
         self.assertIsNotNone(q.grad)
+        if not self.compiler_has_derivatives():
+            out = fa2c.attention(q, q, q, score_mod=relative)
+            with self.assertRaisesRegex(NotImplementedError, "score_mod: its gradients are not supported"):
+                out.sum().backward()
+            return
+        tensors = [torch.randn(1, 2, n, 64, dtype=torch.bfloat16, requires_grad=True) for n in (40, 50, 50)]
+        at = torch.meshgrid(*map(torch.arange, (1, 2, 40, 50)), indexing="ij")
+        dout = torch.randn(1, 2, 40, 64, dtype=torch.bfloat16)
+        for mod in (relative, lambda s, b, h, q, kv: 5 * torch.tanh(s / 5) + s * s * 0.1,
+                    lambda s, b, h, q, kv: torch.where(q >= kv, s * 0.5, -math.inf)):
+            got = torch.autograd.grad(fa2c.attention(*tensors, score_mod=mod), tensors, dout)
+            exact = [x.detach().double().requires_grad_() for x in tensors]
+            scores = exact[0] @ exact[1].transpose(2, 3) / 8
+            out = torch.softmax(mod(scores, *at), -1) @ exact[2]
+            for gradient, wanted in zip(got, torch.autograd.grad(out, exact, dout.double())):
+                self.assertLess(excess(gradient.double().numpy(), wanted.numpy(), UNIT["bfloat16"]), 1)
 
     def test_compiled(self):
         q = torch.randn(1, 2, 24, 64, dtype=torch.bfloat16)

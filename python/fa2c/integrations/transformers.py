@@ -5,7 +5,7 @@
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fa2c", dtype=torch.bfloat16)
 
 Both interfaces are registered: without the second, transformers would build no mask and say nothing. Causal and bidirectional
-masks are the kernels'; others, such as sliding windows, are traced to programs, which are forward only and cannot stand behind a
+masks are the kernels'; others, such as sliding windows, are traced to programs, which cannot stand behind a
 cache. Padding, dropout, softcap, sinks and position biases are refused by name.
 """
 
