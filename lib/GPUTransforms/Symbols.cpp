@@ -127,6 +127,18 @@ Linear Symbols::afterLoop(scf::ForOp loop, OpResult result) {
 Linear Symbols::max(const Linear &a, const Linear &b) {
   if (Linear d = a - b; d.isConstant())
     return d.constant > 0 ? a : b;
+  // A quotient of unsigned numbers by two or more is not negative.
+  auto isQuotient = [&](const std::pair<unsigned, int64_t> &term) {
+    const Symbol &symbol = symbols[term.first];
+    if (symbol.kind != Kind::Pure || term.second < 0)
+      return false;
+    auto name = OperationName::getFromOpaquePointer(
+        reinterpret_cast<void *>(symbol.head.front()));
+    return name.getStringRef() == arith::DivUIOp::getOperationName() &&
+           symbol.operands[1].isConstant() && symbol.operands[1].constant > 1;
+  };
+  if (a == Linear(0) && b.constant >= 0 && llvm::all_of(b.terms, isQuotient))
+    return b;
   return intern({Kind::Max, Value(), {}, {a, b}});
 }
 

@@ -1,6 +1,8 @@
-"""Runs the kernel of test/GPUTransforms/three-roles.mlir on the simulator: out = sum over tiles of bf16(q k^T) k.
+"""Runs the kernels of three-roles.test on the simulator.
 
-usage: three-roles.py PTX QUERIES KEYS HEADS [SEED]
+usage: three-roles.py PTX QUERIES KEYS HEADS SEED [nested]
+
+out = sum over tiles of bf16(q k^T) k. With `nested` the sum goes over all heads of k too, and the sum over tiles of q k^T is another output.
 """
 import sys
 
@@ -8,7 +10,8 @@ import numpy as np
 from fa2c.arguments import tensor
 from fa2c.runtime import Device
 
-path, queries, keys, heads, seed = sys.argv[1], *map(int, (sys.argv + ["0"])[2:6])
+path, queries, keys, heads, seed = sys.argv[1], *map(int, sys.argv[2:6])
+nested = sys.argv[6:] == ["nested"]
 batch, columns = 2, 64
 
 
@@ -22,21 +25,32 @@ def value(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
+def compare(name, got, expected, bound):
+    # f32 sums add much less than bf16's roundings do.
+    wrong = ~(np.abs(value(got) - expected) <= 1.01 * 2.0**-8 * (bound + np.abs(expected)) + 1e-4)
+    if wrong.any():
+        sys.exit(f"{name}: expected {expected[wrong][:4]}, got {value(got)[wrong][:4]} ({wrong.sum()} of {wrong.size} are wrong)")
+    print(f"{name}: {got.size} values are right")
+
+
 random = np.random.default_rng(seed)
-q, k = (bf16(random.standard_normal((batch, n, heads, columns))) for n in (queries, keys))
-out = np.full((batch, queries, heads, columns), 0x7FC0, np.uint16)  # NaN
+arrays = {name: bf16(random.standard_normal((batch, n, heads, columns))) for name, n in (("q", queries), ("k", keys))}
+for name in ("out", "scores") if nested else ("out",):
+    arrays[name] = np.full((batch, queries, heads, columns), 0x7FC0, np.uint16)  # NaN
 device = Device(f"sim:sm_90?strict&seed={seed}")
 with open(path) as file:
     program = device.load(file.read())
-arrays = {"q": q, "k": k, "out": out}
 program(**{name: tensor(name, array.ctypes.data, "bf16", array.shape) for name, array in arrays.items()})
 device.synchronize()
 
-scores = np.einsum("bqhd,bkhd->bhqk", value(q), value(k))
-expected = np.einsum("bhqk,bkhd->bqhd", scores, value(k))
-# bf16 rounds each score and the output by 2^-8 of it at most; f32 adds much less.
-bound = 1.01 * 2.0**-8 * (np.einsum("bhqk,bkhd->bqhd", np.abs(scores), np.abs(value(k))) + np.abs(expected))
-error = np.abs(value(out) - expected)
-if not (error <= bound).all():
-    sys.exit(f"expected {expected[~(error <= bound)][:4]}, got {value(out)[~(error <= bound)][:4]}")
-print(f"{out.size} values are right")
+q, k = value(arrays["q"]), value(arrays["k"])
+# Of each head h of the queries, with heads g of the keys.
+products = np.einsum("bqhd,bkgd->bhgqk", q, k)
+if not nested:
+    products *= np.eye(heads)[None, :, :, None, None]
+# bf16 rounds each product by 2^-8 of it at most.
+compare("out", arrays["out"], np.einsum("bhgqk,bkgd->bqhd", products, k), np.einsum("bhgqk,bkgd->bqhd", np.abs(products), np.abs(k)))
+if nested:
+    padding = [(0, 0)] * 4 + [(0, -keys % columns)]
+    tiles = np.pad(products, padding).reshape(batch, heads, heads, queries, -1, columns)
+    compare("scores", arrays["scores"], tiles.sum(axis=(2, 4)).transpose(0, 2, 1, 3), 0)
