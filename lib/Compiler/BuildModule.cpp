@@ -41,7 +41,7 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   auto attention = AttentionOp::create(
       b, loc, TypeRange{v, lse}, entry->getArgument(0), entry->getArgument(1),
       entry->getArgument(2), entry->getArgument(3), /*extras=*/ValueRange(),
-      mask, /*schedule=*/ScheduleAttr(),
+      /*extra_names=*/ArrayAttr(), mask, /*schedule=*/ScheduleAttr(),
       /*variants=*/ArrayAttr());
   func::ReturnOp::create(b, loc, attention.getResults());
   return module;

@@ -1,7 +1,10 @@
 //===- DeriveBackward.cpp - fa2-derive-backward ---------------------------===//
 
+#include "ScoreDerivative.h"
 #include "TileBuilder.h"
 #include "fa2/Transforms/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_DERIVEBACKWARD
@@ -36,16 +39,13 @@ struct DeriveBackwardPass
         return signalPassFailure();
   }
 
-  /// f(q, k, v, scale) -> out, lse gives
-  /// f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv beside it.
+  /// f(q, k, v, scale, extras) -> out, lse gives
+  /// f'(q, k, v, out, lse, dout, scale, extras) -> dq, dk, dv beside it.
   LogicalResult derive(AttentionOp op) {
-    if (!op.getScore().empty())
-      return op.emitOpError() << "expected no score region because the "
-                                 "derivative of a score program is not "
-                                 "supported";
     SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
     if (op.getScale())
       inputs.push_back(op.getScale());
+    llvm::append_range(inputs, op.getExtras());
     auto func = functionOf(op, inputs, "q, k, v");
     if (failed(func))
       return failure();
@@ -58,21 +58,32 @@ struct DeriveBackwardPass
     SmallVector<Type> types{q, k, v, out, lse, out};
     if (op.getScale())
       types.push_back(op.getScale().getType());
+    size_t fixed = types.size();
+    llvm::append_range(types, op.getExtras().getTypes());
     auto gradient = func::FuncOp::create(b, loc, gradientName(func->getName()),
                                          b.getFunctionType(types, {q, k, v}));
     Block *entry = gradient.addEntryBlock();
     constexpr StringRef names[] = {"q",   "k",    "v",    "out",
                                    "lse", "dout", "scale"};
-    for (auto [arg, name] : llvm::zip(entry->getArguments(), names))
+    for (auto [arg, name] :
+         llvm::zip(entry->getArguments().take_front(fixed), names))
       arg.setLoc(NameLoc::get(b.getStringAttr(name)));
     b.setInsertionPointToStart(entry);
     auto arg = [&](unsigned i) -> Value { return entry->getArgument(i); };
     // A schedule that stands on the forward operation is not backward's.
     auto grad = AttentionGradOp::create(
         b, loc, TypeRange{q, k, v}, arg(0), arg(1), arg(2), arg(3), arg(4),
-        arg(5), op.getScale() ? arg(6) : Value(), op.getMaskAttr(),
+        arg(5), op.getScale() ? arg(6) : Value(),
+        entry->getArguments().drop_front(fixed), op.getExtraNamesAttr(),
+        op.getMaskAttr(),
         /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());
     func::ReturnOp::create(b, loc, grad.getResults());
+    if (!op.getScore().empty()) {
+      IRMapping map;
+      op.getScore().cloneInto(&grad.getScore(), map);
+      if (failed(addDerivative(grad.getScore())))
+        return failure();
+    }
     if (replace)
       func->erase();
     return success();

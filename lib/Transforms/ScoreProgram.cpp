@@ -1,11 +1,9 @@
-//===- ScoreProgram.cpp - the score region on tiles -----------------------===//
+//===- ScoreProgram.cpp - a region of a score program ---------------------===//
 
 #include "ScoreProgram.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -21,95 +19,174 @@ static bool hasNoCode(Operation &op) {
   return isa<arith::RemFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
 }
 
-/// Whether the program's result is computed from its score.
-static bool readsScore(Block &program) {
-  SmallVector<Value> work(program.getTerminator()->getOperands());
-  llvm::SmallPtrSet<Value, 16> seen;
-  while (!work.empty()) {
-    Value v = work.pop_back_val();
-    if (v == program.getArgument(0))
-      return true;
-    if (Operation *op = v.getDefiningOp(); op && seen.insert(v).second)
-      llvm::append_range(work, op->getOperands());
-  }
-  return false;
+llvm::SetVector<Operation *> ScoreProgram::neededBy(Value v) {
+  llvm::SetVector<Operation *> needed;
+  SmallVector<Value> work{v};
+  while (!work.empty())
+    if (Operation *def = work.pop_back_val().getDefiningOp();
+        def && needed.insert(def))
+      llvm::append_range(work, def->getOperands());
+  return needed;
 }
 
-LogicalResult fa2::checkScoreProgram(AttentionOp op) {
-  if (!op.getExtras().empty())
-    return op.emitOpError() << "expected no extras because tiling of what a "
-                               "score program reads besides its score and "
-                               "coordinates is not supported";
-  Block &program = op.getScore().front();
-  for (Operation &inner : program.without_terminator()) {
-    if (!inner.hasTrait<OpTrait::ConstantLike>() &&
-        (!inner.hasTrait<OpTrait::Elementwise>() ||
-         inner.getNumResults() != 1 || inner.getNumRegions() != 0))
-      return inner.emitOpError()
-             << "is not supported in a score program: expected elementwise "
-                "operations with one result";
-    if (hasNoCode(inner))
-      return inner.emitOpError()
-             << "is not supported in a score program: expected operations of "
-                "arith but for remf, maxnumf and minnumf, or math.exp, exp2, "
-                "tanh and absf";
-    for (Type type : inner.getResultTypes())
-      if (!type.isIntOrIndexOrFloat() || is16Bit(type) ||
-          (isa<FloatType>(type) && !type.isF32()))
-        return inner.emitOpError()
-               << "is not supported in a score program: expected values of "
-                  "f32, index or integers that are not 16 bits wide, got "
-               << type;
-  }
-  for (Operation &inner : program)
-    for (Value v : inner.getOperands())
-      if (v.getParentBlock() != &program)
-        return inner.emitOpError() << "is not supported in a score program: "
-                                      "expected values of the region only";
-  if (!readsScore(program))
-    return op.emitOpError() << "expected a score program whose result depends "
-                               "on its score";
+LogicalResult ScoreProgram::checkReadsScore() const {
+  Value score = block().getArgument(Score);
+  auto reads = [&](Operation *step) {
+    return llvm::is_contained(step->getOperands(), score);
+  };
+  if (result() == score || llvm::any_of(neededBy(result()), reads))
+    return success();
+  return op->emitOpError() << "expected a score program whose result depends "
+                              "on its score";
+}
+
+LogicalResult ScoreProgram::checkRead(tensor::ExtractOp read) const {
+  auto tensor = dyn_cast<BlockArgument>(read.getTensor());
+  if (!tensor || tensor.getOwner() != &block())
+    return read.emitOpError() << "is not supported in a score program: "
+                                 "expected a read of an argument of the region";
+  if (!is16Bit(read.getType()))
+    return success();
+  for (Operation *user : read->getUsers())
+    if (!isa<arith::ExtFOp>(user) || !user->getResult(0).getType().isF32())
+      return read.emitOpError()
+             << "is not supported in a score program: expected reads of "
+             << read.getType() << " to be extended to f32 by arith.extf, got "
+             << user->getName();
   return success();
 }
 
-Value fa2::tileScoreProgram(OpBuilder &b, AttentionOp op, Value scores,
-                            ScorePlace place) {
-  Location loc = op.getLoc();
-  auto shape = cast<RankedTensorType>(scores.getType()).getShape();
-  auto tileOf = [&](Type t) { return RankedTensorType::get(shape, t); };
-  Block &program = op.getScore().front();
-  auto used = [&](unsigned i) { return !program.getArgument(i).use_empty(); };
+LogicalResult ScoreProgram::checkStep(Operation &inner) const {
+  auto unsupported = [&] {
+    return inner.emitOpError() << "is not supported in a score program: ";
+  };
+  if (auto read = dyn_cast<tensor::ExtractOp>(inner))
+    return checkRead(read);
+  if (!inner.hasTrait<OpTrait::ConstantLike>() &&
+      (!inner.hasTrait<OpTrait::Elementwise>() || inner.getNumResults() != 1 ||
+       inner.getNumRegions() != 0))
+    return unsupported() << "expected elementwise operations with one result, "
+                            "or tensor.extract";
+  if (hasNoCode(inner))
+    return unsupported() << "expected operations of arith but for remf, "
+                            "maxnumf and minnumf, or math.exp, exp2, tanh and "
+                            "absf";
+  for (Type type : inner.getResultTypes())
+    if (!type.isIntOrIndexOrFloat() || is16Bit(type) ||
+        (isa<FloatType>(type) && !type.isF32()))
+      return unsupported() << "expected values of f32, index or integers that "
+                              "are not 16 bits wide, got "
+                           << type;
+  return success();
+}
 
-  IRMapping tiles;
-  tiles.map(program.getArgument(0), scores);
-  for (auto [i, uniform] : {std::pair(1u, place.batch), {2u, place.head}})
-    if (used(i))
-      tiles.map(program.getArgument(i),
-                tensor::SplatOp::create(b, loc, tileOf(b.getIndexType()),
-                                        uniform, ValueRange{}));
-  if (used(3) || used(4)) {
-    Type type = tileOf(b.getIndexType());
-    auto at = CoordinatesOp::create(b, loc, TypeRange{type, type}, place.qBlock,
-                                    place.kvBlock);
-    tiles.map(program.getArgument(3), at.getRows());
-    tiles.map(program.getArgument(4), at.getCols());
+LogicalResult ScoreProgram::checkExtras() const {
+  for (size_t i = 0; i < extras.size(); ++i) {
+    Type type = extraType(i);
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    Type element = tensor ? tensor.getElementType() : type;
+    bool known = element.isF32() || element.isInteger(32) ||
+                 (tensor && (element.isBF16() || element.isF16()));
+    if (known && tensor)
+      known = tensor.getRank() >= 1 && tensor.getRank() <= 4 &&
+              int64_t(tensor.getNumDynamicDims()) == tensor.getRank();
+    if (!known)
+      return op->emitOpError()
+             << "expected extra " << i << " (" << extraName(i)
+             << ") to be f32 or i32, or a tensor of bf16, f16, f32 or i32 "
+                "with 1 to 4 dimensions, all ?, got "
+             << type;
   }
-  for (Operation &inner : program.without_terminator()) {
-    if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
-      tiles.map(constant.getResult(),
-                arith::ConstantOp::create(
-                    b, loc,
-                    DenseElementsAttr::get(tileOf(constant.getType()),
-                                           constant.getValue())));
-      continue;
-    }
-    SmallVector<Value> operands;
+  return success();
+}
+
+LogicalResult ScoreProgram::check() const {
+  if (failed(checkExtras()))
+    return failure();
+  for (Operation &inner : block().without_terminator())
+    if (failed(checkStep(inner)))
+      return failure();
+  for (Operation &inner : block())
     for (Value v : inner.getOperands())
-      operands.push_back(tiles.lookup(v));
-    OperationState state(inner.getLoc(), inner.getName(), operands,
-                         {tileOf(inner.getResult(0).getType())},
-                         inner.getAttrs());
-    tiles.map(inner.getResult(0), b.create(state)->getResult(0));
+      if (v.getParentBlock() != &block())
+        return inner.emitOpError() << "is not supported in a score program: "
+                                      "expected values of the region only";
+  return success();
+}
+
+std::string ScoreProgram::extraName(size_t i) const {
+  return names ? cast<StringAttr>(names[i]).str() : "extra" + std::to_string(i);
+}
+
+ScoreProgram::Argument ScoreProgram::coordinateOf(size_t i,
+                                                  unsigned dim) const {
+  std::optional<unsigned> only;
+  for (Operation *user : block().getArgument(FirstExtra + i).getUsers()) {
+    auto read = dyn_cast<tensor::ExtractOp>(user);
+    auto index = read ? dyn_cast<BlockArgument>(read.getIndices()[dim])
+                      : BlockArgument();
+    if (!index || (only && *only != index.getArgNumber()))
+      return Score;
+    only = index.getArgNumber();
   }
-  return tiles.lookup(program.getTerminator()->getOperand(0));
+  return only && *only < FirstExtra ? Argument(*only) : Score;
+}
+
+ArgumentAttr ScoreProgram::describeExtra(size_t i) const {
+  MLIRContext *ctx = op->getContext();
+  Type type = extraType(i);
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  SmallVector<Attribute> dims;
+  for (int64_t d = 0; tensor && d < tensor.getRank(); ++d) {
+    constexpr StringRef extents[] = {"", "batch", "heads", "seqlen_q",
+                                     "seqlen_k"};
+    Argument coordinate = coordinateOf(i, d);
+    std::string name = coordinate == Score
+                           ? extraName(i) + "_" + std::to_string(d)
+                           : extents[coordinate].str();
+    dims.push_back(StringAttr::get(ctx, name));
+  }
+  return ArgumentAttr::get(ctx, extraName(i), "in", ArrayAttr::get(ctx, dims),
+                           tensor ? tensor.getElementType() : type, FloatAttr(),
+                           StringAttr(), /*broadcast=*/bool(tensor));
+}
+
+/// What an operation has beside operands: a constant's value, a predicate.
+static Attribute valueOf(Operation &op) {
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return constant.getValue();
+  if (auto compare = dyn_cast<arith::CmpIOp>(op))
+    return StringAttr::get(op.getContext(),
+                           stringifyEnum(compare.getPredicate()));
+  if (auto compare = dyn_cast<arith::CmpFOp>(op))
+    return StringAttr::get(op.getContext(),
+                           stringifyEnum(compare.getPredicate()));
+  return {};
+}
+
+ProgramAttr ScoreProgram::describe() const {
+  if (empty())
+    return {};
+  MLIRContext *ctx = op->getContext();
+  llvm::DenseMap<Value, int64_t> numbers;
+  for (BlockArgument argument : block().getArguments())
+    numbers[argument] = int64_t(argument.getArgNumber());
+  SmallVector<StringAttr> reads;
+  for (size_t i = 0; i < extras.size(); ++i)
+    reads.push_back(StringAttr::get(ctx, extraName(i)));
+  SmallVector<StepAttr> steps;
+  llvm::SetVector<Operation *> needed = neededBy(result());
+  for (Operation &inner : block().without_terminator()) {
+    if (!needed.contains(&inner))
+      continue; // of the derivative
+    SmallVector<int64_t> operands;
+    for (Value v : inner.getOperands())
+      operands.push_back(numbers.lookup(v));
+    steps.push_back(StepAttr::get(ctx, inner.getName().getStringRef(), operands,
+                                  valueOf(inner),
+                                  inner.getResult(0).getType()));
+    int64_t next = int64_t(numbers.size());
+    numbers[inner.getResult(0)] = next;
+  }
+  return ProgramAttr::get(ctx, reads, steps, numbers.lookup(result()));
 }

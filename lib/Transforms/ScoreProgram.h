@@ -1,24 +1,70 @@
-//===- ScoreProgram.h - the score region on tiles ---------------*- C++ -*-===//
+//===- ScoreProgram.h - a region of a score program -------------*- C++ -*-===//
 #ifndef FA2_TRANSFORMS_SCOREPROGRAM_H
 #define FA2_TRANSFORMS_SCOREPROGRAM_H
 
 #include "fa2/Dialect/FA2/FA2.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SetVector.h"
+
 namespace fa2 {
 
-/// Refuses, by name, what the score region may not hold: operations that are
-/// not elementwise, 16-bit values, values from outside, extras.
-mlir::LogicalResult checkScoreProgram(AttentionOp op);
+/// A region of fa2.attention or of its gradient that maps scores to numbers,
+/// and what it reads.
+class ScoreProgram {
+public:
+  /// The region's arguments, before the extras.
+  enum Argument : unsigned { Score, Batch, Head, Row, Column, FirstExtra };
 
-/// Where a tile of scores is.
-struct ScorePlace {
-  mlir::Value batch, head, qBlock, kvBlock;
+  ScoreProgram(mlir::Operation *op, mlir::Region &region,
+               mlir::ValueRange extras, mlir::ArrayAttr names)
+      : op(op), region(&region), extras(extras), names(names) {}
+
+  bool empty() const { return region->empty(); }
+  mlir::Block &block() const { return region->front(); }
+  /// The new score; of a gradient's region also its derivative, 1.
+  mlir::Value result(unsigned i = 0) const {
+    return block().getTerminator()->getOperand(i);
+  }
+
+  /// Refuses, by name, what the region may not hold: operations that are not
+  /// elementwise, values of 16 bits but for reads, values from outside.
+  mlir::LogicalResult check() const;
+  /// Refuses a result that has nothing to do with the score.
+  mlir::LogicalResult checkReadsScore() const;
+
+  /// For the manifest; null without a program.
+  ProgramAttr describe() const;
+
+  /// The steps that a value is computed by.
+  static llvm::SetVector<mlir::Operation *> neededBy(mlir::Value v);
+
+  size_t numExtras() const { return extras.size(); }
+  mlir::Type extraType(size_t i) const { return extras[i].getType(); }
+  std::string extraName(size_t i) const;
+  /// How extra i is passed.
+  ArgumentAttr describeExtra(size_t i) const;
+  /// The coordinate that alone indexes dimension `dim` of extra i, which then
+  /// has the extent of batch, heads, seqlen_q or seqlen_k (or 1); else Score.
+  Argument coordinateOf(size_t i, unsigned dim) const;
+
+private:
+  mlir::LogicalResult checkStep(mlir::Operation &inner) const;
+  mlir::LogicalResult checkRead(mlir::tensor::ExtractOp read) const;
+  mlir::LogicalResult checkExtras() const;
+
+  mlir::Operation *op;
+  mlir::Region *region;
+  mlir::ValueRange extras;
+  mlir::ArrayAttr names;
 };
 
-/// The region's operations on a tile of scores in natural units (scale * q.k):
-/// the same operation on tiles for each; uniform values become splats.
-mlir::Value tileScoreProgram(mlir::OpBuilder &b, AttentionOp op,
-                             mlir::Value scores, ScorePlace place);
+inline ScoreProgram programOf(AttentionOp op) {
+  return {op, op.getScore(), op.getExtras(), op.getExtraNamesAttr()};
+}
+inline ScoreProgram programOf(AttentionGradOp op) {
+  return {op, op.getScore(), op.getExtras(), op.getExtraNamesAttr()};
+}
 
 } // namespace fa2
 

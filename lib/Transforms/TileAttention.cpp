@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScoreProgram.h"
+#include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Transforms/Passes.h"
 
@@ -48,8 +48,6 @@ private:
   ForTilesOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
                        Value seqlenQ, Value seqlenK);
   int64_t start() const;
-  /// scale s through the score program.
-  Value applyProgram(Value s, ScorePlace place);
 
   func::FuncOp func;
   AttentionOp op;
@@ -57,6 +55,7 @@ private:
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
   Value softmaxScale; // what is left of it for the softmax
+  ValueRange extras;
   int64_t headDim = 0, headDimV = 0;
   Type dtype;
 };
@@ -84,8 +83,10 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
     types.push_back(b.getF32Type());
     args.push_back(describeScale(headDim));
   }
+  size_t fixed = types.size();
+  addExtras(programOf(op), types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
-                            op.getMaskAttr(), !op.getScore().empty());
+                            op.getMaskAttr(), programOf(op).describe());
   auto kernel = KernelOp::create(
       b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
       b.getArrayAttr(args), IntegerAttr{}, when, ArrayAttr{}, ArrayAttr{});
@@ -97,6 +98,7 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
   v = entry->getArgument(2);
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
+  extras = entry->getArguments().drop_front(fixed);
   scale = op.getScale()
               ? Value(entry->getArgument(5))
               : arith::ConstantOp::create(
@@ -104,15 +106,9 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
 }
 
-Value Tiler::applyProgram(Value s, ScorePlace place) {
-  Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
-  return tileScoreProgram(b, op, arith::MulFOp::create(b, loc, s, factors),
-                          place);
-}
-
 ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                             Value vView, Value seqlenQ, Value seqlenK) {
-  Value qBlock = place.qBlock;
+  Value qBlock = place.rowBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   int64_t packed = schedule.getPackedHeads();
   Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, seqlenQ,
@@ -120,6 +116,9 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                                   /*nonempty=*/false, /*past_end=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
   bool program = !op.getScore().empty();
+  std::optional<ProgramTiler> tiler;
+  if (program)
+    tiler.emplace(b, loc, programOf(op), extras, place);
   float none = program ? std::numeric_limits<float>::lowest() : kNoScore;
   Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
@@ -132,6 +131,8 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   Value j = loop.getTile();
   Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
 
+  if (program)
+    tiler->atColumns(j);
   // Split-K: the warps share the keys, and each sums an output of its own.
   int64_t n = schedule.getWarps();
   bool splitK = schedule.getPartition() == Partition::SplitK;
@@ -141,8 +142,8 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                           Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
                           splitK ? warps(1, n) : warps(n, 1));
   if (program) {
-    place.kvBlock = j;
-    s = applyProgram(s, place);
+    Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
+    s = tiler->atScores(arith::MulFOp::create(b, loc, s, factors)).front();
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           op.getMaskAttr(), /*transposed=*/false, packed);
@@ -195,8 +196,9 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   softmaxScale = op.getScore().empty()
                      ? scale
                      : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
-  ForTilesOp loop = buildLoop(qTile, {batch, head, qBlock, Value()}, kView,
-                              vView, qSeq.getLength(), kSeq.getLength());
+  ScorePlace place{batch, head, qBlock, bq, schedule.getBlockKv()};
+  ForTilesOp loop =
+      buildLoop(qTile, place, kView, vView, qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
@@ -274,6 +276,7 @@ struct TileAttentionPass
       SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
       if (op.getScale())
         inputs.push_back(op.getScale());
+      llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v");
       if (failed(func))
         return signalPassFailure();
@@ -282,7 +285,8 @@ struct TileAttentionPass
         return signalPassFailure();
       }
       if (!op.getScore().empty() &&
-          (failed(checkScoreProgram(op)) || failed(checkHeads(op))))
+          (failed(programOf(op).check()) ||
+           failed(programOf(op).checkReadsScore()) || failed(checkHeads(op))))
         return signalPassFailure();
       tileAttention(*func, op);
     }

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
 #include "fa2/Transforms/Passes.h"
@@ -126,6 +127,20 @@ private:
     int64_t across = gradQWarps().getAcross();
     return across * fa2::gpu::columnsPerPart(headDim, across);
   }
+  /// The program for tiles there, where the operation has one.
+  std::optional<ProgramTiler> programAt(ScorePlace place) {
+    if (op.getScore().empty())
+      return std::nullopt;
+    return ProgramTiler(b, loc, programOf(op), extras, place);
+  }
+  /// scale q.k through the program, and the program's derivative there.
+  std::pair<Value, Value> applyProgram(ProgramTiler &program, Value s) {
+    Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
+    auto results = program.atScores(arith::MulFOp::create(b, loc, s, factors));
+    return {results[0], results[1]};
+  }
+  Value throughProgram(Value ds, Value p, Value slope);
+  Value hideColumns(Value scores, Value block, Value length);
   Value times(Value x, int64_t c) {
     return arith::MulIOp::create(b, loc, x, constant(c));
   }
@@ -138,6 +153,8 @@ private:
   // The current kernel's.
   Block *entry = nullptr;
   Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta, dqSum;
+  Value softmaxScale; // what is left of it for the softmax
+  ValueRange extras;
 };
 
 ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
@@ -186,9 +203,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     args.push_back(describeScale(headDim));
   }
 
-  auto spec = SpecAttr::get(b.getContext(), "backward", dtype, headDim,
-                            headDimV, op.getMaskAttr(),
-                            /*score_program=*/false);
+  size_t fixed = types.size();
+  addExtras(programOf(op), types, args);
+  auto spec =
+      SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
+                    op.getMaskAttr(), programOf(op).describe());
   auto kernel = KernelOp::create(b, loc, (func.getName() + suffix).str(),
                                  b.getFunctionType(types, {}), spec, s,
                                  b.getArrayAttr(args), IntegerAttr{},
@@ -206,6 +225,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
                               b, loc, b.getF32FloatAttr(float(c))));
+  extras = entry->getArguments().drop_front(fixed);
+  // A score program sees, and gives, scores in natural units.
+  softmaxScale = scale;
+  if (!op.getScore().empty())
+    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
 
   Value source = rowsOf == 0 ? q : k;
   // Named, as the order in which arguments are evaluated is the compiler's.
@@ -257,6 +281,40 @@ void GradTiler::createStatistics() {
                     wholeView(dqSum, batch, head, sumOrder(1)), row);
 }
 
+/// dS by the score that went into the program. Where P is 0, so is it: the
+/// derivative may be infinite there.
+Value GradTiler::throughProgram(Value ds, Value p, Value slope) {
+  if (!slope)
+    return ds;
+  ds = arith::MulFOp::create(b, loc, ds, slope);
+  auto always = slope.getDefiningOp<tensor::SplatOp>();
+  if (always && always.getInput().getDefiningOp<arith::ConstantOp>())
+    return ds;
+  Value zeros = splat(cast<RankedTensorType>(ds.getType()).getShape(), 0.0f);
+  Value hidden =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, p, zeros);
+  return arith::SelectOp::create(b, loc, hidden, zeros, ds);
+}
+
+/// -inf for queries past the end, which are columns here: who knows what the
+/// program makes of them.
+Value GradTiler::hideColumns(Value scores, Value block, Value length) {
+  auto type = cast<RankedTensorType>(scores.getType());
+  auto vector = [&](Type element) {
+    return RankedTensorType::get({type.getDimSize(1)}, element);
+  };
+  Type index = vector(b.getIndexType());
+  Value columns = PositionsOp::create(b, loc, index, block);
+  Value end = tensor::SplatOp::create(b, loc, index, length, ValueRange{});
+  Value inside =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, columns, end);
+  inside = BroadcastOp::create(
+      b, loc, RankedTensorType::get(type.getShape(), b.getI1Type()), inside,
+      /*columns=*/true);
+  return arith::SelectOp::create(b, loc, inside, scores,
+                                 splat(type.getShape(), -kInf));
+}
+
 SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                                       Value kvBlock, Value batch, Value head,
                                       ValueRange sums) {
@@ -268,20 +326,28 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
   Value sumView = dqSum ? wholeView(dqSum, batch, head, sumOrder()) : Value();
+  auto program =
+      programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
 
   auto loop = ForTilesOp::create(b, loc, range, sums);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&loop.getBody().front());
   Value i = loop.getTile();
   Value row = times(i, bq);
+  if (program)
+    program->atColumns(i);
   // S^T = K Q_i^T, P^T = exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
-  Value s = dot(bkv, bq, kTile, qTile, {}, false, true, keyWarps());
+  Value s = dot(bkv, bq, kTile, qTile, {}, false, true, keyWarps()), slope;
+  if (program) {
+    std::tie(s, slope) = applyProgram(*program, s);
+    s = hideColumns(s, i, sequence.getLength());
+  }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
                           sequence.getLength(), keys.getLength(),
                           op.getMaskAttr(), /*transposed=*/true);
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
-                                       load(nView, row, bq), scale,
+                                       load(nView, row, bq), softmaxScale,
                                        /*columns=*/true);
   Value doTile = load(doView, row, bq);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
@@ -297,7 +363,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
   Value dp = dot(bkv, bq, vTile, doTile, delta, false, true, keyWarps());
-  Value ds = round(arith::MulFOp::create(b, loc, p, dp));
+  Value ds =
+      round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
@@ -379,6 +446,7 @@ void GradTiler::createQueries(ScheduleAttr s) {
   Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
                                   bkv, op.getMaskAttr(), /*nonempty=*/false,
                                   /*past_end=*/false);
+  auto program = programAt({batch, head, qBlock, bq, bkv});
   auto loop =
       ForTilesOp::create(b, loc, range, ValueRange{splat({bq, headDim}, 0.0f)});
   {
@@ -387,20 +455,25 @@ void GradTiler::createQueries(ScheduleAttr s) {
     WarpGridAttr rows = warps(s.getWarps(), 1);
     Value j = loop.getTile();
     Value kvRow = times(j, bkv);
+    if (program)
+      program->atColumns(j);
     // P = exp(c Q K_j^T - lse)
     Value kTile = load(kView, kvRow, bkv);
-    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true, rows);
+    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true, rows), slope;
+    if (program)
+      std::tie(scores, slope) = applyProgram(*program, scores);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
                                  sq, sk, op.getMaskAttr(),
                                  /*transposed=*/false);
     Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores, n,
-                                         scale, /*columns=*/false);
+                                         softmaxScale, /*columns=*/false);
     // dS = P o (dO V_j^T - delta)
     Value vTile = load(vView, kvRow, bkv);
     Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
                                       /*columns=*/false);
     Value dp = dot(bq, bkv, doTile, vTile, delta, false, true, rows);
-    Value ds = round(arith::MulFOp::create(b, loc, p, dp));
+    Value ds =
+        round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
     // dQ += dS K_j
     Value dq1 = dot(bq, headDim, ds, kTile, loop.getRegionIterArgs()[0], false,
                     false, rows);
@@ -419,8 +492,12 @@ struct TileAttentionGradPass
                                 op.getOut(), op.getLse(), op.getDout()};
       if (op.getScale())
         inputs.push_back(op.getScale());
+      llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v, out, lse, dout");
       if (failed(func) || failed(checkSchedules(op)))
+        return signalPassFailure();
+      if (!op.getScore().empty() && (failed(programOf(op).check()) ||
+                                     failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
       GradTiler(*func, op).run();
     }

@@ -35,6 +35,23 @@ ArgumentAttr TileBuilder::describeScale(int64_t headDim) {
                            b.getStringAttr("positive_finite"));
 }
 
+void TileBuilder::addExtras(const ScoreProgram &program,
+                            SmallVectorImpl<Type> &types,
+                            SmallVectorImpl<Attribute> &args) {
+  for (size_t i = 0; i < program.numExtras(); ++i) {
+    Type type = program.extraType(i);
+    if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+      // Read one by one, so that any strides will do.
+      SmallVector<int64_t> strides(tensor.getRank(), ShapedType::kDynamic);
+      type = MemRefType::get(
+          tensor.getShape(), tensor.getElementType(),
+          StridedLayoutAttr::get(tensor.getContext(), 0, strides));
+    }
+    types.push_back(type);
+    args.push_back(program.describeExtra(i));
+  }
+}
+
 Value TileBuilder::splat(ArrayRef<int64_t> shape, float v) {
   auto type = RankedTensorType::get(shape, b.getF32Type());
   return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, v));
@@ -61,7 +78,8 @@ FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
            << "expected to be all of a function that returns its results, "
               "because the function becomes the kernel";
   if (!llvm::equal(inputs, func.getArguments()))
-    return op->emitOpError() << "expected the function's arguments to be "
-                             << inputNames << " and scale, in this order";
+    return op->emitOpError()
+           << "expected the function's arguments to be " << inputNames
+           << ", scale and extras, in this order";
   return func;
 }

@@ -2,7 +2,7 @@
 #ifndef FA2_LIB_TRANSFORMS_TILEBUILDER_H
 #define FA2_LIB_TRANSFORMS_TILEBUILDER_H
 
-#include "fa2/Dialect/FA2/FA2.h"
+#include "ScoreProgram.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,6 +24,11 @@ protected:
                         std::optional<int64_t> last = {});
   /// The run-time scale of the scores, 1 / sqrt(headDim) by default.
   ArgumentAttr describeScale(int64_t headDim);
+
+  /// The kernel's arguments for what a score program reads.
+  void addExtras(const ScoreProgram &program,
+                 llvm::SmallVectorImpl<mlir::Type> &types,
+                 llvm::SmallVectorImpl<mlir::Attribute> &args);
 
   mlir::Value constant(int64_t v) {
     return mlir::arith::ConstantIndexOp::create(b, loc, v);

@@ -129,6 +129,8 @@ private:
         continue;
       }
       std::optional<int64_t> &value = result.slots[wanted.dimension];
+      if (value && extent == 1 && argument.broadcast)
+        continue;
       if (!value) {
         value = extent;
         definedBy[wanted.dimension] = argument.name.c_str();
@@ -160,6 +162,8 @@ private:
       if (extent <= 1)
         continue;
       span += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
+      if (argument.broadcast)
+        continue;
       if (back == 0 && stride != 1)
         refuse("{}: stride {} (the innermost) is {}; it must be 1, as rows are "
                "{} whole: pass {}",

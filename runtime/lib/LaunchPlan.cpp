@@ -146,9 +146,14 @@ void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
   case Parameter::Kind::Pointer:
     pointers.push_back({at, argument});
     return;
-  case Parameter::Kind::Stride:
-    store(to, uint64_t(bindings.tensors[argument].strides[parameter.dim]));
+  case Parameter::Kind::Stride: {
+    const BoundTensor &tensor = bindings.tensors[argument];
+    // The one element of a broadcast extent stands for all.
+    bool repeats = manifest.arguments[argument].broadcast &&
+                   tensor.shape[parameter.dim] == 1;
+    store(to, repeats ? 0 : uint64_t(tensor.strides[parameter.dim]));
     return;
+  }
   case Parameter::Kind::I32: {
     int64_t value = evaluate(parameter.value, bindings);
     if (value != int64_t(int32_t(value)))

@@ -63,7 +63,7 @@ public:
 
   void read(const JsonNode &root) {
     Object object(Field(root, "manifest"));
-    int64_t version = object.required("fa2_manifest").integer(1, kMaxInt64);
+    version = object.required("fa2_manifest").integer(1, kMaxInt64);
     if (version > kManifestVersion)
       object.required("fa2_manifest")
           .refuse("version {} is newer than this runtime reads ({}); use a "
@@ -149,11 +149,17 @@ private:
                        direction.string());
     Field dtype = object.required("dtype");
     argument.dtype = parseDType(dtype, /*tensor=*/true);
+    if (version >= 2 && object.has("broadcast")) {
+      Field broadcast = object.required("broadcast");
+      argument.broadcast = broadcast.boolean();
+      if (argument.broadcast && argument.direction != FA2RT_IN)
+        broadcast.refuse("only tensors of direction 'in' are broadcast");
+    }
     for (Field &extent : object.required("shape").elements(1, FA2RT_MAX_RANK)) {
       if (extent.isInteger())
         argument.shape.push_back({extent.integer(0, kMaxExtent), 0});
       else
-        argument.shape.push_back({-1, dimension(extent)});
+        argument.shape.push_back({-1, dimension(extent, argument.broadcast)});
     }
     argument.alignment = powerOfTwo(object.required("alignment"));
     argument.strideMultiple =
@@ -207,15 +213,24 @@ private:
                         : "scalar: f32, i32, i64");
   }
 
-  uint32_t dimension(const Field &field) {
+  /// A broadcast tensor defines dimensions that are its own alone: of others,
+  /// an extent of 1 says nothing.
+  uint32_t dimension(const Field &field, bool broadcast) {
     const std::string &name = field.identifier();
     if (name == "device")
       field.refuse("the name 'device' is taken by the expressions");
     auto &names = manifest.dimensions;
-    for (uint32_t i = 0; i < names.size(); ++i)
-      if (names[i] == name)
-        return i;
+    for (uint32_t i = 0; i < names.size(); ++i) {
+      if (names[i] != name)
+        continue;
+      if (ofBroadcast[i])
+        field.refuse("the dimension '{}' is defined by a broadcast tensor, "
+                     "whose extent may be 1",
+                     name);
+      return i;
+    }
     names.push_back(name);
+    ofBroadcast.push_back(broadcast);
     return uint32_t(names.size() - 1);
   }
 
@@ -414,6 +429,8 @@ private:
   Manifest &manifest;
   const std::vector<PtxEntry> &entries;
   std::map<std::string, uint32_t, std::less<>> slots;
+  int64_t version = 1;
+  std::vector<bool> ofBroadcast; // the dimensions that broadcast tensors define
 };
 
 } // namespace

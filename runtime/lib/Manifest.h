@@ -20,7 +20,7 @@
 
 namespace fa2rt {
 
-constexpr int kManifestVersion = 1;
+constexpr int kManifestVersion = 2;
 
 struct Target {
   std::string arch; // "sm_80"
@@ -50,6 +50,9 @@ struct Argument {
   int64_t alignment = 1;
   int64_t strideMultiple = 1;
   uint32_t firstStrideSlot = 0;
+  /// Read one element at a time: an extent may be 1 in place of its
+  /// dimension's, and any stride will do.
+  bool broadcast = false;
 
   // Scalars.
   bool hasDefault = false;

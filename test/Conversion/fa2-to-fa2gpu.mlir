@@ -131,25 +131,31 @@ fa2.kernel @split_k(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, 
 
 // What is combined with scores has their layout, which in split-K is not the output's.
 // CHECK-DAG: #[[S:.*]] = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 4]>
+// CHECK-DAG: #[[COLUMN:.*]] = #fa2gpu.column<#[[S]]>
 // CHECK-LABEL: fa2.kernel @score_program
 // CHECK-DAG: %[[HALF:.*]] = arith.constant dense<5.000000e-01> : tensor<16x64xf32, #[[S]]>
-// CHECK-DAG: %[[ROWS:.*]], %[[COLS:.*]] = fa2.coordinates at({{.*}}) : tensor<16x64xindex, #[[S]]>
+// CHECK-DAG: %[[COLS:.*]] = fa2.positions %{{.*}} : tensor<64xindex, #[[COLUMN]]>
+// CHECK-DAG: %[[READ:.*]] = fa2.read %{{.*}}[%[[COLS]]] : {{.*}} -> tensor<64xindex, #[[COLUMN]]>
+// CHECK-DAG: %[[TILE:.*]] = fa2.broadcast %[[READ]] {columns} : {{.*}} -> tensor<16x64xindex, #[[S]]>
 // CHECK-DAG: %[[UNIFORM:.*]] = tensor.splat %{{.*}} : tensor<16x64xindex, #[[S]]>
-// CHECK: arith.cmpi slt, %[[ROWS]], %[[UNIFORM]] : tensor<16x64xindex, #[[S]]>
+// CHECK: arith.cmpi slt, %[[TILE]], %[[UNIFORM]] : tensor<16x64xindex, #[[S]]>
 // CHECK: arith.mulf {{.*}}, %[[HALF]] : tensor<16x64xf32, #[[S]]>
 // CHECK: arith.select {{.*}} : tensor<16x64xi1, #[[S]]>, tensor<16x64xf32, #[[S]]>
-fa2.kernel @score_program(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, %n: index)
+fa2.kernel @score_program(%q: !fa2.view<? x 64 x bf16>, %k: !fa2.view<? x 64 x bf16>, %n: index, %ids: memref<?xindex, strided<[?]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 64, warps = 4, stages = 1, partition = split_k>,
-                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"n", "in", [] x index>,
+                             #fa2.arg<"ids", "in", ["seqlen_k"] x index broadcast true>]} {
   %c0 = arith.constant 0 : index
   %qt = fa2.load %q[%c0] : !fa2.view<? x 64 x bf16> -> tensor<16x64xbf16>
   %kt = fa2.load %k[%c0] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
   %s = fa2.dot %qt, %kt {transpose_b} : tensor<16x64xbf16>, tensor<64x64xbf16> -> tensor<16x64xf32> over <1 x 4>
   %half = arith.constant dense<0.5> : tensor<16x64xf32>
-  %rows, %cols = fa2.coordinates at(%n, %c0) : tensor<16x64xindex>
+  %cols = fa2.positions %n : tensor<64xindex>
+  %read = fa2.read %ids[%cols] : memref<?xindex, strided<[?]>>, tensor<64xindex> -> tensor<64xindex>
+  %tile = fa2.broadcast %read {columns} : tensor<64xindex> -> tensor<16x64xindex>
   %uniform = tensor.splat %n : tensor<16x64xindex>
-  %cond = arith.cmpi slt, %rows, %uniform : tensor<16x64xindex>
+  %cond = arith.cmpi slt, %tile, %uniform : tensor<16x64xindex>
   %t = arith.mulf %s, %half : tensor<16x64xf32>
   %r = arith.select %cond, %s, %t : tensor<16x64xi1>, tensor<16x64xf32>
   fa2.return

@@ -131,8 +131,8 @@ fa2.kernel @mask(%n: index, %c: f32)
 // A score program: element by element, with the rows and columns of the thread's own elements. A thread holds
 // two columns, 8 apart twice, of rows 8 apart.
 // CHECK-LABEL: gpu.func @program
-// CHECK: %[[COL1:.*]] = arith.addi %[[COL0:.*]], %c1 : index
 // CHECK: %[[ROW8:.*]] = arith.addi %[[ROW0:.*]], %c8 : index
+// CHECK: %[[COL1:.*]] = arith.addi %[[COL0:.*]], %c1 : index
 // CHECK: arith.cmpi slt, %[[ROW0]], %[[COL0]] : index
 // CHECK-NEXT: arith.cmpi slt, %[[ROW0]], %[[COL1]] : index
 // CHECK-NEXT: arith.cmpi slt, %[[ROW8]], %[[COL0]] : index
@@ -150,7 +150,10 @@ fa2.kernel @program(%n: index, %c: f32)
                 arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
   %s = arith.constant dense<1.0> : !s
   fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
-    %rows, %cols = fa2.coordinates at(%t, %h) : tensor<16x16xindex, #acc>
+    %r = fa2.positions %t : tensor<16xindex, #fa2gpu.row<#acc>>
+    %k = fa2.positions %h : tensor<16xindex, #fa2gpu.column<#acc>>
+    %rows = fa2.broadcast %r : tensor<16xindex, #fa2gpu.row<#acc>> -> tensor<16x16xindex, #acc>
+    %cols = fa2.broadcast %k {columns} : tensor<16xindex, #fa2gpu.column<#acc>> -> tensor<16x16xindex, #acc>
     %uniform = tensor.splat %c : !s
     %cond = arith.cmpi slt, %rows, %cols : tensor<16x16xindex, #acc>
     %x = arith.select %cond, %s, %uniform : tensor<16x16xi1, #acc>, !s

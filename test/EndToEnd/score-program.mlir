@@ -17,11 +17,21 @@
 // A check that cannot fail would pass this.
 // RUN: not %numpy %S/Inputs/check-score.py %t 0.2 "np.where(j <= i + 63, s, -np.inf)"
 
-// The manifest says so, and fa2-run has no reference for it.
+// The manifest holds the program, from which fa2-run has its own reference.
 // RUN: FileCheck %s < %t/kernel.ptx
-// CHECK: "score_program": true
-// RUN: not fa2-run %t/kernel.ptx --device sim 2>&1 | FileCheck %s --check-prefix=NOREFERENCE
-// NOREFERENCE: the kernel has a score program, for which there is no reference; --check none runs it
+// CHECK: "fa2_manifest": 2
+// CHECK: "program": {
+// CHECK-NEXT: "reads": [],
+// CHECK-NEXT: "steps": [
+// CHECK-NEXT: {"name":"%0","op":"arith.constant","value":0.2{{.*}},"type":"f32"},
+// CHECK-NEXT: {"name":"%1","op":"arith.constant","value":5,"type":"f32"},
+// CHECK-NEXT: {"name":"%2","op":"arith.mulf","of":["score","%0"],"type":"f32"},
+// CHECK: "result": "%
+// RUN: fa2-run %t/kernel.ptx --device sim --cases 8 --max-seqlen 150
+// Of another program's kernel it says so.
+// RUN: sed 's/"value":5,/"value":5.5,/' %t/kernel.ptx > %t/wrong.ptx
+// RUN: not fa2-run %t/wrong.ptx --device sim | FileCheck %s --check-prefix=WRONG
+// WRONG: FAILED {{.*}} exceeds the allowed
 
 func.func @softcap_alibi(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {

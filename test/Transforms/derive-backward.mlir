@@ -27,3 +27,53 @@ func.func @plain(%q: tensor<?x?x?x16xf16>, %k: tensor<?x?x?x16xf16>, %v: tensor<
       -> tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
 }
+
+// With a score program: the region yields the score and its derivative. Of an arm that is not taken the adjoint is exactly 0, and stays so
+// whatever it is multiplied by.
+// CHECK: func.func @program_backward(%{{.*}}: tensor<?x?x?x16xf16>, {{.*}}%[[X:.*]]: f32) ->
+// CHECK: fa2.attention_grad {{.*}} extras(%[[X]] : f32) {extra_names = ["cap"]}
+// CHECK-SAME: score {
+// CHECK: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[CAP:.*]]: f32):
+// CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00
+// CHECK: %[[U:.*]] = arith.divf %[[CAP]], %[[S]]
+// CHECK: %[[T:.*]] = math.exp %[[U]]
+// CHECK: %[[C:.*]] = arith.cmpf ogt, %[[S]], %[[ZERO]]
+// CHECK: %[[R:.*]] = arith.select %[[C]], %[[T]], %[[S]]
+// CHECK: %[[TAKEN:.*]] = arith.select %[[C]], %{{.*}}, %{{.*}} : f32
+// CHECK: %[[OTHER:.*]] = arith.select %[[C]], %{{.*}}, %{{.*}} : f32
+// CHECK: %[[DT:.*]] = arith.mulf %[[T]], %[[TAKEN]]
+// CHECK: %[[NONE:.*]] = arith.cmpf oeq, %[[TAKEN]], %{{.*}}
+// CHECK: %[[DU:.*]] = arith.select %[[NONE]], %{{.*}}, %[[DT]]
+// CHECK: %[[DS:.*]] = arith.addf %[[OTHER]], %{{.*}}
+// CHECK: fa2.yield %[[R]], %[[DS]] : f32, f32
+func.func @program(%q: tensor<?x?x?x16xf16>, %k: tensor<?x?x?x16xf16>, %v: tensor<?x?x?x16xf16>, %x: f32)
+    -> (tensor<?x?x?x16xf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%x : f32) {extra_names = ["cap"]} : tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>
+      -> tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %cap: f32):
+        %zero = arith.constant 0.0 : f32
+        %u = arith.divf %cap, %s : f32
+        %t = math.exp %u : f32
+        %c = arith.cmpf ogt, %s, %zero : f32
+        %r = arith.select %c, %t, %s : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
+}
+
+// What is added has the derivative 1.
+// CHECK: func.func @sum_backward
+// CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK: fa2.yield %{{.*}}, %[[ONE]] : f32, f32
+func.func @sum(%q: tensor<?x?x?x16xf16>, %k: tensor<?x?x?x16xf16>, %v: tensor<?x?x?x16xf16>, %x: f32)
+    -> (tensor<?x?x?x16xf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%x : f32) : tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>
+      -> tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32):
+        %r = arith.addf %s, %e : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x16xf16>, tensor<?x?x?xf32>
+}

@@ -22,7 +22,7 @@ func.func @not_all_of_the_function(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x6
 
 func.func @other_arguments(%v: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %q: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected the function's arguments to be q, k, v and scale, in this order}}
+  // expected-error @+1 {{expected the function's arguments to be q, k, v, scale and extras, in this order}}
   %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
@@ -52,7 +52,7 @@ func.func @not_elementwise(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        // expected-error @+1 {{'arith.mulsi_extended' op is not supported in a score program: expected elementwise operations with one result}}
+        // expected-error @+1 {{'arith.mulsi_extended' op is not supported in a score program: expected elementwise operations with one result, or tensor.extract}}
         %x, %y = arith.mulsi_extended %i, %j : index
         fa2.yield %s : f32
       }
@@ -76,13 +76,43 @@ func.func @from_outside(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v
 
 // -----
 
-func.func @extras(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+func.func @extra_of_f64(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %e: f64)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected no extras because tiling of what a score program reads besides its score and coordinates is not supported}}
-  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%q : tensor<?x?x?x64xbf16>) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+  // expected-error @+1 {{expected extra 0 (bias) to be f32 or i32, or a tensor of bf16, f16, f32 or i32 with 1 to 4 dimensions, all ?, got 'f64'}}
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%e : f64) {extra_names = ["bias"], schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
       score {
-      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: tensor<?x?x?x64xbf16>):
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: f64):
+        fa2.yield %s : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+func.func @extra_with_static_extent(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %e: tensor<?x64xf32>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected extra 0 (bias) to be f32 or i32, or a tensor of bf16, f16, f32 or i32 with 1 to 4 dimensions, all ?, got 'tensor<?x64xf32>'}}
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%e : tensor<?x64xf32>) {extra_names = ["bias"], schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: tensor<?x64xf32>):
+        fa2.yield %s : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+func.func @read_of_16_bits(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %e: tensor<?xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%e : tensor<?xbf16>) {extra_names = ["bias"], schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: tensor<?xbf16>):
+        // expected-error @+1 {{expected reads of 'bf16' to be extended to f32 by arith.extf, got arith.mulf}}
+        %y = tensor.extract %x[%j] : tensor<?xbf16>
+        %z = arith.mulf %y, %y : bf16
         fa2.yield %s : f32
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

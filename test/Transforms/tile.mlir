@@ -86,19 +86,26 @@ func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %
 
 // -----
 
-// A score program runs on whole tiles: it gets scale * S, and the softmax's scale is then 1. Masks come after it.
+// A score program gets scale * S, and the softmax's scale is then 1. Masks come after it. What depends on batch entry and head are scalars, and what
+// depends on rows besides are vectors, both before the loop; what depends on columns alone are vectors in the loop, before the scores.
 // CHECK-LABEL: fa2.kernel @program
-// CHECK-SAME: score_program = true
+// CHECK-SAME: score_program = <steps = [<"arith.constant" : f32 = 0.000000e+00 : f32>, <"arith.addi"(2, 4) : index>, <"arith.cmpi"(6, 3) : i1 = "ult">, <"arith.select"(7, 0, 5) : f32>],result = 8>
+// CHECK: fa2.for_each_tile %[[QB:.*]], %[[HEAD:.*]], %{{.*}} in
 // CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK: %[[I:.*]] = fa2.positions %[[QB]] : tensor<64xindex>
+// CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK: fa2.for_tiles
+// CHECK: %[[J:.*]] = fa2.positions %[[KB:.*]] : tensor<64xindex>
+// CHECK: %[[H:.*]] = tensor.splat %[[HEAD]] : tensor<64xindex>
+// CHECK: %[[SUM:.*]] = arith.addi %[[H]], %[[J]] : tensor<64xindex>
 // CHECK: %[[S:.*]] = fa2.dot {{.*}} {transpose_b}
 // CHECK: %[[C:.*]] = tensor.splat %scale : tensor<64x64xf32>
 // CHECK: %[[CS:.*]] = arith.mulf %[[S]], %[[C]] : tensor<64x64xf32>
-// CHECK: %[[H:.*]] = tensor.splat %{{.*}} : tensor<64x64xindex>
-// CHECK: %[[I:.*]], %[[J:.*]] = fa2.coordinates at(%{{.*}}, %{{.*}}) : tensor<64x64xindex>
-// CHECK: %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64x64xf32>
-// CHECK: %[[SUM:.*]] = arith.addi %[[H]], %[[J]] : tensor<64x64xindex>
-// CHECK: %[[COND:.*]] = arith.cmpi ult, %[[SUM]], %[[I]] : tensor<64x64xindex>
-// CHECK: %[[R:.*]] = arith.select %[[COND]], %[[CS]], %[[ZERO]] : tensor<64x64xi1>, tensor<64x64xf32>
+// CHECK: %[[COLS:.*]] = fa2.broadcast %[[SUM]] {columns} : tensor<64xindex> -> tensor<64x64xindex>
+// CHECK: %[[ROWS:.*]] = fa2.broadcast %[[I]] : tensor<64xindex> -> tensor<64x64xindex>
+// CHECK: %[[COND:.*]] = arith.cmpi ult, %[[COLS]], %[[ROWS]] : tensor<64x64xindex>
+// CHECK: %[[ZEROS:.*]] = tensor.splat %[[ZERO]] : tensor<64x64xf32>
+// CHECK: %[[R:.*]] = arith.select %[[COND]], %[[CS]], %[[ZEROS]] : tensor<64x64xi1>, tensor<64x64xf32>
 // CHECK: %[[M:.*]] = fa2.apply_mask %[[R]]
 // CHECK: fa2.softmax_step %[[M]], {{.*}} scale %[[ONE]]
 // CHECK: fa2.softmax_finish {{.*}} scale %[[ONE]]
@@ -113,6 +120,55 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
         %sum = arith.addi %h, %j : index
         %cond = arith.cmpi ult, %sum, %i : index
         %r = arith.select %cond, %s, %zero : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// Reads: of a head before the loop, of rows before it, of columns in it, of single elements of the tile; where an index is no coordinate, it is
+// brought into the extent.
+// CHECK-LABEL: fa2.kernel @reads
+// CHECK-SAME: %slopes: memref<?xf32, strided<[?]>>, %bias: memref<?x?xbf16, strided<[?, ?]>>, %table: memref<?xf32, strided<[?]>>, %ids: memref<?xi32, strided<[?]>>
+// CHECK-SAME: #fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>, #fa2.arg<"bias", "in", ["seqlen_q", "seqlen_k"] x bf16 broadcast true>, #fa2.arg<"table", "in", ["table_0"] x f32 broadcast true>
+// CHECK-SAME: reads = ["slopes", "bias", "table", "ids"]
+// CHECK: fa2.for_each_tile %{{.*}}, %[[HEAD:.*]], %{{.*}} in
+// CHECK: %[[ROWS:.*]] = fa2.positions
+// CHECK: fa2.read %slopes[%[[HEAD]]] : memref<?xf32, strided<[?]>>, index -> f32
+// CHECK: fa2.read %ids[%[[ROWS]]] : memref<?xi32, strided<[?]>>, tensor<64xindex> -> tensor<64xi32>
+// CHECK: fa2.for_tiles
+// CHECK: %[[COLS:.*]] = fa2.positions
+// CHECK: %[[FAR:.*]] = arith.muli %[[COLS]]
+// CHECK: %[[EXTENT:.*]] = memref.dim %table
+// CHECK: %[[LAST:.*]] = arith.subi %[[EXTENT]]
+// CHECK: %[[LASTS:.*]] = tensor.splat %[[LAST]] : tensor<64xindex>
+// CHECK: %[[BELOW:.*]] = arith.minsi %[[FAR]], %[[LASTS]]
+// CHECK: %[[AT:.*]] = arith.maxsi %[[BELOW]]
+// CHECK: fa2.read %table[%[[AT]]] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
+// CHECK: fa2.dot
+// CHECK: fa2.read %bias[%{{.*}}, %{{.*}}] : memref<?x?xbf16, strided<[?, ?]>>, tensor<64x64xindex>, tensor<64x64xindex> -> tensor<64x64xf32>
+func.func @reads(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %slopes: tensor<?xf32>,
+    %bias: tensor<?x?xbf16>, %table: tensor<?xf32>, %ids: tensor<?xi32>) -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v)
+      extras(%slopes, %bias, %table, %ids : tensor<?xf32>, tensor<?x?xbf16>, tensor<?xf32>, tensor<?xi32>)
+      {extra_names = ["slopes", "bias", "table", "ids"],
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %sl: tensor<?xf32>, %bi: tensor<?x?xbf16>, %t: tensor<?xf32>, %id: tensor<?xi32>):
+        %slope = tensor.extract %sl[%h] : tensor<?xf32>
+        %own = tensor.extract %id[%i] : tensor<?xi32>
+        %half = tensor.extract %bi[%i, %j] : tensor<?x?xbf16>
+        %full = arith.extf %half : bf16 to f32
+        %one = arith.constant 1 : index
+        %far = arith.muli %j, %one : index
+        %rel = tensor.extract %t[%far] : tensor<?xf32>
+        %of = arith.sitofp %own : i32 to f32
+        %x = arith.mulf %s, %slope : f32
+        %y = arith.addf %x, %full : f32
+        %z = arith.addf %y, %rel : f32
+        %r = arith.addf %z, %of : f32
         fa2.yield %r : f32
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

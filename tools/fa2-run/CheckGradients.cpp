@@ -5,6 +5,7 @@
 #include "Parallel.h"
 #include "Random.h"
 #include "Reference/Gradient.h"
+#include "Reference/ProgramNumbers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -58,7 +59,8 @@ public:
                 TensorCore core)
       : kernel(kernel), c(c), tensors(tensors), sample(sample), core(core),
         perGroup(c.headsKv ? c.heads / c.headsKv : 0),
-        scale(float(c.scale.value_or(kernel.defaultScale))) {}
+        scale(float(c.scale.value_or(kernel.defaultScale))),
+        operands(operandsOf(tensors.extras)) {}
 
   CheckResult run() {
     for (const Tensor *t : {&tensors.dq, &tensors.dk, &tensors.dv})
@@ -76,9 +78,17 @@ public:
   }
 
 private:
-  Head headOf(const Group &g) const {
-    return {kernel.headDim, kernel.headDimV, g.k.data(),
-            g.v.data(),     scale,           kernel.precision};
+  /// With the program's scores of one query head of the group.
+  Head headOf(const Group &g, size_t h = 0) const {
+    Head head{kernel.headDim, kernel.headDimV, g.k.data(),
+              g.v.data(),     scale,           kernel.precision};
+    if (kernel.program)
+      head.program = &*kernel.program;
+    head.place = {g.batch, queryHead(g, h), 0, 0, false, &operands};
+    return head;
+  }
+  int64_t queryHead(const Group &g, size_t h) const {
+    return g.headKv * perGroup + int64_t(h);
   }
 
   void checkGroup(int64_t batch, int64_t headKv) {
@@ -114,10 +124,10 @@ private:
     std::vector<std::vector<RowResult>> rows(g.q.size());
     for (auto &of : rows)
       of.resize(size_t(c.seqlenQ));
-    Head head = headOf(g);
     parallelFor(int64_t(g.q.size()) * c.seqlenQ, [&](int64_t i) {
       thread_local Scratch scratch;
       size_t h = size_t(i / c.seqlenQ), row = size_t(i % c.seqlenQ);
+      Head head = atRow(headOf(g, h), int64_t(row));
       int64_t keys =
           visibleKeys(kernel.mask, int64_t(row), c.seqlenQ, c.seqlenK);
       const float *q = g.q[h].data() + int64_t(row) * kernel.headDim,
@@ -132,8 +142,8 @@ private:
                                            wanted[row] ? &dq : nullptr);
       if (!wanted[row])
         return;
-      rows[h][row] =
-          compare(tensors.dq, g.batch, int64_t(row), index, keys == 0, dq);
+      rows[h][row] = compare(tensors.dq, g.batch, int64_t(row), index,
+                             std::isinf(g.statistics[h][row].lse), dq);
       rows[h][row].sumError =
           sumError(g, dq.weight, keys) * g.kMax + dq.underflow;
       if (exceeds(rows[h][row]))
@@ -149,7 +159,8 @@ private:
     std::vector<QueryHead> heads;
     std::vector<const RowStatistics *> statistics;
     for (size_t h = 0; h < g.q.size(); ++h) {
-      heads.push_back({c.seqlenQ, g.q[h].data(), g.dout[h].data()});
+      heads.push_back(
+          {c.seqlenQ, g.q[h].data(), g.dout[h].data(), queryHead(g, h)});
       statistics.push_back(g.statistics[h].data());
     }
     std::vector<char> wanted = rowsWanted(c.seqlenK, 1);
@@ -223,9 +234,28 @@ private:
     const RowStatistics &of = g.statistics[h][size_t(i)];
     double s = dot(q, k, d);
     double t = tensorCoreDot(core, kernel.precision, q, k, d);
-    double p = std::exp(scale * s - of.givenLse) * scale * std::abs(t - s);
-    double ds = p * std::abs(dot(dout, v, dV) - of.givenDelta) * scale;
-    return {ds * largest(k, d), ds * largest(q, d), p * largest(dout, dV)};
+    double dp = std::abs(dot(dout, v, dV) - of.givenDelta) * scale;
+    double p, ds; // by how much they are off
+    if (kernel.program) {
+      Number x = programScore(g, h, i, j, scale * s, scale * std::abs(t - s));
+      double exact = std::exp(x.value - of.givenLse);
+      p = std::isinf(x.error) ? kUnknown
+                              : exact * std::expm1(std::min(x.error, 80.0));
+      ds = times(dp, times(p, std::abs(x.slope)) + times(exact, x.slopeError));
+    } else {
+      p = std::exp(scale * s - of.givenLse) * scale * std::abs(t - s);
+      ds = p * dp;
+    }
+    return {times(ds, largest(k, d)), times(ds, largest(q, d)),
+            times(p, largest(dout, dV))};
+  }
+
+  Number programScore(const Group &g, size_t h, int64_t i, int64_t j, double s,
+                      double error) const {
+    Head head = atColumn(headOf(g, h), j, i);
+    std::vector<Number> score{{s, error + std::abs(s) * 0x1p-24}};
+    head.program->apply(head.place, score);
+    return score[0];
   }
 
   RowResult compare(const Tensor &tensor, int64_t batch, int64_t row,
@@ -315,6 +345,7 @@ private:
   TensorCore core;
   int64_t perGroup;
   double scale;
+  Operands operands;
   CheckResult result;
 };
 

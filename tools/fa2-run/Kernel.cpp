@@ -28,6 +28,48 @@ Kernel::TensorRule tensorRule(const Json &manifest, const char *name) {
   return {(*argument)["alignment"], (*argument)["stride_multiple"]};
 }
 
+Kernel::ExtraRule extraRule(const Json &argument) {
+  static const std::map<std::string, fa2rtDType> dtypes = {{"bf16", FA2RT_BF16},
+                                                           {"f16", FA2RT_F16},
+                                                           {"f32", FA2RT_F32},
+                                                           {"i32", FA2RT_I32}};
+  Kernel::ExtraRule rule;
+  rule.name = argument["name"];
+  rule.tensor = argument["kind"] == "tensor";
+  auto dtype = dtypes.find(argument["dtype"].get<std::string>());
+  if (dtype == dtypes.end())
+    refuse("the argument '{}' is of {}, which fa2-run does not draw", rule.name,
+           argument["dtype"].dump());
+  rule.dtype = dtype->second;
+  rule.broadcast = argument.value("broadcast", false);
+  if (rule.tensor)
+    for (const Json &extent : argument["shape"])
+      rule.shape.push_back(extent.is_string() ? extent.get<std::string>()
+                                              : extent.dump());
+  return rule;
+}
+
+void readProgram(const Json &manifest, Kernel &kernel) {
+  const Json &specification = manifest["specification"];
+  kernel.hasScoreProgram = specification.value("score_program", false);
+  auto program = specification.find("program");
+  if (program == specification.end())
+    return;
+  kernel.hasScoreProgram = true;
+  kernel.program = ScoreProgram::parse(*program);
+  for (const std::string &name : kernel.program->reads()) {
+    const Json *argument = argumentNamed(manifest, name.c_str());
+    if (!argument)
+      refuse("the manifest's program reads '{}', which is not an argument",
+             name);
+    kernel.extras.push_back(extraRule(*argument));
+  }
+  std::map<std::string, size_t> ranks;
+  for (const Kernel::ExtraRule &rule : kernel.extras)
+    ranks[rule.name] = rule.shape.size();
+  kernel.program->checkOperands(ranks);
+}
+
 int64_t scheduleField(const Json &schedule, const char *name) {
   auto field = schedule.find(name);
   return field != schedule.end() && field->is_number_integer()
@@ -71,7 +113,7 @@ Kernel describeKernel(const std::string &text) {
     refuse("the program's mask is '{}'; fa2-run knows none, causal and "
            "causal_top_left",
            kernel.maskName);
-  kernel.hasScoreProgram = specification.value("score_program", false);
+  readProgram(manifest, kernel);
   kernel.packedHeads =
       std::max<int64_t>(1, scheduleField(manifest["schedule"], "packed_heads"));
   kernel.blockQ =

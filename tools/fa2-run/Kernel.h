@@ -3,6 +3,7 @@
 #define FA2RUN_KERNEL_H
 
 #include "Reference/Attention.h"
+#include "Reference/Program.h"
 #include "Runtime.h"
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +34,10 @@ struct Kernel {
   bool hasScale = true; // a run-time argument
   double defaultScale = 0;
   bool hasLse = true;
-  bool hasScoreProgram = false; // of which the manifest says no more
-  bool guarded = false;         // not every launch runs every kernel
+  bool hasScoreProgram = false;
+  /// It, unless the manifest is of version 1, which says no more.
+  std::optional<ScoreProgram> program;
+  bool guarded = false; // not every launch runs every kernel
   /// blockQ and blockKv of kernels that have a schedule of their own.
   std::map<std::string, std::array<int64_t, 2>> tiles;
 
@@ -42,6 +46,16 @@ struct Kernel {
   };
   TensorRule q, k, v, out, lse;
   TensorRule dout, dq, dk, dv; // backward
+
+  /// What the program reads.
+  struct ExtraRule {
+    std::string name;
+    bool tensor = true;
+    fa2rtDType dtype = FA2RT_F32;
+    std::vector<std::string> shape; // names of dimensions
+    bool broadcast = false;
+  };
+  std::vector<ExtraRule> extras;
 };
 
 /// Reads what stands in the manifest's JSON text; refuses a pass that is

@@ -101,6 +101,10 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
   app.add_option("--dout", o.dout,
                  "backward: the gradient of the output from a .npy file")
       ->group(data);
+  app.add_option("--extra", o.extras,
+                 "NAME=VALUE or NAME=FILE.npy: what the score program reads "
+                 "under that name (default: drawn)")
+      ->group(data);
   app.add_option("--scale", c.scale,
                  "scale of the scores (default: the "
                  "kernel's, 1/sqrt(head dim))")

@@ -20,8 +20,9 @@ struct Options {
   bool doctor = false, json = false, verbose = false, profile = false;
 
   std::optional<int64_t> batch, heads, headsKv, seqlenQ, seqlenK;
-  Configuration configuration; // layout, padding, scales, seed
-  std::string q, k, v, dout;   // .npy inputs
+  Configuration configuration;     // layout, padding, scales, seed
+  std::string q, k, v, dout;       // .npy inputs
+  std::vector<std::string> extras; // NAME=VALUE or NAME=FILE.npy
   std::string saveOut, saveLse, saveQ, saveK, saveV, saveDq, saveDk, saveDv;
   CheckMode check = CheckMode::Auto;
   std::optional<int> repeats;

@@ -61,6 +61,8 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
       arguments.push_back(tensor->argument());
   if (kernel.hasLse)
     arguments.push_back(t.lse.argument());
+  for (const Extra &extra : t.extras)
+    arguments.push_back(extra.argument());
   if (configuration.scale) {
     if (!kernel.hasScale)
       refuse("this kernel takes no scale: it was compiled in");
@@ -115,11 +117,12 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                    const Kernel &kernel, const Configuration &configuration,
                    const RunOptions &options, Tensors *keep) {
   validate(configuration);
-  if (kernel.hasScoreProgram && options.check != CheckMode::None)
-    refuse("the kernel has a score program, for which there is no reference; "
-           "--check none runs it");
+  if (kernel.hasScoreProgram && !kernel.program &&
+      options.check != CheckMode::None)
+    refuse("the kernel has a score program that its manifest, of version 1, "
+           "does not hold; --check none runs it");
   CaseResult result;
-  Tensors t = makeTensors(kernel, configuration);
+  Tensors t = makeTensors(kernel, configuration, options.extras);
   Layout layout = configuration.layout;
   if (options.q)
     setElements(t.q, *options.q, kernel.precision, layout, "--q");
@@ -149,6 +152,8 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
     tensor->upload(device);
   for (Tensor *tensor : outputs)
     tensor->upload(device);
+  for (Extra &extra : t.extras)
+    extra.upload(device);
 
   std::vector<fa2rtArgument> arguments =
       makeArguments(kernel, configuration, t);
@@ -189,6 +194,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
     for (Tensor *tensor : inputs)
       if (tensor->changedOnDevice() && result.disturbed.empty())
         result.disturbed = "an input was written";
+    for (const Extra &extra : t.extras)
+      if (extra.changedOnDevice() && result.disturbed.empty())
+        result.disturbed = extra.nameOf() + ", an input, was written";
   }
   workspace.note(result);
   result.passed = result.check.passed && result.disturbed.empty();

@@ -20,6 +20,7 @@ struct RunOptions {
   int repeats = 0;        // timed launches; 0: none
   /// Arrays in the configuration's layout in place of drawn ones.
   std::optional<Array> q, k, v, dout;
+  GivenExtras extras;
 };
 
 struct CaseResult {

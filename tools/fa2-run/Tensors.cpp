@@ -160,10 +160,12 @@ void fillNormal(Tensor &tensor, Precision precision, double factor, Sign sign,
 
 } // namespace
 
-Tensors makeTensors(const Kernel &kernel, const Configuration &c) {
+Tensors makeTensors(const Kernel &kernel, const Configuration &c,
+                    const GivenExtras &given) {
   fa2rtDType dtype =
       kernel.precision == Precision::BF16 ? FA2RT_BF16 : FA2RT_F16;
   Tensors t;
+  t.extras = makeExtras(kernel, c, given);
   t.q = Tensor::rows("q", dtype, c.batch, c.seqlenQ, c.heads, kernel.headDim, c,
                      kernel.q);
   t.k = Tensor::rows("k", dtype, c.batch, c.seqlenK, c.headsKv, kernel.headDim,
@@ -197,6 +199,7 @@ Tensors makeTensors(const Kernel &kernel, const Configuration &c) {
 void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
   int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
   double scale = float(c.scale.value_or(kernel.defaultScale));
+  Operands operands = operandsOf(t.extras);
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t kv = 0; kv < c.headsKv; ++kv) {
       std::vector<float> k(size_t(c.seqlenK * kernel.headDim)),
@@ -209,6 +212,8 @@ void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
       }
       Head head{kernel.headDim, kernel.headDimV, k.data(),
                 v.data(),       scale,           kernel.precision};
+      if (kernel.program)
+        head.program = &*kernel.program;
       parallelFor(group * c.seqlenQ, [&](int64_t i) {
         thread_local Scratch scratch;
         int64_t h = kv * group + i / c.seqlenQ, row = i % c.seqlenQ;
@@ -217,7 +222,9 @@ void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
         double lse;
         decodeRow(t.q.row(b, row, h), kernel.precision, kernel.headDim,
                   q.data());
-        referenceRow(head, q.data(),
+        Head own = head;
+        own.place = {b, h, row, 0, false, &operands};
+        referenceRow(own, q.data(),
                      visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK),
                      scratch, out.data(), lse);
         for (size_t d = 0; d < out.size(); ++d) {

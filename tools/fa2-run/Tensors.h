@@ -8,7 +8,7 @@
 #ifndef FA2RUN_TENSORS_H
 #define FA2RUN_TENSORS_H
 
-#include "Configuration.h"
+#include "Extras.h"
 #include "Npy.h"
 
 #include <array>
@@ -84,12 +84,14 @@ private:
 /// A case's inputs and outputs.
 struct Tensors {
   Tensor q, k, v, out, lse;
-  Tensor dout, dq, dk, dv; // of a backward case, whose out and lse are inputs
+  Tensor dout, dq, dk, dv;   // of a backward case, whose out and lse are inputs
+  std::vector<Extra> extras; // what the score program reads
 };
 
 /// Allocates on the host, draws the inputs, poisons the rest. A backward case's
 /// out and lse are left for `fillForward`.
-Tensors makeTensors(const Kernel &kernel, const Configuration &configuration);
+Tensors makeTensors(const Kernel &kernel, const Configuration &configuration,
+                    const GivenExtras &given = {});
 
 /// Computes out and lse on the host, in float64, rounded.
 void fillForward(const Kernel &kernel, const Configuration &configuration,

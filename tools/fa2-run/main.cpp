@@ -192,6 +192,12 @@ int runOne(const Options &options, fa2rtDevice *device,
     run.v = readNpy(options.v);
   if (!options.dout.empty())
     run.dout = readNpy(options.dout);
+  for (const std::string &text : options.extras) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos)
+      refuse("--extra: expected NAME=VALUE or NAME=FILE.npy, got '{}'", text);
+    run.extras[text.substr(0, equals)] = text.substr(equals + 1);
+  }
   Configuration configuration =
       completeConfiguration(options, run, kernel, simulated);
   std::optional<Patience> patience;

@@ -37,6 +37,11 @@ public:
         out.append(n, t.getElementType());
         return success();
       }
+      if (auto column = dyn_cast_or_null<ColumnAttr>(encoding)) {
+        int64_t n = columnLayout(column, t).numColSlots();
+        out.append(n, t.getElementType());
+        return success();
+      }
       auto layout = dyn_cast_or_null<DistributedLayoutAttr>(encoding);
       if (!layout)
         return failure();
@@ -79,7 +84,7 @@ public:
               SmallVectorImpl<Type> &out) -> std::optional<LogicalResult> {
           out.push_back(LLVM::LLVMPointerType::get(ctx, kGlobal));
           out.append(t.getNumDynamicDims(), IndexType::get(ctx));
-          out.append(t.getRank() - 1, IntegerType::get(ctx, 64));
+          out.append(numStrides(t), IntegerType::get(ctx, 64));
           return success();
         });
     // Within one conversion, values of several parts are rebuilt at their uses.
@@ -209,8 +214,8 @@ struct ConvertFA2GPUToNVVMPass
       return llvm::all_of(op->getOperandTypes(), scalar) &&
              llvm::all_of(op->getResultTypes(), scalar);
     };
-    target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect>(
-        onScalars);
+    target.addDynamicallyLegalDialect<arith::ArithDialect>(onScalars);
+    target.addIllegalDialect<math::MathDialect>();
     RewritePatternSet patterns(ctx);
     populateKernelPatterns(converter, patterns);
     populateMemoryPatterns(converter, patterns);
@@ -218,6 +223,7 @@ struct ConvertFA2GPUToNVVMPass
     populateCopyPatterns(converter, patterns);
     populateDotPatterns(converter, patterns);
     populateSoftmaxPatterns(converter, patterns);
+    populateReadPatterns(converter, patterns);
     populateElementwisePatterns(converter, patterns);
     populateRolePatterns(converter, patterns);
     populateTensorCopyPatterns(converter, patterns);

@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include <numbers>
 
@@ -82,29 +83,6 @@ struct SplatLowering : public OpConversionPattern<tensor::SplatOp> {
   }
 };
 
-struct CoordinatesLowering : public OpConversionPattern<CoordinatesOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(CoordinatesOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    auto type = cast<RankedTensorType>(op.getRows().getType());
-    TileLayout layout = distributedLayout(type).tileLayout(type.getShape());
-    Value row0 = e.add(e.mul(adaptor.getQBlock()[0], type.getDimSize(0)),
-                       e.toIndex(laneRow(e, layout)));
-    Value col0 = e.add(e.mul(adaptor.getKvBlock()[0], type.getDimSize(1)),
-                       e.toIndex(laneCol(e, layout)));
-    SmallVector<Value> rows, cols;
-    for (int64_t r = 0; r < layout.numRegs(); ++r) {
-      Coord c = layout.at(0, 0, r);
-      rows.push_back(e.add(row0, c.row));
-      cols.push_back(e.add(col0, c.col));
-    }
-    rewriter.replaceOpWithMultiple(op, {rows, cols});
-    return success();
-  }
-};
-
 // Functions of f32 that upstream would take from a library which PTX has not,
 // by ex2.approx as in the softmax.
 constexpr float kLog2E = std::numbers::log2e_v<float>;
@@ -132,9 +110,9 @@ struct FunctionLowering : public OpConversionPattern<Op> {
   matchAndRewrite(Op op,
                   typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    auto type = dyn_cast<RankedTensorType>(op.getType());
-    if (!type || !inRegisters(type) || !type.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not a tile of f32");
+    if (!getElementTypeOrSelf(op.getType()).isF32() ||
+        (isa<RankedTensorType>(op.getType()) && !inRegisters(op.getType())))
+      return rewriter.notifyMatchFailure(op, "not f32 in registers");
     Emit e(rewriter, op.getLoc());
     SmallVector<Value> out;
     for (Value x : adaptor.getOperand())
@@ -226,7 +204,7 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                                            RewritePatternSet &patterns) {
   patterns.add<ElementwiseLowering, ConstantLowering, SplatLowering,
-               CoordinatesLowering, FunctionLowering<math::Exp2Op, lowerExp2>,
+               FunctionLowering<math::Exp2Op, lowerExp2>,
                FunctionLowering<math::ExpOp, lowerExp>,
                FunctionLowering<math::TanhOp, lowerTanh>,
                FunctionLowering<math::AbsFOp, lowerAbs>, TruncFLowering,

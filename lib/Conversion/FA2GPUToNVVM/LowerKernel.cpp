@@ -110,7 +110,7 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
   for (int64_t d = 0; d < memref.getRank(); ++d)
     if (memref.isDynamicDim(d))
       push("i32", dimName(arg, d));
-  for (int64_t d = 0; d + 1 < memref.getRank(); ++d)
+  for (int64_t d = 0; d < numStrides(memref); ++d)
     if (workspace)
       push("i64", packedStride(arg, d));
     else

@@ -10,20 +10,6 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// A memref argument as it is lowered: base, dynamic extents, strides of all
-/// dimensions but the last.
-struct MemRefParts {
-  MemRefParts(MemRefType type, ValueRange parts) : base(parts[0]) {
-    size_t next = 1;
-    for (int64_t d = 0; d < type.getRank(); ++d)
-      extents.push_back(type.isDynamicDim(d) ? parts[next++] : Value());
-    for (int64_t d = 0; d + 1 < type.getRank(); ++d)
-      strides.push_back(parts[next++]);
-  }
-  Value base;
-  SmallVector<Value, 4> extents, strides;
-};
-
 struct DimLowering : public OpConversionPattern<memref::DimOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -239,12 +225,6 @@ private:
   int64_t heads;
   Value first, lane, row0, bytes, start;
 };
-
-int64_t rowOfSlot(const TileLayout &layout, int64_t slot) {
-  for (int64_t r = 0;; ++r)
-    if (layout.rowSlot(r) == slot)
-      return layout.at(0, 0, r).row;
-}
 
 /// A value a row: every lane that shares the row reads it; 0 past the end.
 struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {

@@ -156,16 +156,19 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
 /// A vector of one value a row or a column of a tile, by the tile's registers.
 class VectorReader {
 public:
-  VectorReader(Emit &e, const TileLayout &layout, ValueRange parts,
-               bool columns)
-      : e(e), layout(layout), parts(parts), columns(columns) {
-    if (columns)
+  VectorReader(Emit &e, const TileLayout &layout, Value vector,
+               ValueRange parts)
+      : e(e), layout(layout), parts(parts) {
+    Attribute encoding = cast<RankedTensorType>(vector.getType()).getEncoding();
+    columns = !isa<RowAttr>(encoding);
+    inRegisters = !isa<SharedAttr>(encoding);
+    if (!inRegisters)
       start = e.add(parts[0], e.mul(laneCol(e, layout), 4));
   }
 
   Value at(int64_t reg) {
-    if (!columns)
-      return parts[layout.rowSlot(reg)];
+    if (inRegisters)
+      return parts[columns ? layout.colSlot(reg) : layout.rowSlot(reg)];
     // Neighbouring columns come together from shared memory.
     int64_t col = layout.at(0, 0, reg).col, pair = col / 2;
     if (pair != known) {
@@ -182,7 +185,7 @@ public:
   /// Registers in an order that reads each pair of columns once.
   SmallVector<int64_t> order() const {
     auto regs = llvm::to_vector(llvm::seq<int64_t>(0, layout.numRegs()));
-    if (columns)
+    if (!inRegisters)
       llvm::stable_sort(regs, [&](int64_t a, int64_t b) {
         return layout.at(0, 0, a).col / 2 < layout.at(0, 0, b).col / 2;
       });
@@ -193,7 +196,7 @@ private:
   Emit &e;
   const TileLayout &layout;
   ValueRange parts;
-  bool columns;
+  bool columns, inRegisters;
   Value start, values[2];
   int64_t known = -1;
 };
@@ -207,7 +210,7 @@ struct SoftmaxRecomputeLowering
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getS());
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
-    VectorReader n(e, layout, adaptor.getN(), op.getColumns());
+    VectorReader n(e, layout, op.getN(), adaptor.getN());
     SmallVector<Value> p(adaptor.getS());
     for (int64_t r : n.order())
       p[r] = e.ex2(e.fma(p[r], k, n.at(r)));
@@ -223,7 +226,7 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getResult());
-    VectorReader v(e, layout, adaptor.getVector(), op.getColumns());
+    VectorReader v(e, layout, op.getVector(), adaptor.getVector());
     SmallVector<Value> out(layout.numRegs());
     for (int64_t r : v.order())
       out[r] = v.at(r);

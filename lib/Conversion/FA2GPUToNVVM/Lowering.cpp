@@ -302,6 +302,41 @@ ColumnStart::ColumnStart(Emit &e, const SharedLayout &layout, Columns columns)
     byte = e.mul(e.bitAnd(columns.first, wide - 1), layout.elementBytes());
 }
 
+int64_t fa2::gpu::numStrides(MemRefType type) {
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  bool known = succeeded(type.getStridesAndOffset(strides, offset));
+  return type.getRank() - (known && strides.back() == 1);
+}
+
+MemRefParts::MemRefParts(MemRefType type, ValueRange parts) : base(parts[0]) {
+  size_t next = 1;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    extents.push_back(type.isDynamicDim(d) ? parts[next++] : Value());
+  llvm::append_range(strides, parts.drop_front(next));
+}
+
+TileLayout fa2::gpu::columnLayout(ColumnAttr column, RankedTensorType vector) {
+  AccAttr acc = column.getAcc();
+  return acc.tileLayout({acc.warpRows(), vector.getDimSize(0)});
+}
+
+TileLayout fa2::gpu::rowLayout(RowAttr row, RankedTensorType vector) {
+  return row.getAcc().tileLayout({vector.getDimSize(0), 8});
+}
+
+int64_t fa2::gpu::rowOfSlot(const TileLayout &layout, int64_t slot) {
+  for (int64_t r = 0;; ++r)
+    if (layout.rowSlot(r) == slot)
+      return layout.at(0, 0, r).row;
+}
+
+int64_t fa2::gpu::colOfSlot(const TileLayout &layout, int64_t slot) {
+  for (int64_t r = 0;; ++r)
+    if (layout.colSlot(r) == slot)
+      return layout.at(0, 0, r).col;
+}
+
 DistributedLayoutAttr fa2::gpu::distributedLayout(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor ? dyn_cast_or_null<DistributedLayoutAttr>(tensor.getEncoding())

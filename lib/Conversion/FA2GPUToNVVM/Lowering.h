@@ -166,6 +166,25 @@ mlir::Value together(Emit &e, mlir::ValueRange values);
 /// Threads of the block that `op` runs in.
 int64_t threadsOf(mlir::Operation *op);
 
+/// Strides that a memref argument is passed with: not that of the last
+/// dimension where it is 1.
+int64_t numStrides(mlir::MemRefType type);
+
+/// A memref argument as it is lowered: base, dynamic extents, strides.
+struct MemRefParts {
+  MemRefParts(mlir::MemRefType type, mlir::ValueRange parts);
+  mlir::Value base;
+  llvm::SmallVector<mlir::Value, 4> extents, strides;
+};
+
+/// Of a tile whose columns are a vector's: row 0 has each slot's column.
+TileLayout columnLayout(ColumnAttr column, mlir::RankedTensorType vector);
+/// Of a tile whose rows are a vector's.
+TileLayout rowLayout(RowAttr row, mlir::RankedTensorType vector);
+/// The row or column, from the thread's first, of this slot's elements.
+int64_t rowOfSlot(const TileLayout &layout, int64_t slot);
+int64_t colOfSlot(const TileLayout &layout, int64_t slot);
+
 /// The encoding of a tile in registers, or null.
 DistributedLayoutAttr distributedLayout(mlir::Type type);
 
@@ -203,6 +222,8 @@ void populateDotPatterns(mlir::TypeConverter &converter,
                          mlir::RewritePatternSet &patterns);
 void populateSoftmaxPatterns(mlir::TypeConverter &converter,
                              mlir::RewritePatternSet &patterns);
+void populateReadPatterns(mlir::TypeConverter &converter,
+                          mlir::RewritePatternSet &patterns);
 void populateElementwisePatterns(mlir::TypeConverter &converter,
                                  mlir::RewritePatternSet &patterns);
 void populateRolePatterns(mlir::TypeConverter &converter,

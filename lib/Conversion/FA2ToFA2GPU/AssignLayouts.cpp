@@ -12,6 +12,10 @@ static RankedTensorType tileType(Value v) {
   return dyn_cast<RankedTensorType>(v.getType());
 }
 
+static bool isLoaded(Value v) {
+  return isa_and_nonnull<fa2::LoadOp>(v.getDefiningOp());
+}
+
 LayoutAssignment::LayoutAssignment(KernelOp kernel, MatmulFamilyAttr family)
     : kernel(kernel), family(family) {
   int64_t groups =
@@ -110,6 +114,9 @@ void LayoutAssignment::visit(Operation *op) {
   } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
     if (!tile.getColumns())
       rows(op, tile.getResult(), tile.getVector());
+    else if (auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
+             acc && !isLoaded(tile.getVector()))
+      set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);
   } else if (auto sum = dyn_cast<SumRowsOp>(op)) {
     rows(op, sum.getTile(), sum.getSums());
   } else if (auto scaled = dyn_cast<ScaleRowsOp>(op)) {
@@ -117,9 +124,7 @@ void LayoutAssignment::visit(Operation *op) {
     rows(op, scaled.getTile(), scaled.getFactors());
   } else if (auto mask = dyn_cast<ApplyMaskOp>(op)) {
     same(op, {mask.getScores(), mask.getResult()});
-  } else if (isa<CoordinatesOp>(op)) {
-    same(op, op->getResults());
-  } else if (op->hasTrait<OpTrait::Elementwise>()) {
+  } else if (op->hasTrait<OpTrait::Elementwise>() || isa<ReadOp>(op)) {
     SmallVector<Value> values(op->getOperands());
     llvm::append_range(values, op->getResults());
     llvm::erase_if(values, [](Value v) { return !tileType(v); });
@@ -153,7 +158,8 @@ void LayoutAssignment::anchor(Operation *op) {
     if (SumOrderAttr order = cast<ViewType>(view.getType()).getOrder())
       set(tile, accOf(op, order.getWarps()), op);
   };
-  // A value a column is read from shared memory, by whoever needs it.
+  // What is loaded, a value a column, is read from shared memory by whoever
+  // needs it.
   auto columns = SharedAttr::get(kernel.getContext(), 0);
   if (auto dot = dyn_cast<DotOp>(op); dot && dot.getWarps())
     set(dot.getD(), accOf(op, *dot.getWarps()), op);
@@ -165,7 +171,8 @@ void LayoutAssignment::anchor(Operation *op) {
     sum(add.getView(), add.getTile());
   else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op); p && p.getColumns())
     set(p.getN(), columns, op);
-  else if (auto tile = dyn_cast<BroadcastOp>(op); tile && tile.getColumns())
+  else if (auto tile = dyn_cast<BroadcastOp>(op);
+           tile && tile.getColumns() && isLoaded(tile.getVector()))
     set(tile.getVector(), columns, op);
 }
 
@@ -186,12 +193,16 @@ void LayoutAssignment::addDefaults() {
         if (user->hasTrait<OpTrait::Elementwise>())
           give(load, user->getResult(0), loaded());
   });
-  auto row = RowAttr::get(kernel.getContext(), byRows, Partial::None);
-  kernel.walk([&](Operation *op) {
-    for (Value v : op->getResults())
-      if (RankedTensorType type = tileType(v))
-        give(op, v, type.getRank() == 1 ? Attribute(row) : Attribute(byRows));
-  });
+  // Vectors follow tiles.
+  for (int64_t rank : {2, 1})
+    kernel.walk([&](Operation *op) {
+      for (Value v : op->getResults())
+        if (RankedTensorType type = tileType(v); type && type.getRank() == rank)
+          give(op, v,
+               rank == 2
+                   ? Attribute(byRows)
+                   : RowAttr::get(kernel.getContext(), byRows, Partial::None));
+    });
 }
 
 LogicalResult LayoutAssignment::run() {

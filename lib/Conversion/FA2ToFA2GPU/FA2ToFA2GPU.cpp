@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_CONVERTFA2TOFA2GPU
@@ -67,18 +68,19 @@ private:
   LayoutAssignment layouts;
 };
 
-/// A constant of its own for each use: equal ones may get different layouts.
+/// A constant of its own for each use, and a splat: equal ones may get
+/// different layouts.
 void Partitioner::separateConstants() {
-  SmallVector<arith::ConstantOp> constants;
-  kernel.walk([&](arith::ConstantOp op) {
-    if (isTile(op))
+  SmallVector<Operation *> constants;
+  kernel.walk([&](Operation *op) {
+    if (isa<arith::ConstantOp, tensor::SplatOp>(op) && isTile(op->getResult(0)))
       constants.push_back(op);
   });
-  for (arith::ConstantOp op : constants)
+  for (Operation *op : constants)
     for (OpOperand &use : llvm::make_early_inc_range(op->getUses()))
       if (!op->hasOneUse()) {
         b.setInsertionPoint(op);
-        use.set(cast<arith::ConstantOp>(b.clone(*op)));
+        use.set(b.clone(*op)->getResult(0));
       }
 }
 

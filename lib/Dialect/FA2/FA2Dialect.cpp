@@ -95,12 +95,17 @@ StringRef MaskAttr::getSpecName() const { return stringifyMaskKind(getKind()); }
 LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    StringRef name, StringRef direction,
                                    ArrayAttr dims, Type dtype,
-                                   FloatAttr defaultValue, StringAttr require) {
+                                   FloatAttr defaultValue, StringAttr require,
+                                   bool broadcast) {
   if (direction != "in" && direction != "out" && direction != "inout" &&
       direction != "workspace")
     return emitError() << "expected " << name
                        << " to be in, out, inout or workspace, got "
                        << direction;
+  if (broadcast && (direction != "in" || dims.empty()))
+    return emitError() << "expected " << name
+                       << " to be a tensor of direction in because it is "
+                          "broadcast";
   bool f32Scalar = dims.empty() && dtype.isF32();
   if ((defaultValue || require) && !f32Scalar)
     return emitError() << "expected " << name

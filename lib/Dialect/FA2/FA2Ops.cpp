@@ -3,7 +3,10 @@
 #include "fa2/Dialect/FA2/FA2.h"
 
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -92,6 +95,67 @@ static RankedTensorType tensorType(Value v) {
   return cast<RankedTensorType>(v.getType());
 }
 
+/// A name for each extra, which no other argument of a kernel has.
+static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
+                                      ArrayAttr names) {
+  if (!names)
+    return success();
+  if (names.size() != extras.size())
+    return op->emitOpError() << "expected extra_names for " << extras.size()
+                             << " extras, got " << names.size();
+  llvm::StringSet<> taken;
+  for (StringRef name :
+       {"q",         "k",     "v",     "out",      "lse",       "scale",
+        "dout",      "dq",    "dk",    "dv",       "dq_sum",    "neg_lse",
+        "neg_delta", "batch", "heads", "heads_kv", "seqlen_q",  "seqlen_k",
+        "device",    "min",   "max",   "ceildiv",  "pow2floor", "if",
+        "score",     "head",  "row",   "column"})
+    taken.insert(name);
+  for (StringRef name : names.getAsValueRange<StringAttr>()) {
+    bool identifier =
+        !name.empty() && !llvm::isDigit(name[0]) &&
+        llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (!identifier)
+      return op->emitOpError() << "expected extra_names of letters, digits and "
+                                  "_, not beginning with a digit, got '"
+                               << name << "'";
+    if (!taken.insert(name).second)
+      return op->emitOpError()
+             << "expected extra_names that nothing else has, got '" << name
+             << "'";
+  }
+  return success();
+}
+
+/// Constraint 5 of attention, or 6 of its gradient.
+static LogicalResult verifyProgram(Operation *op, Region &region,
+                                   ValueRange extras, ArrayAttr names,
+                                   size_t results) {
+  if (failed(verifyExtraNames(op, extras, names)))
+    return failure();
+  if (region.empty()) {
+    if (!extras.empty())
+      return op->emitOpError() << "expected a score region to read the "
+                               << extras.size() << " extras";
+    return success();
+  }
+  Builder b(op->getContext());
+  SmallVector<Type> expected{b.getF32Type()};
+  expected.append(4, b.getIndexType());
+  llvm::append_range(expected, extras.getTypes());
+  Block &program = region.front();
+  if (!llvm::equal(program.getArgumentTypes(), expected))
+    return op->emitOpError() << "expected the score region's arguments to be "
+                                "(score, batch, head, row, column, extras...)";
+  auto yield = program.empty() ? YieldOp() : dyn_cast<YieldOp>(program.back());
+  auto isF32 = [](Type type) { return type.isF32(); };
+  if (!yield || yield.getValues().size() != results ||
+      !llvm::all_of(yield.getValues().getTypes(), isF32))
+    return op->emitOpError() << "expected the score region to yield "
+                             << (results == 1 ? "one f32" : "two f32");
+  return success();
+}
+
 LogicalResult AttentionGradOp::verify() {
   if (failed(verifyTensors(
           *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
@@ -108,9 +172,13 @@ LogicalResult AttentionGradOp::verify() {
     return emitOpError() << "expected " << name << " to have the type of " << of
                          << ", " << x.getType() << ", got " << d.getType();
   };
-  return success(succeeded(gradient("dq", getDq(), "q", getQ())) &&
-                 succeeded(gradient("dk", getDk(), "k", getK())) &&
-                 succeeded(gradient("dv", getDv(), "v", getV())));
+  if (failed(gradient("dq", getDq(), "q", getQ())) ||
+      failed(gradient("dk", getDk(), "k", getK())) ||
+      failed(gradient("dv", getDv(), "v", getV())))
+    return failure();
+  // 6. the program and its derivative
+  return verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
+                       /*results=*/2);
 }
 
 /// Constraint 6 of attention.
@@ -148,23 +216,8 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyVariants(*this)))
     return failure();
   // 5. the score region
-  if (getScore().empty()) {
-    if (!getExtras().empty())
-      return emitOpError() << "expected a score region to read the "
-                           << getExtras().size() << " extras";
-    return success();
-  }
-  SmallVector<Type> expected{Float32Type::get(getContext())};
-  expected.append(4, IndexType::get(getContext()));
-  llvm::append_range(expected, getExtras().getTypes());
-  if (!llvm::equal(getScore().front().getArgumentTypes(), expected))
-    return emitOpError() << "expected the score region's arguments to be "
-                            "(score, batch, head, row, column, extras...)";
-  auto yield = dyn_cast<YieldOp>(getScore().front().back());
-  if (!yield || yield.getValues().size() != 1 ||
-      !yield.getValues()[0].getType().isF32())
-    return emitOpError() << "expected the score region to yield one f32";
-  return success();
+  return verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
+                       /*results=*/1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -551,6 +604,30 @@ LogicalResult SoftmaxRecomputeOp::verify() {
 LogicalResult BroadcastOp::verify() {
   return verifyVector(*this, getVector().getType(), getResult().getType(),
                       getColumns());
+}
+
+LogicalResult ReadOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  if (int64_t(getIndices().size()) != source.getRank())
+    return emitOpError() << "expected " << source.getRank()
+                         << " indices, one a dimension, got "
+                         << getIndices().size();
+  Type element = source.getElementType();
+  if (element.isF16() || element.isBF16())
+    element = Float32Type::get(getContext());
+  if (getElementTypeOrSelf(getResult()) != element)
+    return emitOpError() << "expected a result of " << element << ", got "
+                         << getResult().getType();
+  auto shaped = dyn_cast<RankedTensorType>(getResult().getType());
+  for (Value index : getIndices()) {
+    auto t = dyn_cast<RankedTensorType>(index.getType());
+    if (!getElementTypeOrSelf(index).isIndex() ||
+        (t && (!shaped || t.getShape() != shaped.getShape())))
+      return emitOpError() << "expected each index to be an index or a tensor "
+                              "of them with the result's shape, got "
+                           << index.getType();
+  }
+  return success();
 }
 
 LogicalResult SumRowsOp::verify() {

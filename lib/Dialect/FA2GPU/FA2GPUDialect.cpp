@@ -35,6 +35,10 @@ struct LayoutAliases : public OpAsmDialectInterface {
       os << (row.getPartial() == Partial::None ? "row" : "partial_row");
       return AliasResult::OverridableAlias;
     }
+    if (isa<ColumnAttr>(attr)) {
+      os << "column";
+      return AliasResult::OverridableAlias;
+    }
     if (isa<SharedAttr>(attr)) {
       os << "shared";
       return AliasResult::OverridableAlias;

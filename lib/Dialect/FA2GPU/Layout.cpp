@@ -73,6 +73,21 @@ int64_t TileLayout::rowSlot(int64_t reg) const {
   return slot;
 }
 
+int64_t TileLayout::numColSlots() const {
+  int64_t n = gridCols;
+  for (Coord c : frag.regBits)
+    n *= c.col != 0 ? 2 : 1;
+  return n;
+}
+
+int64_t TileLayout::colSlot(int64_t reg) const {
+  int64_t slot = reg / frag.numRegs() % gridCols;
+  for (size_t i = 0; i < frag.regBits.size(); ++i)
+    if (frag.regBits[i].col != 0)
+      slot = slot * 2 + (reg >> i & 1);
+  return slot;
+}
+
 std::vector<int64_t> TileLayout::rowReductionLanes() const {
   std::vector<int64_t> masks;
   for (size_t i = 0; i < frag.laneBits.size(); ++i)

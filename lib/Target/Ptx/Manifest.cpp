@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ManifestProgram.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -31,17 +32,6 @@ std::string dtypeName(Type type) {
   return name;
 }
 
-/// An object on one line, within an indented document.
-template <typename Body> void line(OStream &json, Body body) {
-  std::string text;
-  {
-    llvm::raw_string_ostream os(text);
-    OStream inner(os);
-    inner.object([&] { body(inner); });
-  }
-  json.rawValue(text);
-}
-
 std::string number(double value) {
   return formatv("{0}", llvm::json::Value(value)).str();
 }
@@ -57,7 +47,9 @@ public:
 
   void write() {
     json.object([&] {
-      json.attribute("fa2_manifest", 1);
+      // The oldest that has what this program needs.
+      json.attribute("fa2_manifest",
+                     launch.getSpec().getScoreProgram() ? 2 : 1);
       json.attribute("compiler", "fa2 " FA2_VERSION);
       specification();
       targetObject();
@@ -129,8 +121,8 @@ private:
       json.attribute("head_dim_v", spec.getHeadDimV());
       auto mask = dyn_cast_or_null<IntervalMaskAttr>(spec.getMask());
       json.attribute("mask", mask ? mask.getSpecName() : "none");
-      if (spec.getScoreProgram())
-        json.attribute("score_program", true);
+      if (ProgramAttr program = spec.getScoreProgram())
+        json.attributeObject("program", [&] { writeProgram(json, program); });
       if (spec.getPass() == "backward")
         json.attribute("deterministic",
                        launch.getSchedule().getDq() == GradQ::Recompute);
@@ -179,7 +171,7 @@ private:
   }
 
   void argument(ArgumentAttr arg) {
-    line(json, [&](OStream &o) {
+    writeLine(json, [&](OStream &o) {
       o.attribute("name", arg.getName());
       if (arg.getDims().empty()) {
         o.attribute("kind", "scalar");
@@ -210,11 +202,13 @@ private:
       int64_t bytes = arg.getDtype().getIntOrFloatBitWidth() / 8;
       o.attribute("alignment", rows ? 16 : bytes);
       o.attribute("stride_multiple", rows ? 16 / bytes : 1);
+      if (arg.getBroadcast())
+        o.attribute("broadcast", true);
     });
   }
 
   void requirement(const std::string &that, const std::string &message) {
-    line(json, [&](OStream &o) {
+    writeLine(json, [&](OStream &o) {
       o.attribute("that", that);
       o.attribute("message", message);
     });
@@ -279,7 +273,7 @@ private:
       json.attribute("shared_bytes", launch.getSharedBytes());
       json.attributeArray("parameters", [&] {
         for (auto p : launch.getParameters().getAsRange<ParamAttr>())
-          line(json, [&](OStream &o) { parameter(o, p); });
+          writeLine(json, [&](OStream &o) { parameter(o, p); });
       });
     });
   }

@@ -73,7 +73,7 @@ func.func @memory(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, 
 func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j: index, %sq: index, %sk: index,
                 %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
   %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
-  %rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>
+  %rows = fa2.positions %qb : tensor<128xindex>
   %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
   %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}
@@ -113,4 +113,12 @@ func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.v
     block_kv = 64, warps = 4>>,
   spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>,
+  step = #fa2.step<"arith.mulf"(0, 5) : f32>, constant = #fa2.step<"arith.constant" : f32 = 2.5 : f32>,
+  program = #fa2.program<reads = ["cap"], steps = [<"arith.divf"(0, 5) : f32>, <"math.tanh"(6) : f32>], result = 7>,
+  slopes = #fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>,
   arg = #fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>}
+
+func.func @read(%bias: memref<?x?xbf16, strided<[?, ?]>>, %batch: index, %cols: tensor<64xindex>) {
+  %x = fa2.read %bias[%batch, %cols] : memref<?x?xbf16, strided<[?, ?]>>, index, tensor<64xindex> -> tensor<64xf32>
+  return
+}

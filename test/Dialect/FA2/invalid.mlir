@@ -121,6 +121,74 @@ func.func @c5_arguments(%q: tensor<?x?x?x64xf16>) {
 
 // -----
 
+func.func @c5_names(%q: tensor<?x?x?x64xf16>, %x: f32) {
+  // expected-error @+1 {{expected extra_names for 1 extras, got 2}}
+  %o, %l = fa2.attention ins(%q, %q, %q) extras(%x : f32) {extra_names = ["a", "b"]} : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32):
+      fa2.yield %s : f32
+    }
+  return
+}
+
+// -----
+
+func.func @c5_taken_name(%q: tensor<?x?x?x64xf16>, %x: f32) {
+  // expected-error @+1 {{expected extra_names that nothing else has, got 'lse'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) extras(%x : f32) {extra_names = ["lse"]} : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32):
+      fa2.yield %s : f32
+    }
+  return
+}
+
+// -----
+
+func.func @c5_name(%q: tensor<?x?x?x64xf16>, %x: f32) {
+  // expected-error @+1 {{expected extra_names of letters, digits and _, not beginning with a digit, got 'a-b'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) extras(%x : f32) {extra_names = ["a-b"]} : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32):
+      fa2.yield %s : f32
+    }
+  return
+}
+
+// -----
+
+func.func @read_indices(%t: memref<?x?xf32, strided<[?, ?]>>, %i: index) {
+  // expected-error @+1 {{expected 2 indices, one a dimension, got 1}}
+  %x = fa2.read %t[%i] : memref<?x?xf32, strided<[?, ?]>>, index -> f32
+  return
+}
+
+// -----
+
+func.func @read_element(%t: memref<?xbf16, strided<[?]>>, %i: index) {
+  // expected-error @+1 {{expected a result of 'f32', got 'bf16'}}
+  %x = fa2.read %t[%i] : memref<?xbf16, strided<[?]>>, index -> bf16
+  return
+}
+
+// -----
+
+func.func @read_shape(%t: memref<?xf32, strided<[?]>>, %i: tensor<64xindex>) {
+  // expected-error @+1 {{expected each index to be an index or a tensor of them with the result's shape, got 'tensor<64xindex>'}}
+  %x = fa2.read %t[%i] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<32xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_output() attributes {
+  // expected-error @+1 {{expected x to be a tensor of direction in because it is broadcast}}
+  arg = #fa2.arg<"x", "out", ["heads"] x f32 broadcast true>} {
+  return
+}
+
+// -----
+
 func.func @c5_yield(%q: tensor<?x?x?x64xf16>) {
   // expected-error @+1 {{expected the score region to yield one f32}}
   %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
@@ -490,5 +558,19 @@ func.func @arguments(%b: index, %e: index) {
   ^bb0(%j: index, %p: index):
     fa2.yield
   }) : (!fa2.tile_range) -> ()
+  return
+}
+
+// -----
+
+func.func @grad_c6(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected the score region to yield two f32}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q)
+      : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16>
+      -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>
+    score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+      fa2.yield %s : f32
+    }
   return
 }

@@ -40,13 +40,13 @@ func.func @with_roles(%q: !qkv, %c: f32) -> (!qkv, !qkv) {
 
 // A score program: it adds a bias that an extra operand holds.
 // CHECK-LABEL: func @score_program
-// CHECK: extras(%{{.*}} : f32)
+// CHECK: extras(%{{.*}} : f32) {extra_names = ["bias"]}
 // CHECK: score {
 // CHECK-NEXT: ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %[[B:.*]]: f32):
 // CHECK-NEXT: %[[R:.*]] = arith.addf %[[S]], %[[B]] : f32
 // CHECK-NEXT: fa2.yield %[[R]] : f32
 func.func @score_program(%q: !qkv, %bias: f32) -> !qkv {
-  %o, %lse = fa2.attention ins(%q, %q, %q) extras(%bias : f32) : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+  %o, %lse = fa2.attention ins(%q, %q, %q) extras(%bias : f32) {extra_names = ["bias"]} : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
       score {
       ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %x: f32):
         %r = arith.addf %s, %x : f32

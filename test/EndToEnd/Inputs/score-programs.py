@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Random score programs on both families of kernels, each held to attention in float64 that evaluates the same program.
+"""Random score programs on both families of kernels, each held to attention in float64 that evaluates the same program: here,
+with bounds of its roundings, and in fa2-run, which interprets the program that the manifest holds.
 
     score-programs.py FOLDER --seed 1 --count 40
     score-programs.py FOLDER --seed 2 --count 2000 --compile-only      # here: FOLDER/NNN/FAMILY.ptx and case.json
@@ -36,7 +37,8 @@ def options():
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--first", type=int, default=0, help="number of the first program")
     p.add_argument("--count", type=int, default=20)
-    p.add_argument("--families", default="sm_80,sm_90a", type=lambda text: text.split(","))
+    p.add_argument("--families", default="sm_80,sm_90a,backward", type=lambda text: text.split(","),
+                   help="of kernels; backward: the gradients, on sm_80, against fa2-run's reference alone")
     p.add_argument("--device", default="sim?sms=3", help="fa2-run's --device")
     p.add_argument("--compile-only", action="store_true")
     p.add_argument("--run-only", action="store_true")
@@ -71,10 +73,15 @@ def compile_case(o, folder, case):
     """The PTX of each family; what went wrong, or an empty list."""
     wrong = []
     for family in o.families:
-        pipeline = f"target={family} schedule={case['schedules'][family]}"
+        if family == "backward":
+            pipeline = f"target=sm_80 pass=backward schedule=dq={('atomic', 'recompute')[case['data'] % 2]}"
+        else:
+            pipeline = f"target={family} schedule={case['schedules'][family]}"
         opt = [o.fa2_opt, f"{folder}/program.mlir", f"--fa2-pipeline={pipeline}"]
         translate = [o.fa2_translate, "--fa2-to-ptx", "-o", f"{folder}/{family}.ptx"]
         lowered = subprocess.run(opt, capture_output=True)
+        if family == "backward" and b"has no derivative" in lowered.stderr:
+            continue
         done = lowered if lowered.returncode else subprocess.run(translate, input=lowered.stdout, capture_output=True)
         if done.returncode:
             wrong.append(f"{family}: not compiled: {done.stderr.decode()[:300].strip()} ({' '.join(opt[1:])})")
@@ -84,15 +91,21 @@ def compile_case(o, folder, case):
 def run_case(o, folder, attention, expected, family):
     """What is wrong with one family's results, or an empty string."""
     case = attention.case
-    command = [o.fa2_run, f"{folder}/{family}.ptx", "--device", o.device, "--check", "none", "--repeats", "0"]
+    if not os.path.exists(f"{folder}/{family}.ptx"):
+        return ""  # it has no derivative
+    # fa2-run's reference interprets the program that the manifest holds: two references, which must agree.
+    command = [o.fa2_run, f"{folder}/{family}.ptx", "--device", o.device, "--check", "full", "--repeats", "0"]
     for name, array in zip("qkv", attention.arrays):
         command += [f"--{name}", f"{folder}/{name}.npy"]
     if case["scale"]:
         command += ["--scale", str(case["scale"])]
-    command += ["--save-out", f"{folder}/{family}.out.npy", "--save-lse", f"{folder}/{family}.lse.npy"]
+    if family != "backward":
+        command += ["--save-out", f"{folder}/{family}.out.npy", "--save-lse", f"{folder}/{family}.lse.npy"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return f"{family}: {' '.join(command)}: status {done.returncode}: {(done.stdout + done.stderr).strip()[-300:]}"
+    if family == "backward":
+        return ""
     out = np.load(f"{folder}/{family}.out.npy").astype(np.float64).transpose(0, 2, 1, 3)
     lse = np.load(f"{folder}/{family}.lse.npy").astype(np.float64)
     off, lse_off = excess(expected, out, lse)

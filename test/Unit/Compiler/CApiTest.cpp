@@ -111,7 +111,7 @@ TEST(CApi, CompilesAModule) {
     Compiled c(module.c_str(), spec);
     ASSERT_TRUE(fa2_compilation_ok(c.c)) << c.error();
     EXPECT_NE(c.text().find(".entry mine("), std::string::npos);
-    EXPECT_NE(c.text().find("\"score_program\": true"), std::string::npos);
+    EXPECT_NE(c.text().find("\"program\": {"), std::string::npos);
   }
 }
 

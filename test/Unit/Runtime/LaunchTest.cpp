@@ -102,6 +102,35 @@ TEST_F(Launch, RunsTheKernelsWhoseGuardHolds) {
       "not a multiple of the cluster's 2");
 }
 
+TEST_F(Launch, BroadcastsAnExtentOf1ByAStrideOf0) {
+  std::string text =
+      replaced(samplePtx(), "\"fa2_manifest\": 1", "\"fa2_manifest\": 2");
+  text = replaced(text, "\"optional\": true}", "\"broadcast\": true}");
+  text = replaced(text, "{\"kind\": \"stride\", \"of\": \"q\", \"dim\": 1}",
+                  "{\"kind\": \"stride\", \"of\": \"bias\", \"dim\": 0}");
+  Program broadcasts(device, text, {});
+  int64_t extent = 0, stride = 0;
+  call.arguments.push_back(
+      fa2rtTensor("bias", reinterpret_cast<void *>(uintptr_t(0x50000)),
+                  FA2RT_F32, 1, &extent, &stride));
+  auto launched = [&](int64_t e, int64_t s) {
+    extent = e;
+    stride = s;
+    broadcasts.launch(call.arguments, {workspace, 4096}, nullptr);
+    return device.takeLaunches().at(0).parameter<int64_t>(1);
+  };
+  EXPECT_EQ(launched(1, 7), 0);
+  EXPECT_EQ(launched(call.kShape[1], 7), 7); // any stride, the innermost too
+  EXPECT_EQ(launched(call.kShape[1], 0), 0);
+  extent = 2;
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_ARGUMENT,
+              [&] {
+                broadcasts.launch(call.arguments, {workspace, 4096}, nullptr);
+              }),
+      "bias: extent 0 (seqlen_k) is 2");
+}
+
 TEST_F(Launch, AGuardThatCannotBeEvaluatedIsRefused) {
   Program guarded(
       device,

@@ -80,15 +80,42 @@ TEST(Manifest, NeedsTheMarks) {
 }
 
 TEST(Manifest, RefusesANewerVersion) {
-  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 2");
-  EXPECT_CONTAINS(text, "version 2");
+  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 3");
+  EXPECT_CONTAINS(text, "version 3");
   EXPECT_CONTAINS(text, "newer");
   // Even when it has fields of its own.
   EXPECT_CONTAINS(
-      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 2"),
+      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 3"),
       "newer");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 0");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": \"1\"");
+}
+
+TEST(Manifest, ReadsBroadcastTensorsOfVersion2) {
+  auto of = [](const std::string &version, const std::string &fields,
+               const std::string &shape = "[\"seqlen_k\"]") {
+    std::string json = replaced(sampleJson(), "\"fa2_manifest\": 1",
+                                "\"fa2_manifest\": " + version);
+    return wrapManifest(
+        replaced(json,
+                 "\"shape\": [\"seqlen_k\"], \"alignment\": 4, "
+                 "\"stride_multiple\": 1, \"optional\": true",
+                 "\"shape\": " + shape +
+                     ", \"alignment\": 4, \"stride_multiple\": 1, " + fields),
+        sampleEntries());
+  };
+  Manifest m = Manifest::parse(of("2", "\"broadcast\": true"));
+  EXPECT_TRUE(m.arguments[3].broadcast);
+  EXPECT_FALSE(m.arguments[0].broadcast);
+  EXPECT_FALSE(
+      Manifest::parse(of("2", "\"optional\": true")).arguments[3].broadcast);
+  // Version 1 had no such field.
+  EXPECT_CONTAINS(refusal(of("1", "\"broadcast\": true")), "broadcast");
+  EXPECT_CONTAINS(refusal(of("2", "\"broadcast\": 1")), "broadcast");
+  // An extent that may be 1 defines nothing for others.
+  EXPECT_CONTAINS(
+      refusal(of("2", "\"broadcast\": true", "[\"table\", \"table\"]")),
+      "the dimension 'table' is defined by a broadcast tensor");
 }
 
 TEST(Manifest, SaysTheLineOfBrokenJson) {

@@ -9,6 +9,14 @@
 
 namespace fa2run {
 
+/// A NaN among them is the largest: nothing else says that there is one.
+template <typename T> static T largestOf(const T *s, int64_t count) {
+  T largest = -std::numeric_limits<T>::infinity();
+  for (int64_t j = 0; j < count; ++j)
+    largest = std::isnan(s[j]) ? s[j] : std::max(largest, s[j]);
+  return largest;
+}
+
 void referenceRow(const Head &head, const float *q, int64_t keys,
                   Scratch &scratch, double *out, double &lse) {
   if (keys == 0) {
@@ -20,10 +28,15 @@ void referenceRow(const Head &head, const float *q, int64_t keys,
   scratch.scores.resize(size_t(keys));
   double *s = scratch.scores.data();
   dots(scratch.query.data(), head.k, keys, head.headDim, s);
-  double largest = -std::numeric_limits<double>::infinity();
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = 0; j < keys; ++j)
     s[j] *= head.scale;
-    largest = std::max(largest, s[j]);
+  if (head.program)
+    head.program->apply(head.place, s, keys);
+  double largest = largestOf(s, keys);
+  if (largest == -std::numeric_limits<double>::infinity()) {
+    lse = largest;
+    std::fill(out, out + head.headDimV, 0.0);
+    return;
   }
   double sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
@@ -45,10 +58,14 @@ void standardRow(const Head &head, const float *q, int64_t keys,
   scratch.scores32.resize(size_t(keys));
   float *s = scratch.scores32.data();
   dots(q, head.k, keys, head.headDim, s);
-  float largest = -std::numeric_limits<float>::infinity();
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = 0; j < keys; ++j)
     s[j] = float(head.scale) * roundTo(head.precision, s[j]);
-    largest = std::max(largest, s[j]);
+  if (head.program)
+    head.program->apply(head.place, s, keys);
+  float largest = largestOf(s, keys);
+  if (largest == -std::numeric_limits<float>::infinity()) {
+    std::fill(out, out + head.headDimV, 0.0f);
+    return;
   }
   float sum = 0;
   for (int64_t j = 0; j < keys; ++j) {

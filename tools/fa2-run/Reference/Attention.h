@@ -8,6 +8,7 @@
 #define FA2RUN_REFERENCE_ATTENTION_H
 
 #include "Reference/Float16.h"
+#include "Reference/Program.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -40,16 +41,44 @@ struct Head {
   const float *v = nullptr; // [seqlen_k, headDimV]
   double scale = 1;
   Precision precision = Precision::BF16;
+  /// Scores pass through a program, where there is one: that of row `place`.
+  const ScoreProgram *program = nullptr;
+  ProgramLine place = {};
 };
+
+/// The head with another row of scores before it.
+inline Head atRow(Head head, int64_t row) {
+  head.place.row = row;
+  return head;
+}
+/// A head whose scores are those of a key, with the rows from `row` on.
+inline Head atColumn(Head head, int64_t column, int64_t row) {
+  head.place.row = row;
+  head.place.column = column;
+  head.place.alongColumn = true;
+  return head;
+}
+
+/// Scores in natural units through the program, and its slopes; without one
+/// the scores stay, and slopes are 1.
+template <typename T>
+void applyProgram(const Head &head, std::vector<T> &scores,
+                  std::vector<T> &slopes) {
+  slopes.assign(scores.size(), 1);
+  if (head.program)
+    head.program->apply(head.place, scores.data(), int64_t(scores.size()),
+                        slopes.data());
+}
 
 /// Buffers that a thread keeps between rows.
 struct Scratch {
-  std::vector<double> query, scores, sums;
-  std::vector<float> scores32, sums32;
+  std::vector<double> query, scores, sums, slopes;
+  std::vector<float> scores32, sums32, slopes32;
 };
 
-/// s_j = scale q.k_j over j < keys;  lse = log sum_j exp(s_j);
-/// out = sum_j exp(s_j - lse) v_j. All in float64. No keys: 0 and -inf.
+/// s_j = scale q.k_j over j < keys, through the program; lse = log sum_j
+/// exp(s_j); out = sum_j exp(s_j - lse) v_j. All in float64. No keys, or none
+/// with a score above -inf: 0 and -inf.
 void referenceRow(const Head &head, const float *q, int64_t keys,
                   Scratch &scratch, double *out, double &lse);
 

@@ -12,9 +12,9 @@ namespace fa2run {
 
 namespace {
 
-/// P (dP - delta); 0 where P is, whatever dP may be.
-double gradientOfScore(double p, double dp, double delta) {
-  return p == 0 ? 0 : p * (dp - delta);
+/// P (dP - delta) slope; 0 where P is, whatever the others may be.
+double gradientOfScore(double p, double dp, double delta, double slope) {
+  return p == 0 || slope == 0 ? 0 : p * (dp - delta) * slope;
 }
 
 /// The most that rounding x to the dtype takes from a term x row[d], where x is
@@ -31,6 +31,20 @@ double underflow(Precision precision, double x, const float *row,
   return std::min(std::abs(x), step / 2) * largest;
 }
 
+/// The same, rounded as a framework rounds it.
+float standardOfScore(const Head &head, float p, float dp, float delta,
+                      float slope) {
+  float ds = roundTo(head.precision, p * (dp - delta));
+  if (!head.program)
+    return ds;
+  return p == 0 ? 0 : roundTo(head.precision, ds * slope);
+}
+
+void noScores(RowStatistics &statistics) {
+  statistics.lse = statistics.givenLse =
+      -std::numeric_limits<double>::infinity();
+}
+
 /// The row's gradient in float64.
 void exactRow(const Head &head, const float *q, const float *dout,
               const GivenRow &row, int64_t keys, Scratch &scratch,
@@ -42,9 +56,15 @@ void exactRow(const Head &head, const float *q, const float *dout,
   dots(scratch.query.data(), head.k, keys, head.headDim, s.data());
   scratch.query.assign(dout, dout + head.headDimV);
   dots(scratch.query.data(), head.v, keys, head.headDimV, dp.data());
-  double largest = -std::numeric_limits<double>::infinity();
   for (double &x : s)
-    largest = std::max(largest, x *= head.scale);
+    x *= head.scale;
+  std::vector<double> &slopes = scratch.slopes;
+  applyProgram(head, s, slopes);
+  double largest = -std::numeric_limits<double>::infinity();
+  for (double x : s)
+    largest = std::max(largest, x);
+  if (std::isinf(largest)) // nothing but hidden scores
+    return noScores(statistics);
   double sum = 0;
   for (double x : s)
     sum += std::exp(x - largest);
@@ -59,13 +79,16 @@ void exactRow(const Head &head, const float *q, const float *dout,
   std::vector<double> ds(s.size());
   auto sumUp = [&](double lse, double delta, std::vector<double> &to) {
     for (size_t j = 0; j < s.size(); ++j)
-      ds[j] = head.scale * gradientOfScore(std::exp(s[j] - lse), dp[j], delta);
+      ds[j] = head.scale *
+              gradientOfScore(std::exp(s[j] - lse), dp[j], delta, slopes[j]);
     to.resize(size_t(head.headDim));
     weigh(ds.data(), head.k, keys, head.headDim, to.data());
   };
   sumUp(statistics.lse, statistics.delta, dq->exact);
   sumUp(statistics.givenLse, statistics.givenDelta, dq->given);
-  dq->weight = 1;
+  for (size_t j = 0; j < s.size(); ++j)
+    dq->weight += std::abs(
+        gradientOfScore(std::exp(s[j] - statistics.lse), 1, 0, slopes[j]));
   for (size_t j = 0; j < ds.size(); ++j)
     dq->underflow += head.scale * underflow(head.precision, ds[j] / head.scale,
                                             head.k + int64_t(j) * head.headDim,
@@ -81,11 +104,15 @@ void standardGradient(const Head &head, const float *q, const float *dout,
   ds.resize(size_t(keys));
   dots(q, head.k, keys, head.headDim, p.data());
   dots(dout, head.v, keys, head.headDimV, ds.data());
-  statistics.largest32 = -std::numeric_limits<float>::infinity();
-  for (float &s : p) {
+  for (float &s : p)
     s = float(head.scale) * roundTo(head.precision, s);
+  std::vector<float> &slopes = scratch.slopes32;
+  applyProgram(head, p, slopes);
+  statistics.largest32 = -std::numeric_limits<float>::infinity();
+  for (float s : p)
     statistics.largest32 = std::max(statistics.largest32, s);
-  }
+  if (std::isinf(statistics.largest32))
+    return;
   statistics.sum32 = 0;
   for (float &s : p)
     statistics.sum32 += s = std::exp(s - statistics.largest32);
@@ -98,7 +125,7 @@ void standardGradient(const Head &head, const float *q, const float *dout,
   if (!dq)
     return;
   for (size_t j = 0; j < p.size(); ++j)
-    ds[j] = roundTo(head.precision, p[j] * (ds[j] - statistics.delta32));
+    ds[j] = standardOfScore(head, p[j], ds[j], statistics.delta32, slopes[j]);
   weigh(ds.data(), head.k, keys, head.headDim, dq);
   for (int64_t d = 0; d < head.headDim; ++d)
     dq[d] = roundTo(head.precision, float(head.scale) * dq[d]);
@@ -114,11 +141,10 @@ RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
     dq->exact.assign(size_t(head.headDim), 0);
     dq->given = dq->exact;
     dq->standard.assign(size_t(head.headDim), 0);
-    dq->underflow = 0;
+    dq->weight = dq->underflow = 0;
   }
   if (keys == 0) {
-    statistics.lse = statistics.givenLse =
-        -std::numeric_limits<double>::infinity();
+    noScores(statistics);
     return statistics;
   }
   exactRow(head, q, dout, row, keys, scratch, statistics, dq);
@@ -170,11 +196,20 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
     ds32.resize(size_t(rows));
     dots(k64.data(), q, rows, head.headDim, s.data());
     dots(v64.data(), dout, rows, head.headDimV, dp.data());
+    Head column = atColumn(head, key, first);
+    column.place.head = group[h].head;
+    for (double &x : s)
+      x *= head.scale;
+    applyProgram(column, s, scratch.slopes);
+    auto probability = [&](size_t i, double lse) {
+      return std::isinf(lse) ? 0 : std::exp(s[i] - lse);
+    };
     auto sumUp = [&](double RowStatistics::*lse, double RowStatistics::*delta,
                      std::vector<double> &toK, std::vector<double> &toV) {
       for (size_t i = 0; i < size_t(rows); ++i) {
-        p[i] = std::exp(head.scale * s[i] - of[i].*lse);
-        ds[i] = head.scale * gradientOfScore(p[i], dp[i], of[i].*delta);
+        p[i] = probability(i, of[i].*lse);
+        ds[i] = head.scale *
+                gradientOfScore(p[i], dp[i], of[i].*delta, scratch.slopes[i]);
       }
       weigh(p.data(), dout, rows, head.headDimV, partV.data());
       weigh(ds.data(), q, rows, head.headDim, partK.data());
@@ -182,8 +217,8 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
       addTo(toK, partK);
     };
     sumUp(&RowStatistics::lse, &RowStatistics::delta, dk.exact, dv.exact);
-    for (double x : p)
-      dk.weight += x;
+    for (size_t i = 0; i < size_t(rows); ++i)
+      dk.weight += std::abs(gradientOfScore(p[i], 1, 0, scratch.slopes[i]));
     sumUp(&RowStatistics::givenLse, &RowStatistics::givenDelta, dk.given,
           dv.given);
     for (size_t i = 0; i < size_t(rows); ++i) {
@@ -196,12 +231,16 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
     }
     dots(k, q, rows, head.headDim, p32.data());
     dots(v, dout, rows, head.headDimV, ds32.data());
+    for (float &x : p32)
+      x = float(head.scale) * roundTo(head.precision, x);
+    applyProgram(column, p32, scratch.slopes32);
     for (size_t i = 0; i < size_t(rows); ++i) {
-      float score = float(head.scale) * roundTo(head.precision, p32[i]);
-      p32[i] = roundTo(head.precision,
-                       std::exp(score - of[i].largest32) / of[i].sum32);
-      float rounded = roundTo(head.precision, ds32[i]);
-      ds32[i] = roundTo(head.precision, p32[i] * (rounded - of[i].delta32));
+      p32[i] = std::isinf(of[i].largest32)
+                   ? 0
+                   : roundTo(head.precision,
+                             std::exp(p32[i] - of[i].largest32) / of[i].sum32);
+      ds32[i] = standardOfScore(head, p32[i], roundTo(head.precision, ds32[i]),
+                                of[i].delta32, scratch.slopes32[i]);
     }
     weigh(p32.data(), dout, rows, head.headDimV, partV32.data());
     weigh(ds32.data(), q, rows, head.headDim, partK32.data());

@@ -17,6 +17,7 @@ struct QueryHead {
   int64_t rows = 0;
   const float *q = nullptr;    // [seqlen_q, headDim]
   const float *dout = nullptr; // [seqlen_q, headDimV]
+  int64_t head = 0;            // its number, for a program
 };
 
 /// What a backward kernel is given of the forward pass for one row.
@@ -40,14 +41,15 @@ struct RowStatistics {
 struct GradientRow {
   std::vector<double> exact, given;
   std::vector<float> standard;
-  double weight = 0; // sum of the P that it is made of
+  double weight = 0; // sum of the P that it is made of, times slopes
   /// What is lost of P or dS where they are subnormal in the input dtype, whose
   /// steps there are as large as a sum of such terms.
   double underflow = 0;
 };
 
-/// P = exp(scale q.k - lse), dP = dout.v, dS = P (dP - delta),
-/// dq = scale sum_j dS_j k_j over j < keys. `dq` may be null. The yardstick
+/// P = exp(x - lse) of x = scale q.k, or the program's of it, dP = dout.v,
+/// dS = P (dP - delta), times the program's slope, dq = scale sum_j dS_j k_j
+/// over j < keys. `dq` may be null. The yardstick
 /// rounds q.k, P, dP, dS and dq to the input dtype.
 RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
                             const GivenRow &row, int64_t keys, Scratch &scratch,

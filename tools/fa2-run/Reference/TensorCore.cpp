@@ -46,8 +46,35 @@ float tensorCoreDot(TensorCore core, Precision precision, const float *q,
   return sum;
 }
 
+static double programError(const Head &head, const float *q, int64_t keys,
+                           double lse, TensorCore core) {
+  constexpr double kMost = 80; // exp of it is beyond any allowance
+  std::vector<Number> scores(static_cast<size_t>(keys));
+  for (int64_t j = 0; j < keys; ++j) {
+    const float *k = head.k + j * head.headDim;
+    double s = 0;
+    for (int64_t d = 0; d < head.headDim; ++d)
+      s += double(q[d]) * double(k[d]);
+    float t = tensorCoreDot(core, head.precision, q, k, head.headDim);
+    Number &score = scores[size_t(j)];
+    score.value = head.scale * s;
+    score.error =
+        head.scale * std::abs(double(t) - s) + std::abs(score.value) * 0x1p-24;
+  }
+  head.program->apply(head.place, scores);
+  double error = 0;
+  for (const Number &x : scores) {
+    if (std::isinf(x.error))
+      return x.error;
+    error += std::exp(x.value - lse) * std::expm1(std::min(x.error, kMost));
+  }
+  return error;
+}
+
 double scoreError(const Head &head, const float *q, int64_t keys, double lse,
                   TensorCore core) {
+  if (head.program)
+    return programError(head, q, keys, lse, core);
   constexpr double kNegligible = 0x1p-40;
   double error = 0;
   for (int64_t j = 0; j < keys; ++j) {

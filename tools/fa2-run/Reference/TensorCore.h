@@ -30,6 +30,9 @@ float tensorCoreDot(TensorCore core, Precision precision, const float *q,
 /// What the tensor core's scores t_j in place of the exact s_j can do to a
 /// row's lse, to first order:
 ///   sum_j p_j scale |t_j - s_j|,   p_j = exp(scale s_j - lse)
+/// With a program x, p_j = exp(x_j - lse), and the sum is of p_j (exp(e_j) - 1)
+/// where e_j bounds what that difference and the roundings of f32 make x_j off
+/// by: infinity where they may turn a choice between different scores.
 double scoreError(const Head &head, const float *q, int64_t keys, double lse,
                   TensorCore core);
 

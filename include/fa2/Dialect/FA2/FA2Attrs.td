@@ -149,11 +149,39 @@ def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def FA2_StepAttr : FA2_Attr<"Step", "step"> {
+  let summary = "one operation of a score program";
+  let description = [{
+    The operation's name, the numbers of its operands among the program's values, its
+    result's type and what else it has (a constant's value, a comparison's predicate).
+
+    Example: `#fa2.step<"arith.mulf"(0, 5) : f32>`, `#fa2.step<"arith.constant" : f32 = 2.5 : f32>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$op, OptionalArrayRefParameter<"int64_t">:$operands,
+    OptionalParameter<"::mlir::Attribute">:$value, "::mlir::Type":$type);
+  let assemblyFormat = "`<` $op (`(` $operands^ `)`)? `:` $type (`=` $value^)? `>`";
+}
+
+def FA2_ProgramAttr : FA2_Attr<"Program", "program"> {
+  let summary = "a score program, for the manifest";
+  let description = [{
+    Its values are numbered: the score, batch, head, row and column are 0 to 4, then come the
+    operands that it reads, by the names of `reads`, then the results of `steps`. `result` is
+    the number of the new score.
+
+    Example: `#fa2.program<reads = ["cap"], steps = [<"arith.divf"(0, 5) : f32>, <"math.tanh"(6) : f32>], result = 7>`.
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"::mlir::StringAttr">:$reads,
+    OptionalArrayRefParameter<"::fa2::StepAttr">:$steps, "int64_t":$result);
+  let assemblyFormat = [{
+    `<` (`reads` `=` `[` $reads^ `]` `,`)? (`steps` `=` `[` $steps^ `]` `,`)? `result` `=` $result `>`
+  }];
+}
+
 def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
   let summary = "what a kernel computes, for the manifest";
   let description = [{
-    `score_program` says that scores pass through a program, which is not
-    described further.
+    `score_program` is the program that scores pass through.
 
     Example: `#fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>`.
@@ -162,7 +190,7 @@ def FA2_SpecAttr : FA2_Attr<"Spec", "spec"> {
     StringRefParameter<>:$pass, "::mlir::Type":$dtype,
     "int64_t":$head_dim, "int64_t":$head_dim_v,
     OptionalParameter<"::mlir::Attribute">:$mask,
-    DefaultValuedParameter<"bool", "false">:$score_program);
+    OptionalParameter<"::fa2::ProgramAttr">:$score_program);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -174,16 +202,24 @@ def FA2_ArgumentAttr : FA2_Attr<"Argument", "arg"> {
     `require` ("positive_finite" or "finite", of an f32) belong to a scalar: what
     a launcher takes for it and checks, docs/manifest.md. Directions are "in", "out",
     "inout" and "workspace": memory that the kernels of one program share, packed, whose
-    extents may be expressions.
+    extents may be expressions. With `broadcast` an input's elements are read one by one: any
+    of its extents may be 1 in place of its dimension's, and its strides are any.
 
-    Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>`.
+    Example: `#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>`,
+    `#fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>`.
   }];
   let parameters = (ins StringRefParameter<>:$name, StringRefParameter<>:$direction,
     "::mlir::ArrayAttr":$dims, "::mlir::Type":$dtype,
     OptionalParameter<"::mlir::FloatAttr">:$default_value,
-    OptionalParameter<"::mlir::StringAttr">:$require);
+    OptionalParameter<"::mlir::StringAttr">:$require,
+    DefaultValuedParameter<"bool", "false">:$broadcast);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$name, "::llvm::StringRef":$direction,
+    "::mlir::ArrayAttr":$dims, "::mlir::Type":$dtype, "::mlir::FloatAttr":$default_value,
+    "::mlir::StringAttr":$require),
+    "return $_get($_ctxt, name, direction, dims, dtype, default_value, require, false);">];
   let assemblyFormat = [{
-    `<` $name `,` $direction `,` $dims `x` $dtype (`,` $default_value^)? (`require` $require^)? `>`
+    `<` $name `,` $direction `,` $dims `x` $dtype (`,` $default_value^)? (`require` $require^)?
+    (`broadcast` $broadcast^)? `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -35,8 +35,10 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `scale` is f32, positive and finite; without it, it is 1 / sqrt(d). `extras` are
     what the score region reads besides its score and coordinates: its block
     takes (score: f32, batch, head, row, column: index, extras...) and ends in
-    `fa2.yield` of the new score. `fa2-tile` takes programs without extras, of
-    elementwise operations on f32, index and integers.
+    `fa2.yield` of the new score. They are scalars, and tensors that it reads one element at a
+    time with `tensor.extract`; `extra_names` are their names as arguments of the kernel
+    (extra0, extra1, ... where it is missing). `fa2-tile` takes programs of elementwise
+    operations on f32, index and integers, with reads at the batch entry, head, row and column.
 
     `variants` are schedules for launches where a guard holds, the first that holds;
     `schedule` is for all others. Each becomes a kernel of its own.
@@ -45,7 +47,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     2. They have rank 4; d and d_v are static, d is that of k. Batch, length and heads are `?`: a launch gives them.
     3. lse is f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
-    5. The score region, where present, has the block arguments above.
+    5. The score region, where present, has the block arguments above; extras have as many names, each of its own.
     6. Variants stand beside a schedule and have its target; there are at most 8. One whose guard reads `batch` is of
        one class of bits with those after it and the schedule (`#fa2.variant`).
 
@@ -63,7 +65,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-    Optional<F32>:$scale, Variadic<AnyType>:$extras,
+    Optional<F32>:$scale, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<TypedArrayAttrBase<FA2_VariantAttr, "variants">>:$variants);
   let results = (outs AnyRankedTensor:$out, AnyRankedTensor:$lse);
@@ -77,7 +79,8 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
+def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegments,
+    SingleBlock, NoTerminator]> {
   let summary = "the gradients of scaled dot-product attention on tensors";
   let description = [{
     What `fa2.attention` computed from q, k, v with the same scale and mask is given
@@ -93,6 +96,10 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
     dk = scale * dS^T q                            (summed over the g heads of a group)
     ```
 
+    With a score program, P = exp(score(S) - lse) and dS = P o (dP - delta) o score'(S): the region is that of
+    `fa2.attention`, but ends in `fa2.yield` of the new score and its derivative by the score that went in.
+    Where P is 0, dS is 0, whatever the derivative is there.
+
     A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
     the products they enter.
@@ -102,6 +109,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
     3. lse is f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. dq, dk and dv have the types of q, k and v.
+    6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
 
     Example:
 
@@ -119,20 +127,24 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure]> {
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
     AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<F32>:$scale,
+    Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
   let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv);
+  let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
-    `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`scale` `(` $scale^ `)`)? attr-dict
+    `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`scale` `(` $scale^ `)`)?
+    (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
     `->` type($dq) `,` type($dk) `,` type($dv)
+    (`score` $score^)?
   }];
   let hasVerifier = 1;
 }
 
 def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,
-    ParentOneOf<["AttentionOp", "ForEachTileOp", "ForTilesOp"]>]> {
-  let summary = "ends a score region or the body of a loop over tiles";
+    ParentOneOf<["AttentionOp", "AttentionGradOp", "ForEachTileOp", "ForTilesOp"]>]> {
+  let summary = "ends a region of a score program or the body of a loop over tiles";
   let description = "Example: see `fa2.for_each_tile`.";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";

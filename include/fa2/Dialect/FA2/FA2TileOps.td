@@ -180,16 +180,37 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   let hasVerifier = 1;
 }
 
-def FA2_CoordinatesOp : FA2_Op<"coordinates", [Pure, AllTypesMatch<["rows", "cols"]>]> {
-  let summary = "the query and key index of each element of a tile of scores";
+def FA2_PositionsOp : FA2_Op<"positions", [Pure]> {
+  let summary = "where the rows, or the columns, of a tile are in their sequence";
   let description = [{
-    `rows[i, j] = q_block * (rows of the tile) + i`, `cols[i, j] = kv_block * (columns of the tile) + j`.
+    `result[i] = block * (length of the result) + i`.
 
-    Example: `%rows, %cols = fa2.coordinates at(%qb, %j) : tensor<128x64xindex>`
+    Example: `%rows = fa2.positions %qb : tensor<128xindex>`
   }];
-  let arguments = (ins Index:$q_block, Index:$kv_block);
-  let results = (outs AnyRankedTensor:$rows, AnyRankedTensor:$cols);
-  let assemblyFormat = "`at` `(` $q_block `,` $kv_block `)` attr-dict `:` type($rows)";
+  let arguments = (ins Index:$block);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$block attr-dict `:` type($result)";
+}
+
+def FA2_ReadOp : FA2_Op<"read", [Pure]> {
+  let summary = "single elements of a score program's operand, which no kernel writes";
+  let description = [{
+    `result = source[indices]`, one index a dimension: an index, or a vector or tile of them with
+    the result's shape. Extents are those of the dimensions that `source` is described by
+    (`#fa2.arg`, `broadcast`); an element beyond one of them is 0, and is not read. Floats of 16
+    bits are extended to f32.
+
+    Example:
+
+    ```mlir
+    %x = fa2.read %bias[%batch, %cols] : memref<?x?xbf16, strided<[?, ?]>>, index, tensor<64xindex> -> tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins AnyMemRef:$source, Variadic<AnyType>:$indices);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = [{ $source `[` $indices `]` attr-dict `:` type($source) `,` type($indices)
+    `->` type($result) }];
+  let hasVerifier = 1;
 }
 
 def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {

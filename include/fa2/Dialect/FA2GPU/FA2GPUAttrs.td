@@ -96,6 +96,17 @@ def FA2GPU_RowAttr : FA2GPU_Attr<"Row", "row"> {
   let assemblyFormat = "`<` $acc (`,` `partial` `=` $partial^)? `>`";
 }
 
+def FA2GPU_ColumnAttr : FA2GPU_Attr<"Column", "column"> {
+  let summary = "the layout of a value a column of an accumulator tile";
+  let description = [{
+    Each thread holds the values of the columns it holds elements of.
+
+    Example: `#fa2gpu.column<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>`.
+  }];
+  let parameters = (ins "::fa2::gpu::AccAttr":$acc);
+  let assemblyFormat = "`<` $acc `>`";
+}
+
 def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
   let summary = "the swizzled layout of a tile in shared memory";
   let description = [{

@@ -81,6 +81,9 @@ public:
   /// by them. Row slot of a register, 0 .. numRowSlots() - 1.
   int64_t rowSlot(int64_t reg) const;
   int64_t numRowSlots() const;
+  /// The same of columns.
+  int64_t colSlot(int64_t reg) const;
+  int64_t numColSlots() const;
   /// Lane bits that do not move the row: the lanes to reduce a row over.
   std::vector<int64_t> rowReductionLanes() const;
 

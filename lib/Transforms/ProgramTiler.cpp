@@ -1,0 +1,148 @@
+//===- ProgramTiler.cpp - a score program on tiles ------------------------===//
+
+#include "ProgramTiler.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace fa2;
+
+ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
+                           ValueRange extras, ScorePlace place)
+    : b(b), loc(loc), program(program), extras(extras), place(place) {
+  Block &block = program.block();
+  written[block.getArgument(ScoreProgram::Batch)] = place.batch;
+  written[block.getArgument(ScoreProgram::Head)] = place.head;
+  for (auto [argument, extra] : llvm::zip(
+           block.getArguments().drop_front(ScoreProgram::FirstExtra), extras))
+    written[argument] = extra;
+  findAxes();
+  Value rows = block.getArgument(place.transposed ? ScoreProgram::Column
+                                                  : ScoreProgram::Row);
+  if (!rows.use_empty())
+    written[rows] = PositionsOp::create(
+        b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock);
+  write(None);
+  write(Rows);
+}
+
+void ProgramTiler::findAxes() {
+  Block &block = program.block();
+  axes[block.getArgument(ScoreProgram::Score)] = Tile;
+  axes[block.getArgument(ScoreProgram::Row)] =
+      place.transposed ? Columns : Rows;
+  axes[block.getArgument(ScoreProgram::Column)] =
+      place.transposed ? Rows : Columns;
+  for (Operation &step : block.without_terminator()) {
+    unsigned all = None;
+    for (Value v : step.getOperands())
+      all |= axesOf(v);
+    axes[step.getResult(0)] = Axes(all);
+  }
+}
+
+Type ProgramTiler::typeWith(Axes which, Type element) const {
+  switch (which) {
+  case None:
+    return element;
+  case Rows:
+    return RankedTensorType::get({place.rows}, element);
+  case Columns:
+    return RankedTensorType::get({place.cols}, element);
+  case Tile:
+    return RankedTensorType::get({place.rows, place.cols}, element);
+  }
+  llvm_unreachable("no other axes");
+}
+
+Value ProgramTiler::spread(Value v, Axes to) {
+  Value x = written.lookup(v);
+  Axes from = axesOf(v);
+  if (from == to)
+    return x;
+  Type type = typeWith(to, v.getType());
+  if (from == None)
+    return tensor::SplatOp::create(b, loc, type, x, ValueRange{});
+  return BroadcastOp::create(b, loc, type, x, /*columns=*/from == Columns);
+}
+
+/// A dimension whose index is a coordinate has its extent. Other indices are
+/// brought into the extent.
+Value ProgramTiler::writeRead(tensor::ExtractOp read) {
+  auto argument = cast<BlockArgument>(read.getTensor());
+  size_t extra = argument.getArgNumber() - ScoreProgram::FirstExtra;
+  Axes to = axesOf(read);
+  Value source = written.lookup(argument);
+  SmallVector<Value> indices;
+  for (auto [dim, index] : llvm::enumerate(read.getIndices())) {
+    if (program.coordinateOf(extra, dim) != ScoreProgram::Score) {
+      // Those of the launch's grid are within their extents.
+      indices.push_back(axesOf(index) == None ? written.lookup(index)
+                                              : spread(index, to));
+      continue;
+    }
+    Axes own = axesOf(index);
+    auto across = [&](Value x) -> Value {
+      if (own == None)
+        return x;
+      return tensor::SplatOp::create(b, loc, typeWith(own, b.getIndexType()), x,
+                                     ValueRange{});
+    };
+    Value extent = memref::DimOp::create(b, loc, source, dim);
+    Value one = arith::ConstantIndexOp::create(b, loc, 1);
+    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+    Value last = arith::SubIOp::create(b, loc, extent, one);
+    Value x =
+        arith::MinSIOp::create(b, loc, written.lookup(index), across(last));
+    x = arith::MaxSIOp::create(b, loc, x, across(zero));
+    if (own != None && own != to)
+      x = BroadcastOp::create(b, loc, typeWith(to, b.getIndexType()), x,
+                              /*columns=*/own == Columns);
+    indices.push_back(x);
+  }
+  Type element = read.getType();
+  if (isa<FloatType>(element))
+    element = b.getF32Type();
+  return ReadOp::create(b, loc, typeWith(to, element), source, indices);
+}
+
+Value ProgramTiler::writeStep(Operation &step) {
+  if (auto read = dyn_cast<tensor::ExtractOp>(step))
+    return writeRead(read);
+  Value result = step.getResult(0);
+  Axes to = axesOf(result);
+  if (isa<arith::ExtFOp>(step)) // reads extend
+    return written.lookup(step.getOperand(0));
+  SmallVector<Value> operands;
+  for (Value v : step.getOperands())
+    operands.push_back(spread(v, to));
+  OperationState state(step.getLoc(), step.getName(), operands,
+                       {typeWith(to, result.getType())}, step.getAttrs());
+  return b.create(state)->getResult(0);
+}
+
+void ProgramTiler::write(Axes which) {
+  for (Operation &step : program.block().without_terminator())
+    if (Value result = step.getResult(0);
+        axesOf(result) == which && !result.use_empty())
+      written[result] = writeStep(step);
+}
+
+void ProgramTiler::atColumns(Value columnBlock) {
+  Value columns = program.block().getArgument(
+      place.transposed ? ScoreProgram::Row : ScoreProgram::Column);
+  if (!columns.use_empty())
+    written[columns] = PositionsOp::create(
+        b, loc, typeWith(Columns, b.getIndexType()), columnBlock);
+  write(Columns);
+}
+
+SmallVector<Value> ProgramTiler::atScores(Value scores) {
+  written[program.block().getArgument(ScoreProgram::Score)] = scores;
+  write(Tile);
+  SmallVector<Value> results;
+  for (Value result : program.block().getTerminator()->getOperands())
+    results.push_back(spread(result, Tile));
+  return results;
+}

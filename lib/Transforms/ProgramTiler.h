@@ -1,0 +1,63 @@
+//===- ProgramTiler.h - a score program on tiles ----------------*- C++ -*-===//
+#ifndef FA2_TRANSFORMS_PROGRAMTILER_H
+#define FA2_TRANSFORMS_PROGRAMTILER_H
+
+#include "ScoreProgram.h"
+
+namespace fa2 {
+
+/// Where tiles of scores are: their rows stay while a loop runs over tiles that
+/// lie one after the other along their columns. The rows are queries and the
+/// columns keys, or, transposed, the other way round.
+struct ScorePlace {
+  mlir::Value batch, head;
+  mlir::Value rowBlock; // the tile's number along its rows
+  int64_t rows, cols;   // its extents
+  bool transposed = false;
+};
+
+/// Writes a program's operations where what they depend on lets them be: what
+/// depends on batch entry and head are scalars, and what depends on the tile's
+/// rows besides are vectors, both before the loop; what depends on its columns
+/// alone are vectors in the loop; the rest are tiles.
+class ProgramTiler {
+public:
+  /// `extras` are the kernel's arguments. Writes what stands before the loop.
+  ProgramTiler(mlir::OpBuilder &b, mlir::Location loc, ScoreProgram program,
+               mlir::ValueRange extras, ScorePlace place);
+
+  /// In the loop, before the scores are known: what depends on columns alone.
+  void atColumns(mlir::Value columnBlock);
+  /// The program's results for scores in natural units (scale * q.k).
+  llvm::SmallVector<mlir::Value> atScores(mlir::Value scores);
+
+private:
+  /// What a value depends on, besides batch entry and head.
+  enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
+  struct Placed {
+    mlir::Value value;
+    Axes axes = None;
+  };
+
+  void findAxes();
+  Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
+  /// Writes the steps that have these axes.
+  void write(Axes which);
+  mlir::Value writeRead(mlir::tensor::ExtractOp read);
+  mlir::Value writeStep(mlir::Operation &step);
+  /// The value with other axes: repeated along those that it lacks.
+  mlir::Value spread(mlir::Value v, Axes to);
+  mlir::Type typeWith(Axes which, mlir::Type element) const;
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  ScoreProgram program;
+  mlir::ValueRange extras;
+  ScorePlace place;
+  llvm::DenseMap<mlir::Value, Axes> axes;
+  llvm::DenseMap<mlir::Value, mlir::Value> written;
+};
+
+} // namespace fa2
+
+#endif

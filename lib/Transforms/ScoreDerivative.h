@@ -1,0 +1,15 @@
+//===- ScoreDerivative.h - a score program's derivative ---------*- C++ -*-===//
+#ifndef FA2_TRANSFORMS_SCOREDERIVATIVE_H
+#define FA2_TRANSFORMS_SCOREDERIVATIVE_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+namespace fa2 {
+
+/// Makes a score region that yields the new score yield its derivative by the
+/// old one too. Fails, by name, where an operation between them has none.
+mlir::LogicalResult addDerivative(mlir::Region &score);
+
+} // namespace fa2
+
+#endif

@@ -1,0 +1,245 @@
+//===- Extras.cpp - what a score program reads ----------------------------===//
+
+#include "Extras.h"
+
+#include "Npy.h"
+#include "Reference/Float16.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace fa2run {
+
+namespace {
+
+constexpr size_t kGuardBytes = 1024;
+
+int64_t extentOf(const std::string &dimension, const Configuration &c) {
+  if (dimension == "batch")
+    return c.batch;
+  if (dimension == "heads")
+    return c.heads;
+  if (dimension == "heads_kv")
+    return c.headsKv;
+  if (dimension == "seqlen_q")
+    return c.seqlenQ;
+  if (dimension == "seqlen_k")
+    return c.seqlenK;
+  return -1;
+}
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+size_t elementBytes(fa2rtDType dtype) {
+  return dtype == FA2RT_BF16 || dtype == FA2RT_F16 ? 2 : 4;
+}
+
+} // namespace
+
+Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
+             const GivenExtras &given, uint64_t stream)
+    : rule(rule) {
+  Sequence random(stream);
+  auto text = given.find(rule.name);
+  if (rule.tensor)
+    drawShape(c, random);
+  if (text != given.end())
+    take(text->second);
+  else
+    drawValues(stream);
+  if (rule.tensor)
+    drawStrides(random);
+  store();
+}
+
+void Extra::drawShape(const Configuration &c, Sequence &random) {
+  for (const std::string &dimension : rule.shape) {
+    int64_t extent = extentOf(dimension, c);
+    bool own = extent < 0;
+    if (own)
+      extent = random.between(1, 40);
+    bool repeats = rule.broadcast && !own && random.chance(0.25);
+    values.shape.push_back(repeats ? 1 : extent);
+  }
+}
+
+/// From the innermost dimension out, or in another order; with gaps.
+void Extra::drawStrides(Sequence &random) {
+  size_t rank = values.shape.size();
+  std::vector<size_t> order(rank);
+  std::iota(order.rbegin(), order.rend(), size_t(0));
+  if (rule.broadcast && rank > 1 && random.chance(0.25))
+    std::swap(order[0], order[random.next() % rank]);
+  strides.assign(rank, 1);
+  int64_t pitch = rule.broadcast && random.chance(0.25) ? 2 : 1;
+  for (size_t d : order) {
+    strides[d] = pitch;
+    if (rule.broadcast && random.chance(0.1)) { // one stands for all
+      strides[d] = 0;
+      continue;
+    }
+    pitch *= std::max<int64_t>(1, values.shape[d]);
+    pitch += random.between(0, 3);
+  }
+}
+
+void Extra::drawValues(uint64_t stream) {
+  int64_t count = 1;
+  for (int64_t extent : values.shape)
+    if (__builtin_mul_overflow(count, extent, &count) ||
+        count > (int64_t(1) << 32))
+      refuse("{}: more than 2^32 elements are beyond fa2-run", rule.name);
+  values.elements.resize(size_t(count));
+  for (size_t i = 0; i < values.elements.size(); ++i) {
+    auto [normal, other] = normalPair(stream, i);
+    double x = normal;
+    if (rule.dtype == FA2RT_I32) // ids and lengths: few, so that some are equal
+      x = std::floor(std::abs(normal) * (rule.tensor ? 2 : 20));
+    else if (!rule.tensor) // caps and temperatures
+      x = std::abs(normal) + 0.5;
+    values.elements[i] = x;
+  }
+}
+
+void Extra::take(const std::string &text) {
+  if (rule.tensor) {
+    if (!endsWith(text, ".npy"))
+      refuse("--extra {}: expected a .npy file for a tensor, got '{}'",
+             rule.name, text);
+    Array array = readNpy(text);
+    if (array.shape.size() != rule.shape.size())
+      refuse("--extra {}: the array has {} dimensions, the kernel takes {}",
+             rule.name, array.shape.size(), rule.shape.size());
+    values.shape = array.shape;
+    values.elements.assign(array.values.begin(), array.values.end());
+    return;
+  }
+  char *end = nullptr;
+  double x = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(x))
+    refuse("--extra {}: expected a number, got '{}'", rule.name, text);
+  values.elements = {x};
+}
+
+namespace {
+
+template <typename T> void put(uint8_t *to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <typename T> T get(const uint8_t *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+void storeElement(fa2rtDType dtype, uint8_t *to, double value) {
+  if (dtype == FA2RT_I32)
+    put(to, int32_t(std::clamp(value, -0x1p31, 0x1p31 - 1)));
+  else if (dtype == FA2RT_F32)
+    put(to, float(value));
+  else if (dtype == FA2RT_BF16)
+    put(to, encodeBF16(float(value)));
+  else
+    put(to, encodeF16(float(value)));
+}
+
+double loadElement(fa2rtDType dtype, const uint8_t *from) {
+  if (dtype == FA2RT_I32)
+    return get<int32_t>(from);
+  if (dtype == FA2RT_F32)
+    return get<float>(from);
+  uint16_t bits = get<uint16_t>(from);
+  return dtype == FA2RT_BF16 ? decodeBF16(bits) : decodeF16(bits);
+}
+
+} // namespace
+
+/// The address of each element in C order.
+template <typename Visit> void Extra::forEachElement(Visit visit) {
+  std::vector<int64_t> at(strides.size(), 0);
+  for (double &value : values.elements) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < at.size(); ++d)
+      offset += at[d] * strides[d];
+    visit(value,
+          storage.data() + base + size_t(offset) * elementBytes(rule.dtype));
+    for (size_t d = at.size(); d-- > 0 && ++at[d] == values.shape[d];)
+      at[d] = 0;
+  }
+}
+
+void Extra::store() {
+  if (!rule.tensor) {
+    uint8_t scalar[4];
+    storeElement(rule.dtype, scalar, values.elements[0]);
+    values.elements[0] = loadElement(rule.dtype, scalar);
+    return;
+  }
+  size_t bytes = elementBytes(rule.dtype), last = 0;
+  for (size_t d = 0; d < strides.size(); ++d)
+    last += size_t(std::max<int64_t>(0, values.shape[d] - 1) * strides[d]);
+  base = kGuardBytes;
+  storage.assign(base + (last + 1) * bytes + kGuardBytes, 0xff);
+  forEachElement(
+      [&](double value, uint8_t *at) { storeElement(rule.dtype, at, value); });
+  // As they lie there: rounded, and of what a stride of 0 repeats the last.
+  forEachElement([&](double &value, const uint8_t *at) {
+    value = loadElement(rule.dtype, at);
+  });
+}
+
+void Extra::upload(fa2rtDevice *device) {
+  if (storage.empty())
+    return;
+  owner = device;
+  buffer = Buffer(device, storage.size());
+  check(
+      fa2rtMemoryCopyIn(device, buffer.data(), storage.data(), storage.size()));
+}
+
+bool Extra::changedOnDevice() const {
+  if (storage.empty())
+    return false;
+  std::vector<uint8_t> now(storage.size());
+  checkLaunch(fa2rtMemoryCopyOut(owner, now.data(), buffer.data(), now.size()));
+  return now != storage;
+}
+
+fa2rtArgument Extra::argument() const {
+  if (!rule.tensor)
+    return rule.dtype == FA2RT_I32
+               ? fa2rtInteger(rule.name.c_str(), int64_t(values.elements[0]))
+               : fa2rtReal(rule.name.c_str(), values.elements[0]);
+  uint8_t *data = static_cast<uint8_t *>(buffer.data()) + base;
+  return fa2rtTensor(
+      rule.name.c_str(), values.elements.empty() ? nullptr : data, rule.dtype,
+      int32_t(values.shape.size()), values.shape.data(), strides.data());
+}
+
+std::vector<Extra> makeExtras(const Kernel &kernel, const Configuration &c,
+                              const GivenExtras &given) {
+  for (const auto &entry : given)
+    if (std::none_of(
+            kernel.extras.begin(), kernel.extras.end(),
+            [&](const auto &rule) { return rule.name == entry.first; }))
+      refuse("--extra {}: the program reads nothing of that name", entry.first);
+  std::vector<Extra> extras;
+  for (const Kernel::ExtraRule &rule : kernel.extras)
+    extras.emplace_back(rule, c, given,
+                        scramble(c.seed) + 1000 + extras.size());
+  return extras;
+}
+
+Operands operandsOf(const std::vector<Extra> &extras) {
+  Operands operands;
+  for (const Extra &extra : extras)
+    operands.emplace(extra.nameOf(), extra.operand());
+  return operands;
+}
+
+} // namespace fa2run

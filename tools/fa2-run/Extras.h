@@ -1,0 +1,62 @@
+//===- Extras.h - what a score program reads --------------------*- C++ -*-===//
+//
+// The arguments of a program beyond attention's own: drawn, or given on the
+// command line. Each tensor lies in poisoned memory with strides of its own;
+// some of its extents are 1, and some of its strides 0.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2RUN_EXTRAS_H
+#define FA2RUN_EXTRAS_H
+
+#include "Configuration.h"
+#include "Reference/Program.h"
+#include "Runtime.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fa2run {
+
+/// NAME to VALUE or FILE.npy.
+using GivenExtras = std::map<std::string, std::string>;
+
+class Extra {
+public:
+  Extra(const Kernel::ExtraRule &rule, const Configuration &configuration,
+        const GivenExtras &given, uint64_t stream);
+
+  const std::string &nameOf() const { return rule.name; }
+  void upload(fa2rtDevice *device);
+  bool changedOnDevice() const;
+  fa2rtArgument argument() const;
+  /// What the reference reads.
+  const Operand &operand() const { return values; }
+
+private:
+  void drawShape(const Configuration &configuration, Sequence &random);
+  void drawStrides(Sequence &random);
+  void drawValues(uint64_t stream);
+  void take(const std::string &text);
+  /// Puts the values, as the dtype holds them, into memory.
+  void store();
+  template <typename Visit> void forEachElement(Visit visit);
+
+  Kernel::ExtraRule rule;
+  Operand values;
+  std::vector<int64_t> strides; // of values.shape, in elements
+  std::vector<uint8_t> storage;
+  size_t base = 0;
+  fa2rtDevice *owner = nullptr;
+  Buffer buffer;
+};
+
+/// One for each of the kernel's, in its order.
+std::vector<Extra> makeExtras(const Kernel &kernel,
+                              const Configuration &configuration,
+                              const GivenExtras &given);
+Operands operandsOf(const std::vector<Extra> &extras);
+
+} // namespace fa2run
+
+#endif // FA2RUN_EXTRAS_H
