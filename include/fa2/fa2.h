@@ -56,6 +56,12 @@ FA2_API const char *fa2_version(void);
  *   head_dim        of q and k: a multiple of 8 from 8 to 256
  *   head_dim_v      of v and out: likewise; that of q by default
  *   mask            none, causal (bottom right) or causal_top_left
+ *   softcap         caps scores, c tanh(score / c): c, or argument to give it
+ *                   at the launch (softcap)
+ *   alibi           head: adds slope (key - query), slopes [heads] of f32
+ *   bias            adds a tensor (bias) of dtype: key [batch, seqlen_k], query
+ *                   [batch, seqlen_q], head [heads], head_key [batch, heads,
+ *                   seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]
  *   dq              how backward sums dQ: atomic, atomic_v4, or recompute for
  *                   the same bits in every run
  *

@@ -1,5 +1,6 @@
 //===- BuildModule.cpp - a specification as an fa2.attention --------------===//
 
+#include "ScoreForms.h"
 #include "fa2/Compiler/Compiler.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -24,14 +25,22 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   RankedTensorType v = tensor(spec.headDimV ? spec.headDimV : spec.headDim);
   auto lse = RankedTensorType::get(
       llvm::SmallVector<int64_t>(3, ShapedType::kDynamic), b.getF32Type());
-  auto func = func::FuncOp::create(
-      b, loc, spec.forwardName(),
-      b.getFunctionType({qk, qk, v, b.getF32Type()}, {v, lse}));
+  llvm::SmallVector<Type> inputs{qk, qk, v, b.getF32Type()};
+  llvm::SmallVector<Attribute> names;
+  for (const ScoreOperand &operand : scoreOperands(context, spec)) {
+    inputs.push_back(operand.type);
+    names.push_back(b.getStringAttr(operand.name));
+  }
+  auto func = func::FuncOp::create(b, loc, spec.forwardName(),
+                                   b.getFunctionType(inputs, {v, lse}));
 
   Block *entry = func.addEntryBlock();
-  constexpr llvm::StringRef names[] = {"q", "k", "v", "scale"};
-  for (auto [arg, name] : llvm::zip(entry->getArguments(), names))
-    arg.setLoc(NameLoc::get(b.getStringAttr(name)));
+  llvm::SmallVector<Attribute> all;
+  for (llvm::StringRef name : {"q", "k", "v", "scale"})
+    all.push_back(b.getStringAttr(name));
+  llvm::append_range(all, names);
+  for (auto [arg, name] : llvm::zip(entry->getArguments(), all))
+    arg.setLoc(NameLoc::get(cast<StringAttr>(name)));
   b.setInsertionPointToStart(entry);
 
   IntervalMaskAttr mask;
@@ -40,9 +49,12 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
         MaskAttr::get(context, *symbolizeMaskKind(spec.mask)));
   auto attention = AttentionOp::create(
       b, loc, TypeRange{v, lse}, entry->getArgument(0), entry->getArgument(1),
-      entry->getArgument(2), entry->getArgument(3), /*extras=*/ValueRange(),
-      /*extra_names=*/ArrayAttr(), mask, /*schedule=*/ScheduleAttr(),
+      entry->getArgument(2), entry->getArgument(3),
+      entry->getArguments().drop_front(4),
+      names.empty() ? ArrayAttr() : b.getArrayAttr(names), mask,
+      /*schedule=*/ScheduleAttr(),
       /*variants=*/ArrayAttr());
   func::ReturnOp::create(b, loc, attention.getResults());
+  buildScore(attention, spec);
   return module;
 }

@@ -18,13 +18,21 @@ static std::string saidTwice(const fa2::Specification &spec) {
                   "variants or fields of a schedule")
         .str();
   };
-  if (spec.dtype != none.dtype)
-    return refuse("dtype");
+  using Text = std::string fa2::Specification::*;
+  const std::pair<llvm::StringRef, Text> texts[] = {
+      {"dtype", &fa2::Specification::dtype},
+      {"mask", &fa2::Specification::mask},
+      {"softcap", &fa2::Specification::softcap},
+      {"alibi", &fa2::Specification::alibi},
+      {"bias", &fa2::Specification::bias}};
+  for (auto [key, member] : texts)
+    if (spec.*member != none.*member)
+      return refuse(key);
   if (spec.headDim != none.headDim)
     return refuse("head_dim");
   if (spec.headDimV != none.headDimV)
     return refuse("head_dim_v");
-  return spec.mask != none.mask ? refuse("mask") : "";
+  return "";
 }
 
 static void compile(const char *text, std::optional<llvm::StringRef> source,

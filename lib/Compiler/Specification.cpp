@@ -1,6 +1,6 @@
 //===- Specification.cpp - parsing and checking of specifications ---------===//
 
-#include "fa2/Compiler/Specification.h"
+#include "ScoreForms.h"
 #include "fa2/Target/Target.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -33,6 +33,9 @@ const std::array kFields = {
     Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256", Key::Kernel}, &Specification::headDim},
     Field{{"head_dim_v", "head dim of v and out (0: that of q)", Key::Kernel}, &Specification::headDimV},
     Field{{"mask", "none, causal (bottom right) or causal_top_left", Key::Kernel}, &Specification::mask},
+    Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Kernel}, &Specification::softcap},
+    Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
+    Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
 };
@@ -69,7 +72,8 @@ const Wish kWishes[] = {
     {"dtype", {"float16", "half"}, "IEEE half precision is f16"},
     {"dtype", {"bfloat16", "bfloat"}, "bfloat16 is bf16"},
     {"mask", {"sliding_window", "window", "local", "causal_sliding_window"}, "sliding windows are not supported yet"},
-    {"mask", {"alibi", "bias", "relative"}, "biases are not masks: they are score programs, the region of fa2.attention"},
+    {"mask", {"alibi", "bias"}, "that is a score program, not a mask: --alibi head, --bias key"},
+    {"mask", {"relative"}, "that is a score program, not a mask: the region of fa2.attention"},
     {"mask", {"varlen", "padding", "key_padding", "document", "block", "block_sparse", "prefix", "prefix_lm"}, "masks by data are not supported yet"},
     {"mask", {"causal_bottom_right", "bottom_right", "lower_right"}, "that mask is causal"},
     {"mask", {"full", "dense", "no", "false"}, "without a mask it is none"},
@@ -138,8 +142,9 @@ std::string Specification::set(StringRef key, StringRef value) {
     if (*text == &Specification::schedule)
       return askFor(value);
     this->*(*text) = value.str();
-    // Names may be written with dashes, as flags are; not so expressions.
-    if (*text != &Specification::variants)
+    // Names may be written with dashes, as flags are; not so expressions and
+    // numbers.
+    if (*text != &Specification::variants && *text != &Specification::softcap)
       llvm::replace(this->*(*text), '-', '_');
     return "";
   }
@@ -187,7 +192,10 @@ std::string Specification::check() const {
   if (headDimV != 0)
     if (error = checkHeadDim("head_dim_v", headDimV); !error.empty())
       return error;
-  return checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
+  if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
+      !error.empty())
+    return error;
+  return checkScore(*this);
 }
 
 std::string Specification::nameOf(const std::string &pass) const {
@@ -197,5 +205,11 @@ std::string Specification::nameOf(const std::string &pass) const {
     name += "_v" + std::to_string(headDimV);
   if (mask != "none")
     name += "_" + mask;
+  if (!softcap.empty())
+    name += "_softcap";
+  if (!alibi.empty())
+    name += "_alibi";
+  if (!bias.empty())
+    name += "_bias_" + bias;
   return name;
 }

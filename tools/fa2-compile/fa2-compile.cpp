@@ -10,6 +10,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
 
@@ -19,6 +20,11 @@ static cl::OptionCategory kKernel("What to compute");
 static cl::OptionCategory kSchedule("Schedule (what is left out is chosen)");
 static cl::OptionCategory kOutput("Output");
 
+static cl::opt<std::string>
+    inputPath(cl::Positional, cl::value_desc("FILE.mlir"),
+              cl::desc("a function with one fa2.attention, in place of the "
+                       "flags that say what to compute (-: standard input)"),
+              cl::cat(kKernel));
 static cl::opt<std::string>
     outputPath("o", cl::init("-"), cl::value_desc("file"),
                cl::desc("where to write (-: standard output)"),
@@ -67,12 +73,21 @@ public:
                                                             : kSchedule)));
     }
   }
-  /// What is wrong, or an empty string.
-  std::string apply(fa2::Specification &spec) const {
-    for (auto [key, flag] : llvm::zip(fa2::Specification::keys(), flags))
-      if (flag->getNumOccurrences() != 0)
-        if (std::string wrong = spec.set(key.name, *flag); !wrong.empty())
-          return wrong;
+  /// What is wrong, or an empty string. Beside a file, flags that say what the
+  /// operation says itself are.
+  std::string apply(fa2::Specification &spec, bool file) const {
+    for (auto [key, flag] : llvm::zip(fa2::Specification::keys(), flags)) {
+      if (flag->getNumOccurrences() == 0)
+        continue;
+      bool said = key.of == fa2::Specification::Key::Kernel &&
+                  key.name != "pass" && key.name != "arch";
+      if (file && said)
+        return llvm::formatv("expected no --{0} beside a file, whose operation "
+                             "says it, got '{1}'",
+                             flag->ArgStr, flag->getValue());
+      if (std::string wrong = spec.set(key.name, *flag); !wrong.empty())
+        return wrong;
+    }
     return "";
   }
 
@@ -186,6 +201,14 @@ std::string notForTerminal(llvm::StringRef text, bool isBinary) {
 /// is not empty.
 int compile(const fa2::Specification &spec, llvm::StringRef path,
             llvm::StringRef temps) {
+  std::optional<std::string> source;
+  if (!inputPath.empty()) {
+    auto file = llvm::MemoryBuffer::getFileOrSTDIN(inputPath, /*IsText=*/true);
+    if (!file)
+      return fail("cannot read '" + inputPath +
+                  "': " + file.getError().message());
+    source = (*file)->getBuffer().str();
+  }
   fa2::CompileOptions options;
   options.emit = emitOf(emitKind);
   options.lineInfo = lineInfo;
@@ -205,7 +228,7 @@ int compile(const fa2::Specification &spec, llvm::StringRef path,
   }
 
   std::string error;
-  auto result = fa2::compile(spec, options, error);
+  auto result = fa2::compile(spec, options, error, source);
   if (mlir::failed(result))
     return fail(error);
   if (!files.complete())
@@ -284,14 +307,16 @@ int main(int argc, char **argv) {
       "H200)\n"
       "  fa2-compile --dtype f16 --head-dim 64 -o - | fa2-run -\n"
       "  fa2-compile --head-dim 256 --explain --emit=gpu\n"
-      "  fa2-compile --pass forward,backward --head-dim 64 -o attention.ptx\n\n"
+      "  fa2-compile --pass forward,backward --head-dim 64 -o attention.ptx\n"
+      "  fa2-compile program.mlir --arch sm_90a -o program.ptx\n\n"
       "Exit status: 0 all that was asked for is written; 1 it is not, and\n"
       "standard error says why.\n",
       /*Errs=*/nullptr, /*VFS=*/nullptr, /*EnvVar=*/nullptr,
       /*LongOptionsUseDoubleDash=*/true);
 
   fa2::Specification spec;
-  if (std::string wrong = keyFlags.apply(spec); !wrong.empty())
+  if (std::string wrong = keyFlags.apply(spec, !inputPath.empty());
+      !wrong.empty())
     return fail(wrong);
   llvm::SmallVector<llvm::StringRef> passes;
   std::string asked = spec.pass;

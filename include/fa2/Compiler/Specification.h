@@ -21,6 +21,12 @@ struct Specification {
   int64_t headDimV = 0;       // 0: headDim
   std::string mask = "none";  // none, causal or causal_top_left
 
+  // The score program, each part of which may be empty: the cap, then what is
+  // added. docs/programs.md says what they compute and read.
+  std::string softcap; // a number, or argument
+  std::string alibi;   // head
+  std::string bias;    // key, query, head, head_key or full
+
   // The schedule; what is left out is chosen.
   std::string schedule; // fields of it: name=value,...
   std::string variants; // guard: name=value,...; ... or none
