@@ -59,3 +59,17 @@ fa2.kernel @rows(%a: !fa2.view<? x 64 x bf16>)
   %s = fa2.sum_rows %d : tensor<64x64xf32> -> tensor<64xf32>
   fa2.return
 }
+
+// -----
+
+// Every warp has a part, and every part a warp.
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+fa2.kernel @count(%a: !fa2.view<? x 64 x bf16>)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4>,
+                arguments = [#fa2.arg<"a", "in", [] x bf16>]} {
+  %c0 = arith.constant 0 : index
+  %x = fa2.load %a[%c0] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+  // expected-error @+1 {{'fa2.dot' op expected the schedule's 4 warps, or those of a role, to have parts of the tile, got #fa2.warps<2 x 1>}}
+  %d = fa2.dot %x, %x {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <2 x 1>
+  fa2.return
+}

@@ -24,8 +24,27 @@ LayoutAssignment::LayoutAssignment(KernelOp kernel, MatmulFamilyAttr family)
                         {std::max<int64_t>(groups, 1), 1}, 1);
 }
 
+/// Whether the block, or one of its roles, has so many warps.
+static bool hasWarps(KernelOp kernel, int64_t warps) {
+  auto plan = kernel->getAttrOfType<ArrayAttr>(kPlanName);
+  return warps == int64_t(kernel.getSchedule().getWarps()) ||
+         (plan && llvm::any_of(plan.getAsRange<RoleAttr>(), [&](RoleAttr role) {
+            return role.getWarps() == warps;
+          }));
+}
+
 AccAttr LayoutAssignment::accOf(Operation *op, WarpGridAttr warps) {
   int64_t together = family.warpsPerInstruction();
+  if (!hasWarps(kernel,
+                warps.getDown() * warps.getAcross() * warps.getSums())) {
+    op->emitOpError() << "expected the schedule's "
+                      << kernel.getSchedule().getWarps()
+                      << " warps, or those of a role, to have parts of the "
+                         "tile, got "
+                      << warps;
+    failed = true;
+    return {};
+  }
   if (warps.getDown() % together != 0) {
     op->emitOpError() << "expected a multiple of " << together
                       << " warps down because " << family
