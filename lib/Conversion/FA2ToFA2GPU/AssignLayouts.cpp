@@ -131,10 +131,15 @@ void LayoutAssignment::visit(Operation *op) {
     if (!p.getColumns())
       rows(op, p.getS(), p.getN());
   } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
-    if (!tile.getColumns())
+    auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
+    // Warps that share rows each have the values of all of theirs.
+    if (!tile.getColumns() && acc && acc.getGroups()[0] > 1 &&
+        acc.getGroups()[1] > 1)
+      set(tile.getVector(), RowAttr::get(op->getContext(), acc, Partial::None),
+          op);
+    else if (!tile.getColumns())
       rows(op, tile.getResult(), tile.getVector());
-    else if (auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
-             acc && !isLoaded(tile.getVector()))
+    else if (acc && !isLoaded(tile.getVector()))
       set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);
   } else if (auto sum = dyn_cast<SumRowsOp>(op)) {
     rows(op, sum.getTile(), sum.getSums());
