@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small GPT twice, with fa2c.attention and with PyTorch's attention, on the same data from the same start.
 
-    pip install .            # or PYTHONPATH, FA2_LIBRARY and FA2RT_LIBRARY, as docs/python.md has them
+    pip install .            # or PYTHONPATH, FA2_LIBRARY and FA2RT_LIBRARY, as docs/guide/python.md has them
     examples/train_gpt.py --picture losses.png
 
 Learns to continue the text of the files in this checkout, byte by byte. Prints both losses, and with them a second run of

@@ -1,4 +1,4 @@
-"""Writes docs/tutorial.md and docs/hopper.md from their templates (.in.md) and what the tools really print.
+"""Writes docs/concepts/tutorial.md and docs/concepts/hopper.md from their templates (.in.md) and what the tools really print.
 
 usage: make-tutorial.py [--tools BUILD/bin] [--check]
 
@@ -18,7 +18,7 @@ import tempfile
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-pages = ("tutorial", "hopper")
+pages = ("concepts/tutorial", "concepts/hopper")
 
 
 def cut(lines, steps):

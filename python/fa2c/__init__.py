@@ -11,7 +11,7 @@ Kernels that somebody compiled before are launched by name:
     program = fa2c.Device("cuda").load(open("attn.ptx").read())
     program(q=q, k=k, v=v, out=out, lse=lse)         # on the current stream
 
-Arrays of the host, NumPy's or PyTorch's, run on the simulator. docs/python.md says
+Arrays of the host, NumPy's or PyTorch's, run on the simulator. docs/guide/python.md says
 what each argument may be and what an error is.
 """
 

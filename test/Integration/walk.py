@@ -3,12 +3,13 @@
 usage: walk.py PAGE --build BUILD --work FOLDER
 
 Commands are the lines of ```sh blocks and, in any block, the lines after `$ `. Each must exit with 0, or, where the page
-shows an "error:" below it, with another status and just that text. What a command exports holds for those after it. The
-build is at build/release, as the pages have it; on PATH only where README.md puts it there, or on a later page.
+shows an "error:" below it, with another status and just that text, in which `...` stands for any. What a command exports holds for those
+after it. The build is at build/release, as the pages have it; on PATH only where README.md puts it there, or on a later page.
 Commands that a test cannot run are listed in NOT_RUN with the reason.
 """
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def judge(status, output, shown):
     if any("error:" in line for line in expected):
         if status == 0:
             return "exits with 0, but the page shows an error"
-        missing = [line for line in expected if line not in output]
+        missing = [line for line in expected
+                   if not re.search(".*".join(re.escape(part) for part in line.split("...")), output)]
         return f"does not print what the page shows: {missing[0]}" if missing else None
     return f"exits with {status}" if status else None
 

@@ -21,7 +21,7 @@ struct Entry {
 
 // Tuned on an H200. A warp has 32 query rows up to 128 columns, so that each
 // fragment of keys and values serves two products; beyond, the accumulator
-// leaves room for 16. None of them spills (docs/performance.md).
+// leaves room for 16. None of them spills (docs/measurements).
 // clang-format off
 constexpr Entry kTable[] = {
     // d    q    kv  warps stages  q in regs  min blocks

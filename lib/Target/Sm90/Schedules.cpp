@@ -27,7 +27,7 @@ struct Entry {
   bool separateOutput;
 };
 
-// Tuned on an H200 (docs/performance.md). Small tiles of keys with more stages
+// Tuned on an H200 (docs/measurements). Small tiles of keys with more stages
 // win wherever they fit: the next tile's keys come during this one's end. They
 // win most where rows are not whole sectors of 32 bytes (168, 200, 216) and
 // arrive later, and so do 192 rows, which read keys less often. Where a line

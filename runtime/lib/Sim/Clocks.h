@@ -1,6 +1,6 @@
 //===- Clocks.h - Vector clocks --------------------------------*- C++ -*-===//
 //
-// Agents of a block (docs/simulator.md, rule 1): each warp; per warp its
+// Agents of a block (simulator-rules.md, 1): each warp; per warp its
 // cp.async groups, bulk reads, wgmma groups and bulk writes; each mbarrier's
 // phases. A stamp is (agent, count); a clock says for each agent up to which
 // count everything is ordered before its owner.

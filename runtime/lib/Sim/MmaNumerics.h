@@ -1,7 +1,7 @@
 //===- MmaNumerics.h - Tensor-core arithmetic ------------------*- C++ -*-===//
 //
 // D = A B + C with 16-bit inputs and f32 accumulation, as the published
-// bit-accurate models describe the devices (docs/simulator.md, Numerics).
+// bit-accurate models describe the devices (simulator-rules.md).
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_RUNTIME_SIM_MMANUMERICS_H

@@ -7,8 +7,8 @@
 // list; run() them in order, as one stream would. Nothing here keeps global
 // state: different threads may run different launches of one Program at once.
 //
-// docs/simulator.md describes the checks by their rule numbers, the numerics
-// and the meters.
+// docs/contributing/simulator-rules.md describes the checks by their rule
+// numbers, and the numerics.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_RUNTIME_SIM_SIMULATOR_H
@@ -180,7 +180,7 @@ enum class Severity {
 /// counted.
 struct Report {
   Severity severity = Severity::Error;
-  unsigned rule = 0; ///< 1 to 12, docs/simulator.md
+  unsigned rule = 0; ///< 1 to 12, as in simulator-rules.md
   std::string kernel;
   unsigned line = 0;       ///< PTX line, from 1
   std::string instruction; ///< the PTX text of that line
