@@ -5,7 +5,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 format=$(command -v clang-format-14 || command -v clang-format)
 "$format" --version | grep -q "version 14" || { echo "expected clang-format 14, found $("$format" --version)" >&2; exit 1; }
-if [ -d .git ] && command -v git >/dev/null; then
+if [ -e .git ] && command -v git >/dev/null; then
   files=$(git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp' '*.c')
 else
   files=$(find include lib runtime tools test examples -name '*.h' -o -name '*.cpp' -o -name '*.c')

@@ -29,7 +29,9 @@ for python in (config.python, "/usr/bin/python3"):
         config.available_features.add("numpy")
         break
 
-# What a test may ask for with REQUIRES.
+# What a test may ask for with REQUIRES. The quick tier, `lit --param tier=quick`, leaves out what takes more than ten seconds.
+if lit_config.params.get("tier", "full") != "quick":
+    config.available_features.add("long_tests")
 if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
 if os.path.exists(os.path.join(tools, "fa2-run")):

@@ -1,4 +1,4 @@
-// REQUIRES: fa2-run, numpy
+// REQUIRES: long_tests, fa2-run, numpy
 // A program's own choices: between scores (in every tile, the first too), and -inf for keys that it hides. A row whose
 // keys are all hidden is an empty row, in however many tiles they lie: out is 0 and lse is -inf.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mutates each kernel of a list and prints the tables of docs/simulator.md.
+"""Mutates each kernel of a list and prints the tables of docs/measurements/*-mutants.md.
 
     mutate.py --compiler fa2-compile --tool fa2-sim-mutation LIST [--every N] [--first K] [--only TEXT] [--threads N]
               [--synchronisation | --values] [--expect-sync F] [--survivors FILE]
