@@ -3,9 +3,10 @@
 usage: make-tutorial.py [--tools BUILD/bin] [--check]
 
 In a template, a line `@run COMMAND` becomes the command and its output as code. After the
-command, `| cut STEP` cuts the output, in the order written: `lines A-B`, `from REGEX`, `to REGEX`
-(`...` marks what was cut), `only REGEX`, `without REGEX`, `untyped` (types at a line's end go) and
-`wide N` (where long lines are cut). `@do COMMAND`, above a `@run`, runs a command whose output says nothing
+command, `| cut STEP` cuts the output, in the order written, and `...` stands wherever lines are left out: `lines A-B`,
+`from REGEX`, `to REGEX`, `only REGEX`, `without REGEX`, `loop REGEX` (the first loop with a line that matches,
+whole). `mark REGEX` puts `>` before lines that match. `untyped` leaves out types at a line's end and roles'
+names, and `wide N` (where long lines are cut). `@do COMMAND`, above a `@run`, runs a command whose output says nothing
 and shows it before the other: readers can type every command that made the page. --check writes nothing
 and fails when a page is not what would be written.
 """
@@ -21,28 +22,72 @@ root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 pages = ("concepts/tutorial", "concepts/hopper")
 
 
+def kept_lines(lines, keep):
+    """The lines that are kept, and `...` for each stretch that is not."""
+    out = []
+    for line, kept in zip(lines, keep):
+        if kept:
+            out.append(line)
+        elif not out or out[-1].strip() != "...":
+            out.append(re.match(" *", line).group(0) + "...")
+    return out
+
+
+def first_match(lines, regex):
+    at = next((i for i, line in enumerate(lines) if re.search(regex, line)), None)
+    if at is None:
+        sys.exit(f"make-tutorial: no line matches {regex!r}; the template needs a new cut")
+    return at
+
+
+def loop_with(lines, regex):
+    """The innermost loop around the first line that matches within one."""
+    loops = []  # (depth, first line) of those that are open
+    for i, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip())
+        while loops and line.strip() and depth <= loops[-1][0]:
+            loops.pop()
+        if re.search(r"fa2\.for_tiles|scf\.for ", line):
+            loops.append((depth, i))
+        elif loops and re.search(regex, line):
+            depth, begin = loops[-1]
+            end = next(j for j in range(i, len(lines)) if lines[j].startswith(" " * depth + "}"))
+            return [begin <= j <= end for j in range(len(lines))]
+    sys.exit(f"make-tutorial: no loop has a line that matches {regex!r}; the template needs a new cut")
+
+
+def untyped(line):
+    line = re.sub(r'fa2gpu\.role = "\w+"(, )?', "", line).replace(" {}", "")
+    line = re.sub(r" -> \([^()]*\) \{$", " {", line)
+    return re.sub(r" : [^:]*(tensor|memref|!fa2|<|index)[^:]*$", "", line)
+
+
 def cut(lines, steps):
     width = 116
     for step in steps:
         word, _, rest = step.partition(" ")
+        count = range(len(lines))
         if word == "lines":
             first, last = map(int, rest.split("-"))
-            lines = (["..."] if first > 1 else []) + lines[first - 1:last] + (["..."] if last < len(lines) else [])
-        elif word in ("from", "to"):
-            at = next((i for i, line in enumerate(lines) if re.search(rest, line)), None)
-            if at is None:
-                sys.exit(f"make-tutorial: no line matches {rest!r}; the template needs a new cut")
-            lines = ["..."] + lines[at:] if word == "from" else lines[:at + 1] + ["..."]
+            lines = kept_lines(lines, [first - 1 <= i < last for i in count])
+        elif word == "from":
+            at = first_match(lines, rest)
+            lines = kept_lines(lines, [i >= at for i in count])
+        elif word == "to":
+            at = first_match(lines, rest)
+            lines = kept_lines(lines, [i <= at for i in count])
         elif word == "only":
-            kept = [line for line in lines if re.search(rest, line)]
-            if not kept:
-                sys.exit(f"make-tutorial: no line matches {rest!r}; the template needs a new cut")
-            lines = kept
+            first_match(lines, rest)
+            lines = kept_lines(lines, [bool(re.search(rest, line)) for line in lines])
         elif word == "without":
-            lines = [line for line in lines if not re.search(rest, line)]
+            lines = kept_lines(lines, [not re.search(rest, line) for line in lines])
+        elif word == "loop":
+            lines = kept_lines(lines, loop_with(lines, rest))
+        elif word == "mark":
+            first_match(lines, rest)
+            lines = [("> " if re.search(rest, line) else "  ") + line for line in lines]
         elif word == "untyped":
-            lines = [re.sub(r" : [^:]*(tensor|memref|!fa2|<)[^:]*$", "", re.sub(r" -> \([^()]*\) \{$", " {", line))
-                     for line in lines]
+            lines = [untyped(line) for line in lines]
         elif word == "wide":
             width = int(rest)
         else:
