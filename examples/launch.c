@@ -1,200 +1,589 @@
-/* launch.c - runs a kernel of fa2 with the CUDA driver and its manifest alone (docs/manifest.md), and cJSON:
- *   launch attn.ptx batch=2 heads=8 heads_kv=8 seqlen_q=1000 seqlen_k=1000
- * Tensors are packed. v is 1 everywhere and the other inputs are random, so the rows of `out` that see a key must be
- * 1, and the others 0. Clusters are refused: they need another driver function. */
+/*===- launch.c - launch a kernel with the CUDA driver alone ---------------===*
+ *
+ *   launch attention.ptx batch=2 heads=8 heads_kv=8 seqlen_q=1000 seqlen_k=1000
+ *
+ * What a program does that uses neither the fa2 runtime nor a CUDA toolkit: it
+ * reads the manifest in the file's leading comment (docs/manifest.md), makes
+ * the arguments, and launches every kernel whose guard holds. It needs cJSON,
+ * and finds the driver's functions by dlopen.
+ *
+ * Tensors are packed. v is 1 everywhere and the other inputs are random, so
+ * that each row of `out` that sees a key is 1, and the others are 0. Left out
+ * is what a real launcher checks: that shapes, strides and alignments of the
+ * caller's tensors are as the manifest asks, and that integers do not overflow.
+ *
+ *===----------------------------------------------------------------------===*/
 #include <cjson/cJSON.h>
+#include <ctype.h>
 #include <dlfcn.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef long long i64;
-typedef unsigned u;
-#define DIE(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
-
-/* CU(cuInit, (unsigned), 0) calls a driver function, or ends with its error. */
-#define CU(name, types, ...) check(((int(*) types)symbol(#name))(__VA_ARGS__), #name)
-static void *symbol(const char *name) {
-  void *library = dlopen("libcuda.so.1", RTLD_NOW), *found = library ? dlsym(library, name) : NULL;
-  return found ? found : (DIE("no CUDA driver: %s", dlerror()), NULL);
+static void die(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  fputc('\n', stderr);
+  exit(1);
 }
-static int check(int error, const char *name) { return error ? (DIE("%s: CUDA error %d", name, error), 1) : 0; }
 
-/* What expressions may name: dimensions, strides, integer scalars, the device; "&q" is q's address. */
-static char names[512][80];
-static i64 values[512], nameCount, kUnset = INT64_MIN;
-static i64 *value(const char *format, const char *name, int index) {
-  snprintf(names[nameCount], sizeof names[0], format, name, index);
-  i64 i = 0;
-  while (strcmp(names[i], names[nameCount])) ++i; /* at the latest it finds itself */
-  if (i == nameCount) values[nameCount++] = kUnset;
-  return i < 511 ? &values[i] : (DIE("too many names"), NULL);
+/*===----------------------------------------------------------------------===*
+ * The driver. Its functions return 0 for success; addresses on the device are
+ * 64-bit integers, handles are pointers.
+ *===----------------------------------------------------------------------===*/
+
+typedef uint64_t DevicePointer;
+
+static int (*cuInit)(unsigned flags);
+static int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+static int (*cuCtxPushCurrent)(void *context);
+static int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
+static int (*cuModuleLoadDataEx)(void **module, const void *image, unsigned optionCount, void *options,
+                                 void **optionValues);
+static int (*cuModuleGetFunction)(void **function, void *module, const char *name);
+static int (*cuFuncSetAttribute)(void *function, int attribute, int value);
+static int (*cuMemAlloc)(DevicePointer *address, size_t bytes);
+static int (*cuMemsetD8)(DevicePointer address, unsigned char value, size_t bytes);
+static int (*cuMemcpyHtoD)(DevicePointer to, const void *from, size_t bytes);
+static int (*cuMemcpyDtoH)(void *to, DevicePointer from, size_t bytes);
+static int (*cuTensorMapEncodeTiled)(void *map, int type, uint32_t rank, DevicePointer address, const uint64_t *extents,
+                                     const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides,
+                                     int interleave, int swizzle, int l2Promotion, int fill);
+static int (*cuLaunchKernel)(void *function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
+                             unsigned blockY, unsigned blockZ, unsigned sharedBytes, void *stream, void **parameters,
+                             void **extra);
+
+static void loadDriver(void) {
+  /* The functions' names in the library have a version where a newer one
+     replaced the first. */
+  struct {
+    const char *name;
+    void *pointer;
+  } functions[] = {
+      {"cuInit", &cuInit},
+      {"cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain},
+      {"cuCtxPushCurrent_v2", &cuCtxPushCurrent},
+      {"cuDeviceGetAttribute", &cuDeviceGetAttribute},
+      {"cuModuleLoadDataEx", &cuModuleLoadDataEx},
+      {"cuModuleGetFunction", &cuModuleGetFunction},
+      {"cuFuncSetAttribute", &cuFuncSetAttribute},
+      {"cuMemAlloc_v2", &cuMemAlloc},
+      {"cuMemsetD8_v2", &cuMemsetD8},
+      {"cuMemcpyHtoD_v2", &cuMemcpyHtoD},
+      {"cuMemcpyDtoH_v2", &cuMemcpyDtoH},
+      {"cuTensorMapEncodeTiled", &cuTensorMapEncodeTiled},
+      {"cuLaunchKernel", &cuLaunchKernel},
+  };
+  void *library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (!library) die("no CUDA driver: %s", dlerror());
+  for (size_t i = 0; i < sizeof functions / sizeof functions[0]; ++i) {
+    void *found = dlsym(library, functions[i].name);
+    /* Drivers before 12.0 have no tensor maps, and kernels that want them do
+       not run there. */
+    if (!found && functions[i].pointer != (void *)&cuTensorMapEncodeTiled)
+      die("the driver lacks %s", functions[i].name);
+    memcpy(functions[i].pointer, &found, sizeof found);
+  }
 }
-static i64 known(const i64 *v) { return *v != kUnset ? *v : (DIE("give %s=N", names[v - values]), 0); }
-/* Expressions (docs/manifest.md), taken not to overflow; a division by 0 gives 0. `at` is the rest of one. */
+
+static void check(int error, const char *what) {
+  if (error != 0) die("%s: CUDA error %d", what, error);
+}
+
+/*===----------------------------------------------------------------------===*
+ * What expressions may name: dimensions, strides, integer scalars, the device.
+ *===----------------------------------------------------------------------===*/
+
+typedef struct {
+  char name[80];
+  int64_t value;
+} Variable;
+
+static Variable variables[512];
+static size_t variableCount = 0;
+
+static Variable *find(const char *name) {
+  for (size_t i = 0; i < variableCount; ++i)
+    if (strcmp(variables[i].name, name) == 0) return &variables[i];
+  return NULL;
+}
+
+static void set(const char *name, int64_t value) {
+  Variable *variable = find(name);
+  if (!variable) {
+    if (variableCount == sizeof variables / sizeof variables[0]) die("too many names");
+    variable = &variables[variableCount++];
+    snprintf(variable->name, sizeof variable->name, "%s", name);
+  }
+  variable->value = value;
+}
+
+static int64_t get(const char *name) {
+  Variable *variable = find(name);
+  if (!variable) die("give %s=N", name);
+  return variable->value;
+}
+
+/*===----------------------------------------------------------------------===*
+ * Expressions, by recursive descent: the grammar is in docs/manifest.md. `at`
+ * is what has not been read yet.
+ *===----------------------------------------------------------------------===*/
+
 static const char *at;
-static int take(const char *token) {
-  at += strspn(at, " ");
-  return strncmp(at, token, strlen(token)) ? 0 : (at += strlen(token), 1);
+
+static bool take(const char *token) {
+  while (*at == ' ') ++at;
+  size_t length = strlen(token);
+  if (strncmp(at, token, length) != 0) return false;
+  at += length;
+  return true;
 }
-static i64 apply(const char *op, i64 a, i64 b) {
-  const int c = op[0], equal = op[1] == '=';
-  if (c == '|' || c == '&') return c == '|' ? a || b : a && b;
-  if (c == '=' || c == '!') return (a == b) == (c == '=');
-  if (c == '<' || c == '>') return (equal && a == b) || (c == '<' ? a < b : a > b);
-  if (c == '+' || c == '-') return c == '+' ? a + b : a - b;
-  return c == '*' ? a * b : !b ? 0 : c == '/' ? a / b : a % b;
+
+static void expect(const char *token) {
+  if (!take(token)) die("expected '%s' at '%s'", token, at);
 }
-static i64 binary(int level);
-static i64 atom(void) {
-  char name[64] = "";
-  int index, n = 0;
-  i64 v[3] = {0};
-  if (take("-")) return -atom();
-  if (take("!")) return !atom();
-  if (take("(")) return v[0] = binary(0), take(")") ? v[0] : (DIE("expected ')' at '%s'", at), 0);
-  if (sscanf(at, "%19[0-9]%n", name, &n) == 1) return at += n, strtoll(name, NULL, 10);
-  if (sscanf(at, "%50[A-Za-z0-9_.]%n", name, &n) != 1) DIE("expected an operand at '%s'", at);
-  at += n;
-  if (sscanf(at, "[%d]%n", &index, &n) == 1) return at += n, known(value("%s[%d]", name, index));
-  if (!take("(")) return known(value("%s", name, 0));
-  for (n = 0; n < 3 && (n == 0 || take(",")); ++n) v[n] = binary(0);
-  if (!take(")")) DIE("expected ')' at '%s'", at);
-  if (!strcmp(name, "if")) return v[0] ? v[1] : v[2];
-  if (!strcmp(name, "pow2floor")) return 1ll << (63 - __builtin_clzll((uint64_t)(v[0] < 1 ? 1 : v[0])));
-  if (!strcmp(name, "min")) return v[0] < v[1] ? v[0] : v[1];
-  if (!strcmp(name, "max")) return v[0] > v[1] ? v[0] : v[1];
-  return v[1] < 1 ? 0 : v[0] / v[1] + (v[0] % v[1] > 0); /* ceildiv */
+
+static int64_t expression(void);
+
+static int64_t call(const char *function) {
+  int64_t arguments[3] = {0, 0, 0};
+  int count = 0;
+  do {
+    if (count == 3) die("too many arguments at '%s'", at);
+    arguments[count++] = expression();
+  } while (take(","));
+  expect(")");
+
+  int64_t a = arguments[0], b = arguments[1];
+  if (strcmp(function, "if") == 0) return a ? b : arguments[2];
+  if (strcmp(function, "min") == 0) return a < b ? a : b;
+  if (strcmp(function, "max") == 0) return a > b ? a : b;
+  if (strcmp(function, "ceildiv") == 0) {
+    if (b <= 0) return 0; /* in an arm of `if` that is not taken */
+    return a / b + (a % b > 0);
+  }
+  if (strcmp(function, "pow2floor") == 0) {
+    int64_t power = 1;
+    while (power <= a / 2) power *= 2;
+    return power;
+  }
+  die("unknown function '%s'", function);
+  return 0;
 }
-static i64 binary(int level) { /* 0: ||, 1: &&, 2: comparisons, 3: sums, 4: products */
-  static const char *const operators[5][7] = {
-      {"||"}, {"&&"}, {"==", "!=", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/", "%"}};
-  if (level == 5) return atom();
-  i64 a = binary(level + 1);
-  for (int i = 0; operators[level][i]; ++i)
-    for (; take(operators[level][i]); i = 0) a = apply(operators[level][i], a, binary(level + 1));
+
+/* A dimension, an argument's stride, a field of the device, or a call. */
+static int64_t named(void) {
+  char name[80];
+  size_t length = 0;
+  while (length < sizeof name - 1 && (isalnum((unsigned char)*at) || *at == '_' || *at == '.')) name[length++] = *at++;
+  name[length] = '\0';
+  if (length == 0) die("expected an operand at '%s'", at);
+  if (take("(")) return call(name);
+  if (*at == '[') /* q.stride[1] is stored under just that name */
+    while (*at && length < sizeof name - 1 && at[-1] != ']') name[length++] = *at++;
+  name[length] = '\0';
+  return get(name);
+}
+
+static int64_t unary(void) {
+  if (take("-")) return -unary();
+  if (take("!")) return !unary();
+  if (take("(")) {
+    int64_t value = expression();
+    expect(")");
+    return value;
+  }
+  if (isdigit((unsigned char)*at)) {
+    char *end;
+    int64_t value = strtoll(at, &end, 10);
+    at = end;
+    return value;
+  }
+  return named();
+}
+
+static int64_t term(void) {
+  int64_t value = unary();
+  for (;;) {
+    if (take("*")) {
+      value *= unary();
+    } else if (take("/")) {
+      int64_t by = unary();
+      value = by ? value / by : 0; /* 0 only in an arm that is not taken */
+    } else if (take("%")) {
+      int64_t by = unary();
+      value = by ? value % by : 0;
+    } else {
+      return value;
+    }
+  }
+}
+
+static int64_t sum(void) {
+  int64_t value = term();
+  for (;;) {
+    if (take("+")) value += term();
+    else if (take("-")) value -= term();
+    else return value;
+  }
+}
+
+static int64_t comparison(void) {
+  int64_t a = sum();
+  if (take("==")) return a == sum();
+  if (take("!=")) return a != sum();
+  if (take("<=")) return a <= sum();
+  if (take(">=")) return a >= sum();
+  if (take("<")) return a < sum();
+  if (take(">")) return a > sum();
   return a;
 }
-static const cJSON *field(const cJSON *object, const char *name) {
-  const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
-  return found ? found : (DIE("the manifest lacks '%s'", name), NULL);
-}
-static const char *text(const cJSON *o, const char *n) {
-  return cJSON_IsString(field(o, n)) ? field(o, n)->valuestring : "";
-}
-static i64 eval(const cJSON *expression) {
-  at = cJSON_IsString(expression) ? expression->valuestring : "";
-  const i64 result = cJSON_IsNumber(expression) ? (i64)expression->valuedouble : binary(0);
-  return at[strspn(at, " ")] ? (DIE("cannot evaluate '%s'", expression->valuestring), 0) : result;
-}
-/* A packed tensor: sets its strides and address, draws an input, poisons an output. "#q" counts its elements. */
-static void makeTensor(const cJSON *argument, const char *name, i64 elementBytes, int one) {
-  const cJSON *shape = field(argument, "shape");
-  i64 elements = 1;
-  for (int d = cJSON_GetArraySize(shape) - 1; d >= 0; --d) {
-    *value("%s.stride[%d]", name, d) = elements;
-    elements *= *value("%s.extent[%d]", name, d) = eval(cJSON_GetArrayItem(shape, d));
+
+static int64_t conjunction(void) {
+  int64_t value = comparison();
+  while (take("&&")) {
+    int64_t right = comparison();
+    value = value && right;
   }
-  uint16_t *host = memset(malloc((size_t)(elements * elementBytes) + 1), 0xff, (size_t)(elements * elementBytes));
-  for (i64 i = 0; !strcmp(text(argument, "direction"), "in") && i < elements; ++i)
-    host[i] = (uint16_t)(strcmp(name, "v") ? one ^ (rand() & 0x801f) : one);
-  CU(cuMemAlloc_v2, (i64 *, i64), value("&%s", name, 0), elements * elementBytes + 1);
-  CU(cuMemcpyHtoD_v2, (i64, void *, i64), *value("&%s", name, 0), host, elements * elementBytes);
-  free(host), *value("#%s", name, 0) = elements;
+  return value;
 }
 
-/* The map of a packed tensor [batch, seq, heads, d]: dims and byte strides from the innermost, no padding but zeros. */
-static void encodeMap(const cJSON *parameter, const char *of, const char *dtype, void *map) {
-  static const u swizzles[] = {0, 32, 64, 128}, ones[4] = {1, 1, 1, 1}, order[4] = {3, 1, 2, 0};
-  const cJSON *cols = field(parameter, "box_cols"), *heads = cJSON_GetObjectItem(parameter, "box_heads");
-  const u box[] = {(u)cols->valueint, (u)field(parameter, "box_rows")->valueint, heads ? (u)heads->valueint : 1, 1};
-  const int type = !strcmp(dtype, "f16") ? 6 : !strcmp(dtype, "f32") ? 7 : 9, bytes = type == 7 ? 4 : 2;
-  i64 dims[4], strides[4], swizzle = 0;
-  for (; swizzle < 3 && (int)swizzles[swizzle] != field(parameter, "swizzle")->valueint;) ++swizzle;
-  for (int i = 0; i < 4; ++i) { /* an extent of 0 is encoded as 1, and its tensor's strides, 0, as any */
-    if (!(dims[i] = *value("%s.extent[%d]", of, (int)order[i]))) dims[i] = 1;
-    if (!(strides[i] = *value("%s.stride[%d]", of, (int)order[i]) * bytes)) strides[i] = 16;
+static int64_t expression(void) {
+  int64_t value = conjunction();
+  while (take("||")) {
+    int64_t right = conjunction();
+    value = value || right;
   }
-  CU(cuTensorMapEncodeTiled, (void *, int, u, i64, i64 *, i64 *, const u *, const u *, int, int, int, int), map, type,
-     4, *value("&%s", of, 0), dims, strides + 1, box, ones, 0, (int)swizzle, 3, 0);
+  return value;
+}
+
+/*===----------------------------------------------------------------------===*
+ * The manifest
+ *===----------------------------------------------------------------------===*/
+
+static const cJSON *field(const cJSON *object, const char *name) {
+  const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
+  if (!found) die("the manifest lacks '%s'", name);
+  return found;
+}
+
+static const char *textField(const cJSON *object, const char *name) {
+  const cJSON *found = field(object, name);
+  if (!cJSON_IsString(found)) die("the manifest's '%s' is no string", name);
+  return found->valuestring;
+}
+
+static bool is(const cJSON *object, const char *name, const char *text) {
+  return strcmp(textField(object, name), text) == 0;
+}
+
+/* An expression, or a bare integer in its place. */
+static int64_t evaluate(const cJSON *item) {
+  if (cJSON_IsNumber(item)) return (int64_t)item->valuedouble;
+  if (!cJSON_IsString(item)) die("the manifest has something that is no expression");
+  at = item->valuestring;
+  int64_t value = expression();
+  if (*at) die("cannot read '%s' from '%s' on", item->valuestring, at);
+  return value;
+}
+
+/* The lines between the marks, each without its leading slashes and space. */
+static cJSON *readManifest(const char *ptx) {
+  static const char begin[] = "// fa2-manifest-begin\n";
+  const char *end = strstr(ptx, "// fa2-manifest-end");
+  if (strncmp(ptx, begin, strlen(begin)) != 0 || !end) die("the file has no manifest");
+  char *json = malloc((size_t)(end - ptx) + 1);
+  size_t length = 0;
+  for (const char *line = ptx + strlen(begin); line < end;) {
+    const char *next = strchr(line, '\n') + 1;
+    size_t bytes = (size_t)(next - line);
+    if (bytes >= 4) {
+      memcpy(json + length, line + 3, bytes - 3);
+      length += bytes - 3;
+    }
+    line = next;
+  }
+  json[length] = '\0';
+  cJSON *manifest = cJSON_Parse(json);
+  if (!manifest || field(manifest, "fa2_manifest")->valueint != 1) die("the file has no manifest of version 1");
+  free(json);
+  return manifest;
+}
+
+static char *readFile(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file) die("cannot open %s", path);
+  fseek(file, 0, SEEK_END);
+  long bytes = ftell(file);
+  rewind(file);
+  char *text = malloc((size_t)bytes + 1);
+  if (fread(text, 1, (size_t)bytes, file) != (size_t)bytes) die("cannot read %s", path);
+  text[bytes] = '\0';
+  fclose(file);
+  return text;
+}
+
+/*===----------------------------------------------------------------------===*
+ * The device
+ *===----------------------------------------------------------------------===*/
+
+static void openDevice(const cJSON *target) {
+  /* CUdevice_attribute of cuda.h */
+  enum { multiprocessors = 16, l2 = 38, major = 75, minor = 76, shared = 97 };
+  void *context;
+  check(cuInit(0), "cuInit");
+  check(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+  check(cuCtxPushCurrent(context), "cuCtxPushCurrent");
+
+  int value, capability;
+  check(cuDeviceGetAttribute(&value, multiprocessors, 0), "multiprocessors");
+  set("device.multiprocessors", value);
+  check(cuDeviceGetAttribute(&value, l2, 0), "bytes of the L2 cache");
+  set("device.l2_bytes", value);
+  check(cuDeviceGetAttribute(&value, shared, 0), "bytes of shared memory");
+  set("device.shared_bytes_per_block", value);
+  check(cuDeviceGetAttribute(&capability, major, 0), "major capability");
+  check(cuDeviceGetAttribute(&value, minor, 0), "minor capability");
+  capability = 10 * capability + value;
+  set("device.compute_capability", capability);
+
+  int least = field(target, "min_compute_capability")->valueint;
+  bool thatOneAlone = cJSON_IsTrue(field(target, "family"));
+  if (capability < least || (thatOneAlone && capability != least))
+    die("the kernels are for %s; the device has compute capability %d", textField(target, "arch"), capability);
+}
+
+/*===----------------------------------------------------------------------===*
+ * Arguments
+ *===----------------------------------------------------------------------===*/
+
+typedef struct {
+  const char *name, *dtype;
+  DevicePointer address; /* of a tensor */
+  uint64_t scalar;       /* the bits of a scalar */
+  int rank;
+  int64_t extents[8], strides[8]; /* strides in elements */
+} Argument;
+
+static Argument arguments[32];
+static size_t argumentCount = 0;
+
+static Argument *argument(const char *name) {
+  for (size_t i = 0; i < argumentCount; ++i)
+    if (strcmp(arguments[i].name, name) == 0) return &arguments[i];
+  die("the manifest has no argument '%s'", name);
+  return NULL;
+}
+
+static int64_t elementBytes(const Argument *a) { return strstr(a->dtype, "32") ? 4 : 2; }
+
+static int64_t elementCount(const Argument *a) {
+  int64_t count = 1;
+  for (int d = 0; d < a->rank; ++d) count *= a->extents[d];
+  return count;
+}
+
+/* 1 in the 16-bit types. */
+static uint16_t one(const char *dtype) { return strcmp(dtype, "f16") == 0 ? 0x3c00 : 0x3f80; }
+
+/* A scalar takes its default. */
+static void makeScalar(Argument *a, const cJSON *description) {
+  double value = field(description, "default")->valuedouble;
+  if (a->dtype[0] == 'f') {
+    float real = (float)value;
+    memcpy(&a->scalar, &real, sizeof real);
+  } else {
+    a->scalar = (uint64_t)(int64_t)value;
+    set(a->name, (int64_t)value);
+  }
+}
+
+static void makeTensor(Argument *a, const cJSON *description) {
+  const cJSON *shape = field(description, "shape");
+  a->rank = cJSON_GetArraySize(shape);
+  int64_t stride = 1;
+  for (int d = a->rank - 1; d >= 0; --d) {
+    char name[80];
+    a->extents[d] = evaluate(cJSON_GetArrayItem(shape, d));
+    a->strides[d] = stride;
+    snprintf(name, sizeof name, "%s.stride[%d]", a->name, d);
+    set(name, stride);
+    stride *= a->extents[d];
+  }
+
+  /* v is 1, other inputs are +-1 with random low bits; what is written is
+     filled with NaN first, to see that all of it is written. */
+  size_t bytes = (size_t)(elementCount(a) * elementBytes(a));
+  uint16_t *host = malloc(bytes + 1);
+  memset(host, 0xff, bytes);
+  if (is(description, "direction", "in"))
+    for (size_t i = 0; i < bytes / 2; ++i)
+      host[i] = (uint16_t)(strcmp(a->name, "v") == 0 ? one(a->dtype) : one(a->dtype) ^ (rand() & 0x801f));
+  check(cuMemAlloc(&a->address, bytes + 1), "cuMemAlloc");
+  check(cuMemcpyHtoD(a->address, host, bytes), "cuMemcpyHtoD");
+  free(host);
+}
+
+static void makeArguments(const cJSON *manifest) {
+  const cJSON *description;
+  cJSON_ArrayForEach(description, field(manifest, "arguments")) {
+    if (argumentCount == sizeof arguments / sizeof arguments[0]) die("too many arguments");
+    Argument *a = &arguments[argumentCount++];
+    a->name = textField(description, "name");
+    a->dtype = textField(description, "dtype");
+    if (is(description, "kind", "tensor")) makeTensor(a, description);
+    else makeScalar(a, description);
+  }
+}
+
+/*===----------------------------------------------------------------------===*
+ * Parameters and launches
+ *===----------------------------------------------------------------------===*/
+
+typedef union {
+  uint64_t number;
+  _Alignas(64) unsigned char map[128];
+} Parameter;
+
+/* The map of a tensor [batch, seq, heads, d], whose dimensions the driver takes
+   from the innermost on, without that one's stride. */
+static void encodeMap(const cJSON *parameter, Parameter *to) {
+  static const int dimensionOf[4] = {3, 1, 2, 0}; /* d, seq, heads, batch */
+  const Argument *a = argument(textField(parameter, "of"));
+  uint64_t extents[4], strides[4];
+  for (int i = 0; i < 4; ++i) {
+    extents[i] = (uint64_t)a->extents[dimensionOf[i]];
+    strides[i] = (uint64_t)(a->strides[dimensionOf[i]] * elementBytes(a));
+    /* An extent of 0 is encoded as 1; the strides of such a tensor are not
+       used, and any legal one will do. */
+    if (extents[i] == 0) extents[i] = 1;
+    if (strides[i] == 0) strides[i] = 16;
+  }
+
+  const cJSON *heads = cJSON_GetObjectItem(parameter, "box_heads");
+  uint32_t box[4] = {(uint32_t)field(parameter, "box_cols")->valueint, (uint32_t)field(parameter, "box_rows")->valueint,
+                     heads ? (uint32_t)heads->valueint : 1, 1};
+  uint32_t ones[4] = {1, 1, 1, 1};
+
+  /* Enumerations of cuda.h: CU_TENSOR_MAP_DATA_TYPE_..., _SWIZZLE_... */
+  enum { f16 = 6, f32 = 7, bf16 = 9, promote128 = 2, none = 0, zeros = 0 };
+  int type = strcmp(a->dtype, "f16") == 0 ? f16 : strcmp(a->dtype, "f32") == 0 ? f32 : bf16;
+  int swizzle = 0; /* 0: none, 1: 32 bytes, 2: 64, 3: 128 */
+  for (int bytes = field(parameter, "swizzle")->valueint; bytes >= 32; bytes /= 2) ++swizzle;
+  if (!cuTensorMapEncodeTiled) die("the driver is older than 12.0 and has no tensor maps");
+  check(cuTensorMapEncodeTiled(to->map, type, 4, a->address, extents, strides + 1, box, ones, none, swizzle, promote128,
+                               zeros),
+        "cuTensorMapEncodeTiled");
+}
+
+static void fill(const cJSON *parameter, DevicePointer workspace, Parameter *to) {
+  if (is(parameter, "kind", "pointer")) {
+    to->number = argument(textField(parameter, "of"))->address;
+  } else if (is(parameter, "kind", "scalar")) {
+    to->number = argument(textField(parameter, "of"))->scalar;
+  } else if (is(parameter, "kind", "stride")) {
+    const Argument *a = argument(textField(parameter, "of"));
+    to->number = (uint64_t)a->strides[field(parameter, "dim")->valueint];
+  } else if (is(parameter, "kind", "i32") || is(parameter, "kind", "i64")) {
+    to->number = (uint64_t)evaluate(field(parameter, "value"));
+  } else if (is(parameter, "kind", "workspace")) {
+    to->number = workspace + (uint64_t)evaluate(field(parameter, "offset"));
+  } else if (is(parameter, "kind", "tensor_map")) {
+    encodeMap(parameter, to);
+  } else {
+    die("parameters of kind '%s' are not known", textField(parameter, "kind"));
+  }
+}
+
+static void three(const cJSON *launch, const char *name, unsigned out[3]) {
+  for (int d = 0; d < 3; ++d) out[d] = (unsigned)evaluate(cJSON_GetArrayItem(field(launch, name), d));
+}
+
+static void launchKernel(const cJSON *launch, void *module, DevicePointer workspace) {
+  const cJSON *guard = cJSON_GetObjectItem(launch, "when");
+  if (guard && !evaluate(guard)) return;
+
+  unsigned grid[3], block[3], cluster[3];
+  three(launch, "grid", grid);
+  three(launch, "block", block);
+  three(launch, "cluster", cluster);
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return;
+  if (cluster[0] != 1 || cluster[1] != 1 || cluster[2] != 1)
+    die("clusters need cuLaunchKernelEx, which is beyond this example");
+
+  static Parameter values[64];
+  void *pointers[64];
+  int count = 0;
+  const cJSON *parameter;
+  cJSON_ArrayForEach(parameter, field(launch, "parameters")) {
+    if (count == 64) die("too many parameters");
+    fill(parameter, workspace, &values[count]);
+    pointers[count] = &values[count];
+    ++count;
+  }
+
+  enum { maxDynamicSharedBytes = 8 }; /* CUfunction_attribute of cuda.h */
+  int shared = field(launch, "shared_bytes")->valueint;
+  void *function;
+  check(cuModuleGetFunction(&function, module, textField(launch, "kernel")), "cuModuleGetFunction");
+  check(cuFuncSetAttribute(function, maxDynamicSharedBytes, shared), "cuFuncSetAttribute");
+  check(cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], (unsigned)shared, NULL,
+                       pointers, NULL),
+        "cuLaunchKernel");
+}
+
+/* Prints how many elements of `out` are right; whether all are. */
+static bool judge(void) {
+  const Argument *out = argument("out");
+  int64_t count = elementCount(out), ones = 0, zeros = 0;
+  uint16_t *host = malloc((size_t)count * 2 + 1);
+  check(cuMemcpyDtoH(host, out->address, (size_t)count * 2), "cuMemcpyDtoH");
+  for (int64_t i = 0; i < count; ++i) {
+    ones += abs(host[i] - one(out->dtype)) <= 4; /* units in the last place */
+    zeros += (host[i] & 0x7fff) == 0;
+  }
+  free(host);
+  printf("%lld elements: %lld are 1, %lld are 0, %lld wrong\n", (long long)count, (long long)ones, (long long)zeros,
+         (long long)(count - ones - zeros));
+  return ones + zeros == count;
 }
 
 int main(int argc, char **argv) {
-  static char ptx[1 << 24], json[1 << 24], name[64];
-  i64 number, workspace, ones = 0, zeros = 0;
-  FILE *file = argc > 1 ? fopen(argv[1], "rb") : NULL;
-  if (!file || !fread(ptx, 1, sizeof ptx - 1, file)) DIE("usage: launch FILE.ptx NAME=N...");
-  char *line = ptx, *end = strstr(ptx, "\n// fa2-manifest-end"), *to = json;
-  if (strncmp(ptx, "// fa2-manifest-begin\n", 22) || !end) DIE("%s has no manifest", argv[1]);
-  while ((line = strchr(line, '\n')) < end) /* drops the "// " of each line */
-    for (line += 4; line < end && *line != '\n';) *to++ = *line++;
-  cJSON *manifest = cJSON_Parse(json), *a, *p, *t;
-  if (!manifest || field(manifest, "fa2_manifest")->valueint != 1) DIE("%s: no manifest of version 1", argv[1]);
-  for (int i = 2; i < argc; ++i)
-    if (sscanf(argv[i], "%63[a-z_]=%lld", name, &number) == 2) *value("%s", name, 0) = number;
-    else DIE("expected NAME=N, got '%s'", argv[i]);
-  static const char *const fields[] = {"multiprocessors", "l2_bytes", "shared_bytes_per_block", "major", "minor"};
-  static const int attributes[] = {16, 38, 97, 75, 76};
-  void *context, *module, *function;
-  int attribute, one = strcmp(text(field(manifest, "specification"), "dtype"), "f16") ? 0x3f80 : 0x3c00;
-  CU(cuInit, (unsigned), 0);
-  CU(cuDevicePrimaryCtxRetain, (void **, int), &context, 0);
-  CU(cuCtxPushCurrent_v2, (void *), context);
-  for (int i = 0; i < 5; *value("device.%s", fields[i++], 0) = attribute)
-    CU(cuDeviceGetAttribute, (int *, int, int), &attribute, attributes[i], 0);
-  number = *value("device.compute_capability", "", 0) = attribute + 10 * *value("device.major", "", 0);
-  const cJSON *target = field(manifest, "target"), *least = field(target, "min_compute_capability");
-  if (number < least->valueint || (number > least->valueint && cJSON_IsTrue(field(target, "family"))))
-    DIE("the kernels are for %s; the device has compute capability %lld", text(target, "arch"), number);
-  CU(cuModuleLoadDataEx, (void **, void *, unsigned, void *, void *), &module, ptx, 0, NULL, NULL);
-  cJSON_ArrayForEach(a, field(manifest, "arguments")) {
-    const char *dtype = text(a, "dtype"), *its = text(a, "name");
-    if (!strcmp(text(a, "kind"), "tensor")) makeTensor(a, its, strstr(dtype, "32") ? 4 : 2, one);
-    else { /* a scalar takes its default; its bits are kept where a tensor keeps its address */
-      const float real = (float)field(a, "default")->valuedouble;
-      *value("&%s", its, 0) = *value("%s", its, 0) = (i64)field(a, "default")->valuedouble;
-      if (dtype[0] == 'f') memcpy(value("&%s", its, 0), &real, sizeof real);
-    }
-  }
-  cJSON_ArrayForEach(a, field(manifest, "requires")) if (!eval(field(a, "that"))) DIE("%s", text(a, "message"));
-  number = eval(field(field(manifest, "workspace"), "bytes"));
-  CU(cuMemAlloc_v2, (i64 *, i64), &workspace, number + 1);
-  CU(cuMemsetD8_v2, (i64, unsigned char, i64), workspace, 0, number + 1); /* some kernels want zeros, and leave them */
-  cJSON_ArrayForEach(a, field(manifest, "launches")) {
-    unsigned grid[3], block[3], shared = (unsigned)field(a, "shared_bytes")->valueint, n = 0;
-    static _Alignas(64) char maps[64][128];
-    static i64 slots[64], *parameters[64];
-    if (cJSON_HasObjectItem(a, "when") && !eval(field(a, "when"))) continue;
-    for (int d = 0; d < 3; ++d) {
-      grid[d] = (unsigned)eval(cJSON_GetArrayItem(field(a, "grid"), d));
-      block[d] = (unsigned)eval(cJSON_GetArrayItem(field(a, "block"), d));
-      if (eval(cJSON_GetArrayItem(field(a, "cluster"), d)) != 1) DIE("clusters are beyond this example");
-    }
-    cJSON_ArrayForEach(p, field(a, "parameters")) {
-      const char *kind = text(p, "kind"), *of = cJSON_HasObjectItem(p, "of") ? text(p, "of") : "";
-      i64 *slot = parameters[n] = n < 63 ? &slots[n] : (DIE("too many parameters"), NULL);
-      if (!strcmp(kind, "pointer") || !strcmp(kind, "scalar")) *slot = *value("&%s", of, 0);
-      else if (!strcmp(kind, "stride")) *slot = *value("%s.stride[%d]", of, field(p, "dim")->valueint);
-      else if (!strcmp(kind, "i32") || !strcmp(kind, "i64")) *slot = eval(field(p, "value"));
-      else if (!strcmp(kind, "workspace")) *slot = workspace + eval(field(p, "offset"));
-      else if (!strcmp(kind, "tensor_map")) {
-        cJSON_ArrayForEach(t, field(manifest, "arguments")) if (!strcmp(text(t, "name"), of))
-            encodeMap(p, of, text(t, "dtype"), parameters[n] = (i64 *)maps[n]);
-      } else DIE("parameters of kind '%s' are beyond this example", kind);
-      ++n;
-    }
-    if (!grid[0] || !grid[1] || !grid[2]) continue;
-    CU(cuModuleGetFunction, (void **, void *, const char *), &function, module, text(a, "kernel"));
-    CU(cuFuncSetAttribute, (void *, int, unsigned), function, 8, shared); /* the limit of dynamic shared memory */
-    CU(cuLaunchKernel, (void *, u, u, u, u, u, u, u, void *, i64 **, void **), function, grid[0], grid[1], grid[2],
-       block[0], block[1], block[2], shared, NULL, parameters, NULL);
+  if (argc < 2) die("usage: launch FILE.ptx NAME=N...");
+  for (int i = 2; i < argc; ++i) {
+    char name[64];
+    long long value;
+    if (sscanf(argv[i], "%63[a-z_]=%lld", name, &value) != 2) die("expected NAME=N, got '%s'", argv[i]);
+    set(name, value);
   }
 
-  const i64 count = *value("#out", "", 0);
-  uint16_t *out = malloc((size_t)count * 2 + 1);
-  CU(cuMemcpyDtoH_v2, (void *, i64, i64), out, *value("&out", "", 0), count * 2);
-  for (i64 i = 0; i < count; ++i) ones += abs(out[i] - one) <= 4, zeros += (out[i] & 0x7fff) == 0; /* up to 4 ulp */
-  printf("%lld elements: %lld are 1, %lld are 0, %lld wrong\n", count, ones, zeros, count - ones - zeros);
-  return ones + zeros != count;
+  char *ptx = readFile(argv[1]);
+  cJSON *manifest = readManifest(ptx);
+  loadDriver();
+  openDevice(field(manifest, "target"));
+  makeArguments(manifest);
+
+  const cJSON *item;
+  cJSON_ArrayForEach(item, field(manifest, "requires")) {
+    if (!evaluate(field(item, "that"))) die("%s", textField(item, "message"));
+  }
+
+  void *module;
+  check(cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx");
+  /* Some kernels want their workspace to be zero, and leave it so. */
+  DevicePointer workspace;
+  size_t bytes = (size_t)evaluate(field(field(manifest, "workspace"), "bytes")) + 1;
+  check(cuMemAlloc(&workspace, bytes), "cuMemAlloc");
+  check(cuMemsetD8(workspace, 0, bytes), "cuMemsetD8");
+  cJSON_ArrayForEach(item, field(manifest, "launches")) { launchKernel(item, module, workspace); }
+
+  bool right = judge();
+  cJSON_Delete(manifest);
+  free(ptx);
+  return right ? 0 : 1;
 }

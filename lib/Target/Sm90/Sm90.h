@@ -1,5 +1,4 @@
-//===- Sm90.h - the target programmed with wgmma and tensor maps -*- C++
-//-*-===//
+//===- Sm90.h - wgmma and tensor maps ---------------------------*- C++ -*-===//
 #ifndef FA2_LIB_TARGET_SM90_SM90_H
 #define FA2_LIB_TARGET_SM90_SM90_H
 

@@ -1,5 +1,4 @@
-//===- CudaDevice.h - a CUDA device ------------------------------*- C++
-//-*-===//
+//===- CudaDevice.h - a CUDA device -----------------------------*- C++ -*-===//
 #ifndef FA2RT_LIB_CUDA_CUDADEVICE_H
 #define FA2RT_LIB_CUDA_CUDADEVICE_H
 

@@ -1,5 +1,4 @@
-//===- CudaModule.h - kernels in a CUDA context ------------------*- C++
-//-*-===//
+//===- CudaModule.h - kernels in a CUDA context -----------------*- C++ -*-===//
 #ifndef FA2RT_LIB_CUDA_CUDAMODULE_H
 #define FA2RT_LIB_CUDA_CUDAMODULE_H
 
