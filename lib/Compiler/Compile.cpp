@@ -120,6 +120,8 @@ public:
       start = threadMilliseconds();
       PassManager pm(&context, ModuleOp::getOperationName());
       addStage(pm, stage, pipeline);
+      if (!options.reproducer.empty())
+        pm.enableCrashReproducerGeneration(options.reproducer);
       if (failed(pm.run(*module)))
         return failure();
       result.times.push_back({stage.str(), threadMilliseconds() - start});

@@ -52,6 +52,11 @@ static cl::opt<bool>
     lineInfo("line-info", cl::desc("line numbers in the PTX, for profilers"),
              cl::cat(kOutput));
 static cl::opt<std::string>
+    reproducer("reproducer", cl::value_desc("file"),
+               cl::desc("where a pass that fails or crashes leaves its input, "
+                        "for fa2-opt --run-reproducer"),
+               cl::cat(kOutput));
+static cl::opt<std::string>
     saveTemps("save-temps", cl::value_desc("folder"),
               cl::desc("write the IR after each pass into this folder"),
               cl::cat(kOutput));
@@ -212,6 +217,7 @@ int compile(const fa2::Specification &spec, llvm::StringRef path,
   fa2::CompileOptions options;
   options.emit = emitOf(emitKind);
   options.lineInfo = lineInfo;
+  options.reproducer = reproducer;
   std::optional<std::string> ptxas = fa2::findPtxas();
   if (emitKind == Kind::Cubin && !ptxas)
     return fail("--emit=cubin needs ptxas, which was not found on PATH, in "

@@ -48,6 +48,9 @@ struct Compilation {
 struct CompileOptions {
   Emit emit = Emit::PTX;
   bool lineInfo = false;
+  /// Where a stage that fails or crashes leaves its input and its name, for
+  /// fa2-opt --run-reproducer; empty: nowhere.
+  std::string reproducer;
   /// Called with the module's text after each stage of the pipeline.
   std::function<void(llvm::StringRef stage, llvm::StringRef text)> onStage;
 };
