@@ -147,7 +147,7 @@ def fill(text):
         lines = {"full": full, "summary": summary}[match.group(2)](figures)
         return "\n".join([match.group(0).splitlines()[0], "", *lines, "", "<!-- end -->"])
 
-    return re.sub(r"<!-- table (\S+) (\w+) -->.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+    return re.sub(r"^<!-- table (\S+) (\w+) -->.*?<!-- end -->", replaced, text, flags=re.DOTALL | re.MULTILINE)
 
 
 def main():
