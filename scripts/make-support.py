@@ -59,7 +59,8 @@ ROWS = [
     ("head dims 8 to 256, multiples of 8", each_dim()),
     ("head dim of v other than that of q and k", flags("--head-dim 192 --head-dim-v 128", "--head-dim 64 --head-dim-v 256")),
     ("causal, aligned to the last key or to the first", flags("--mask causal", "--mask causal-top-left")),
-    ("programs of scores: softcap, ALiBi, windows and others", program()),
+    ("programs of scores: softcap, ALiBi, bias and others", lambda tools, arch: program()(tools, arch) and flags(
+        "--softcap 30", "--alibi head", "--bias full")(tools, arch)),
     ("backward, with the same head dims and masks",
      lambda tools, arch: each_dim("--pass backward")(tools, arch) and flags("--pass backward --mask causal")(tools, arch)),
     ("backward with the same bits in each run", flags("--pass backward --dq recompute")),

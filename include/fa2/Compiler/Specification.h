@@ -22,7 +22,7 @@ struct Specification {
   std::string mask = "none";  // none, causal or causal_top_left
 
   // The score program, each part of which may be empty: the cap, then what is
-  // added. docs/programs.md says what they compute and read.
+  // added. docs/guide/programs.md says what they compute and read.
   std::string softcap; // a number, or argument
   std::string alibi;   // head
   std::string bias;    // key, query, head, head_key or full
