@@ -1,11 +1,19 @@
-"""libfa2rt.so by ctypes: as much of runtime/include/fa2rt/fa2rt.h as a benchmark needs."""
+"""Launches through libfa2rt for a benchmark: arguments fixed once, and nothing between a launch and the driver.
+
+The library is declared by fa2c (python/fa2c/library.py), the project's one binding of it.
+"""
 
 import ctypes as c
 import json
 import os
+import sys
 from pathlib import Path
 
 from .cases import Refused
+
+TREE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TREE / "python"))
+from fa2c.library import Argument, KernelInfo, runtime_of  # noqa: E402
 
 DTYPE_CODES = {"bf16": 1, "f16": 2, "f32": 3, "i32": 4, "i64": 5}
 
@@ -14,43 +22,12 @@ class RuntimeFailure(Exception):
     """A call of the runtime failed; the text is fa2rtLastError()'s."""
 
 
-class Argument(c.Structure):  # fa2rtArgument
-    _fields_ = [("name", c.c_char_p), ("is_tensor", c.c_int32), ("dtype", c.c_int),
-                ("rank", c.c_int32), ("is_integer", c.c_int32), ("data", c.c_void_p),
-                ("shape", c.POINTER(c.c_int64)), ("strides", c.POINTER(c.c_int64)),
-                ("real", c.c_double), ("integer", c.c_int64)]
-
-
-class KernelInfo(c.Structure):  # fa2rtKernelInfo
-    _fields_ = [("name", c.c_char_p), ("threads", c.c_int32), ("dynamic_shared_bytes", c.c_int64),
-                ("registers", c.c_int32), ("local_bytes", c.c_int64),
-                ("static_shared_bytes", c.c_int64)]
-
-
-PROTOTYPES = {
-    "fa2rtLastError": (c.c_char_p, []),
-    "fa2rtVersion": (c.c_char_p, []),
-    "fa2rtManifestCheck": (c.c_int, [c.c_char_p, c.c_size_t]),
-    "fa2rtDeviceOpen": (c.c_int, [c.c_char_p, c.POINTER(c.c_void_p)]),
-    "fa2rtProgramLoad": (c.c_int, [c.c_void_p, c.c_char_p, c.c_size_t, c.c_char_p, c.c_size_t,
-                                   c.POINTER(c.c_void_p)]),
-    "fa2rtProgramUnload": (None, [c.c_void_p]),
-    "fa2rtProgramKernelCount": (c.c_int32, [c.c_void_p]),
-    "fa2rtProgramGetKernel": (c.c_int, [c.c_void_p, c.c_int32, c.POINTER(KernelInfo)]),
-    "fa2rtWorkspaceSize": (c.c_int, [c.c_void_p, c.POINTER(Argument), c.c_size_t,
-                                     c.POINTER(c.c_size_t), c.POINTER(c.c_size_t)]),
-    "fa2rtLaunch": (c.c_int, [c.c_void_p, c.POINTER(Argument), c.c_size_t, c.c_void_p,
-                              c.c_size_t, c.c_void_p]),
-}
-
-
 def find_library(given):
     if given:
         return given
     if os.environ.get("FA2RT_LIBRARY"):
         return os.environ["FA2RT_LIBRARY"]
-    tree = Path(__file__).resolve().parents[2]
-    found = sorted(tree.glob("build*/**/libfa2rt.so"), key=lambda p: p.stat().st_mtime)
+    found = sorted(TREE.glob("build*/**/libfa2rt.so"), key=lambda p: p.stat().st_mtime)
     return str(found[-1]) if found else "libfa2rt.so"
 
 
@@ -58,10 +35,7 @@ class Library:
     def __init__(self, path):
         self.path = find_library(path)
         try:
-            self.calls = c.CDLL(self.path)
-            for name, (result, arguments) in PROTOTYPES.items():
-                function = getattr(self.calls, name)
-                function.restype, function.argtypes = result, arguments
+            self.calls = runtime_of(c.CDLL(self.path))
         except (OSError, AttributeError) as error:
             raise Refused(f"the runtime's library cannot be used: {error} "
                           "(name it with --runtime)") from None

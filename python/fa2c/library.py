@@ -109,10 +109,9 @@ def find_library(name, variable):
     return ctypes.util.find_library(name) or f"lib{name}.so.0"
 
 
-def _load(loader, name, variable):
-    path = find_library(name, variable)
+def _load(name, variable):
     try:
-        return loader(path)
+        return ctypes.CDLL(find_library(name, variable))
     except OSError as error:
         raise ImportError(f"lib{name}.so.0 could not be loaded ({error}); {variable} says where it is") from None
 
@@ -131,6 +130,7 @@ def _runtime_functions():
     return {
         "fa2rtLastError": (c_char_p, []),
         "fa2rtVersion": (c_char_p, []),
+        "fa2rtManifestCheck": (status, [c_char_p, c_size_t]),
         "fa2rtCudaDeviceCount": (status, [POINTER(c_int32)]),
         "fa2rtDeviceOpen": (status, [c_char_p, POINTER(handle)]),
         "fa2rtDeviceClose": (None, [handle]),
@@ -160,6 +160,7 @@ def _compiler_functions():
         "fa2_version": (c_char_p, []),
         "fa2_compile": (handle, [c_char_p]),
         "fa2_compile_module": (handle, [c_char_p, c_char_p]),
+        "fa2_schedules": (handle, [c_char_p, c_char_p]),
         "fa2_compilation_ok": (c_int32, [handle]),
         "fa2_compilation_text": (c_void_p, [handle]),
         "fa2_compilation_size": (c_size_t, [handle]),
@@ -169,10 +170,15 @@ def _compiler_functions():
     }
 
 
+def runtime_of(loaded: ctypes.CDLL) -> ctypes.CDLL:
+    """A loaded libfa2rt, whose functions are declared."""
+    return _declare(loaded, _runtime_functions())
+
+
 @functools.lru_cache(maxsize=None)
 def library():
     """The loaded libfa2rt."""
-    loaded = _declare(_load(ctypes.CDLL, "fa2rt", "FA2RT_LIBRARY"), _runtime_functions())
+    loaded = runtime_of(_load("fa2rt", "FA2RT_LIBRARY"))
     # It reads Python's objects, so it is called with Python's lock, which it gives up while it launches.
     launch = ctypes.PyDLL(loaded._name).fa2rtPreparedLaunchObjects
     launch.restype, launch.argtypes = c_int32, [c_void_p, ctypes.py_object, c_void_p, c_void_p]
@@ -183,7 +189,7 @@ def library():
 @functools.lru_cache(maxsize=None)
 def compiler_library():
     """The loaded libfa2."""
-    return _declare(_load(ctypes.CDLL, "fa2", "FA2_LIBRARY"), _compiler_functions())
+    return _declare(_load("fa2", "FA2_LIBRARY"), _compiler_functions())
 
 
 def last_error() -> str:
