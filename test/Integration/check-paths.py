@@ -1,7 +1,7 @@
 """Checks the paths that pages name. usage: check-paths.py --build BUILD
 
 Links between pages lead somewhere; files of the source tree and of the build (build/release/...) that pages and programs'
-help name are there.
+help name are there; every dated page is listed.
 """
 import argparse
 import glob
@@ -15,7 +15,7 @@ PAGES = ["*.md", "docs/*.md", "docs/*/*.md", "bench/*.md", "bench/*.py", "bench/
 # These are dated: they tell of the tree of their day, and only their links are looked up.
 DATED = ("docs/decisions/20", "docs/measurements/20")
 # What a command that the page shows makes.
-MADE = ("build/release/docs/reference",)
+MADE = ("build/release/docs/reference", "build/site")
 FOLDERS = "bench|cmake|docs|examples|include|lib|python|runtime|scripts|test|tools"
 
 
@@ -49,6 +49,13 @@ def wrong_source_paths(text):
             yield path
 
 
+def unlisted(folder):
+    """Dated pages that the folder's own page does not link."""
+    with open(os.path.join(root, folder, "README.md"), encoding="utf-8") as f:
+        listed = re.findall(r"\]\(([^()\s#]+)\)", f.read())
+    return [page for page in glob.glob("20*.md", root_dir=os.path.join(root, folder)) if page not in listed]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=os.path.abspath)
@@ -66,6 +73,10 @@ def main():
         for what in wrong:
             failed += 1
             print(f"{page}: {what}")
+    for folder in ("docs/decisions", "docs/measurements"):
+        for page in unlisted(folder):
+            failed += 1
+            print(f"{folder}/README.md: does not list {page}")
     print(f"{checked} pages and programs, {failed} wrong paths")
     return 1 if failed or checked < 20 else 0
 
