@@ -184,7 +184,9 @@ def check_lengths(torch, fa2c, report, device):
         q, k, v = (torch.randn(b, h, s, 24, device=device, dtype=torch.bfloat16) for _ in range(3))
         fa2c.attention(q, k, v, causal=True, scale=0.1 + n / 100)
     kernels.compile_ptx = compile_ptx
-    report.say(count <= 1, f"50 lengths, batches, head counts and scales: {count} compiled")
+    # A kernel is compiled when a launch first takes it.
+    most = max(len(choice.schedules) for choice in kernels.kernels._choices.values())
+    report.say(count <= most, f"50 lengths, batches, head counts and scales: {count} compiled of {most} kernels")
 
 
 def host_costs(torch, fa2c, args):

@@ -86,6 +86,16 @@ FA2_API fa2_compilation *fa2_compile(const char *specification);
 FA2_API fa2_compilation *fa2_compile_module(const char *module,
                                             const char *specification);
 
+/* Chooses schedules, in milliseconds, and compiles nothing. The text's first
+ * line has the fields of the schedule, as the key `schedule` takes them; each
+ * other line has a guard, ": " and the fields of a variant. With
+ * `variants=none` and the fields of one of them, what is compiled is the kernel
+ * of it alone: for launches where its guard holds and none before it does, or,
+ * of the first line, where none holds, it gives the bits that the whole program
+ * gives. `module` is as above, or null. */
+FA2_API fa2_compilation *fa2_schedules(const char *module,
+                                       const char *specification);
+
 /* 1 where there is a text, 0 where there is an error. Null counts as an error.
  */
 FA2_API int fa2_compilation_ok(const fa2_compilation *compilation);

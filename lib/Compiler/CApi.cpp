@@ -3,6 +3,8 @@
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/fa2.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <new>
 
 struct fa2_compilation {
@@ -35,8 +37,9 @@ static std::string saidTwice(const fa2::Specification &spec) {
   return "";
 }
 
+/// The PTX, or where `emit` says so no more than the schedules.
 static void compile(const char *text, std::optional<llvm::StringRef> source,
-                    fa2_compilation &c) {
+                    fa2::Emit emit, fa2_compilation &c) {
   fa2::Specification spec;
   if (!text) {
     c.error = "expected a specification, got a null pointer";
@@ -47,11 +50,14 @@ static void compile(const char *text, std::optional<llvm::StringRef> source,
     c.error = saidTwice(spec);
   if (!c.error.empty())
     return;
-  auto result = fa2::compile(spec, {}, c.error, source);
+  fa2::CompileOptions options;
+  options.emit = emit;
+  auto result = fa2::compile(spec, options, c.error, source);
   if (mlir::failed(result))
     return;
   c.ok = true;
-  c.text = std::move(result->text);
+  c.text = emit == fa2::Emit::PTX ? std::move(result->text)
+                                  : llvm::join(result->choices, "\n");
   c.explanation = result->schedule + "\n";
   for (const std::string &reason : result->reasons)
     c.explanation += reason + "\n";
@@ -61,29 +67,39 @@ static void compile(const char *text, std::optional<llvm::StringRef> source,
     c.explanation += "note: " + note + "\n";
 }
 
-extern "C" {
-
-const char *fa2_version(void) { return FA2_VERSION; }
-
-fa2_compilation *fa2_compile(const char *specification) {
+static fa2_compilation *run(const char *specification,
+                            std::optional<llvm::StringRef> module,
+                            fa2::Emit emit) {
   auto *c = new (std::nothrow) fa2_compilation;
   if (c) {
-    compile(specification, std::nullopt, *c);
+    compile(specification, module, emit, *c);
     c->error = fa2::shortened(c->error);
   }
   return c;
 }
 
+extern "C" {
+
+const char *fa2_version(void) { return FA2_VERSION; }
+
+fa2_compilation *fa2_compile(const char *specification) {
+  return run(specification, std::nullopt, fa2::Emit::PTX);
+}
+
 fa2_compilation *fa2_compile_module(const char *module,
                                     const char *specification) {
+  if (module)
+    return run(specification, module, fa2::Emit::PTX);
   auto *c = new (std::nothrow) fa2_compilation;
-  if (c && !module)
+  if (c)
     c->error = "expected a module's text, got a null pointer";
-  else if (c) {
-    compile(specification, module, *c);
-    c->error = fa2::shortened(c->error);
-  }
   return c;
+}
+
+fa2_compilation *fa2_schedules(const char *module, const char *specification) {
+  if (module)
+    return run(specification, module, fa2::Emit::FA2);
+  return run(specification, std::nullopt, fa2::Emit::FA2);
 }
 
 int fa2_compilation_ok(const fa2_compilation *c) { return c && c->ok; }

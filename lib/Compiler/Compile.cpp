@@ -72,6 +72,32 @@ std::string scheduleText(ModuleOp module) {
   return text;
 }
 
+std::string fieldsText(ScheduleAttr schedule) {
+  std::string text;
+  forEachScheduleField([&](auto field) {
+    text += (text.empty() ? "" : ",") + (field.name + "=").str() +
+            field.text(schedule.getFields().*field.member);
+  });
+  return text;
+}
+
+std::vector<std::string> choicesOf(ModuleOp module) {
+  std::vector<std::string> choices;
+  module.walk([&](Operation *op) {
+    if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      choices = {fieldsText(gradient.getScheduleAttr())};
+    auto attention = dyn_cast<AttentionOp>(op);
+    if (!attention || !attention.getScheduleAttr())
+      return;
+    choices = {fieldsText(attention.getScheduleAttr())};
+    if (ArrayAttr variants = attention.getVariantsAttr())
+      for (auto variant : variants.getAsRange<VariantAttr>())
+        choices.push_back(variant.getWhen().getExpression().str() + ": " +
+                          fieldsText(variant.getSchedule()));
+  });
+  return choices;
+}
+
 /// What keeps a module from being one attention in one function, or an empty
 /// string.
 std::string checkSource(ModuleOp module) {
@@ -125,8 +151,10 @@ public:
       if (failed(pm.run(*module)))
         return failure();
       result.times.push_back({stage.str(), threadMilliseconds() - start});
-      if (result.schedule.empty())
+      if (stage == "fa2-select-schedule") {
         result.schedule = scheduleText(*module);
+        result.choices = choicesOf(*module);
+      }
       if (options.onStage)
         options.onStage(stage, print(*module));
       if (stage == lastStage(options.emit))

@@ -3,6 +3,7 @@
 import sys
 
 from .arguments import array_dtype
+from .choice import lengths_of
 from .kernels import kernels
 from .shapes import check_shapes, mask_of
 from .simulator import check_size
@@ -27,7 +28,7 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
 
 def _run(numpy, q, k, v, causal, scale, program, heads_first):
     specification = Specification(array_dtype(q), q.shape[3], v.shape[3], mask_of(causal), program)
-    kernel = kernels.program(None, specification, heads_first)
+    kernel = kernels.program_for(lengths_of(q.shape, k.shape, heads_first), None, specification, heads_first)
     heads, seqlen = (1, 2) if heads_first else (2, 1)
     out = numpy.empty((*q.shape[:3], v.shape[3]), q.dtype)
     lse = numpy.empty((q.shape[0], q.shape[heads], q.shape[seqlen]), numpy.float32)

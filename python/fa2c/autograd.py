@@ -2,6 +2,7 @@
 
 import torch
 
+from .choice import lengths_of
 from .compiler import CompileError
 from .kernels import kernels
 from .specification import Specification
@@ -16,7 +17,6 @@ class Plan:
         self.ordinal, self.specification = ordinal, specification
         self.heads_first, self.deterministic = heads_first, deterministic
         self.widths_are_equal = specification.head_dim == specification.head_dim_v
-        self._forward = kernels.program(ordinal, specification, heads_first)
         self._backward = None
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
@@ -37,17 +37,16 @@ class Plan:
         shape = q.shape[0], q.shape[self._heads], q.shape[self._seqlen]
         return torch.empty((), dtype=torch.float32, device=q.device).expand(shape)
 
+    def program_for(self, q_shape, v_shape):
+        """The forward kernel for tensors of such shapes."""
+        lengths = lengths_of(q_shape, v_shape, self.heads_first)
+        return kernels.program_for(lengths, self.ordinal, self.specification, self.heads_first)
+
     def forward(self, q, k, v, scale, out):
         """(out, lse)"""
         lse = torch.empty_like(self.lse_like(q))
-        self.launch(q, k, v, out, lse, scale)
+        _launch(self.program_for(q.shape, v.shape), q, k, v, out, lse, scale)
         return out, lse
-
-    def launch(self, q, k, v, out, lse, scale):
-        if scale is None:
-            self._forward(q=q, k=k, v=v, out=out, lse=lse)
-        else:
-            self._forward(q=q, k=k, v=v, out=out, lse=lse, scale=scale)
 
     def backward(self, q, k, v, out, lse, dout, scale, gradients=None):
         """(dq, dk, dv); `gradients` is where to, if not in new memory that lies as q, k and v do."""
@@ -60,20 +59,27 @@ class Plan:
         return dq, dk, dv
 
 
+def _launch(program, q, k, v, out, lse, scale):
+    if scale is None:
+        program(q=q, k=k, v=v, out=out, lse=lse)
+    else:
+        program(q=q, k=k, v=v, out=out, lse=lse, scale=scale)
+
+
 class Call:
     """A plan, and what each call of the same shapes needs besides."""
 
-    __slots__ = ("plan", "launch", "lse_like", "width_v")
+    __slots__ = ("plan", "program", "lse_like", "width_v")
 
-    def __init__(self, plan, q):
-        self.plan, self.launch, self.lse_like = plan, plan.launch, plan.lse_like(q)
+    def __init__(self, plan, q, v):
+        self.plan, self.program, self.lse_like = plan, plan.program_for(q.shape, v.shape), plan.lse_like(q)
         self.width_v = None if plan.widths_are_equal else plan.specification.head_dim_v
 
     def forward(self, q, k, v, scale):
         """(out, lse), out lying in memory as q does."""
         out = _empty_like(q) if self.width_v is None else empty_of_width(q, self.width_v)
         lse = _empty_like(self.lse_like)
-        self.launch(q, k, v, out, lse, scale)
+        _launch(self.program, q, k, v, out, lse, scale)
         return out, lse
 
 

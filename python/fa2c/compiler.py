@@ -38,9 +38,19 @@ def compile_ptx(specification: str, module: Optional[str] = None) -> Compilation
     """Compiles a specification as fa2.h has it, or the one fa2.attention of a module's text."""
     library = compiler_library()
     if module is None:
-        handle = library.fa2_compile(specification.encode())
-    else:
-        handle = library.fa2_compile_module(module.encode(), specification.encode())
+        return _taken(library, library.fa2_compile(specification.encode()))
+    return _taken(library, library.fa2_compile_module(module.encode(), specification.encode()))
+
+
+def schedules(specification: str, module: Optional[str] = None) -> str:
+    """A line a kernel of what compile_ptx would compile, as fa2_schedules says; it takes milliseconds."""
+    library = compiler_library()
+    text = None if module is None else module.encode()
+    return _taken(library, library.fa2_schedules(text, specification.encode())).ptx.decode()
+
+
+def _taken(library, handle):
+    """What a handle holds, which is freed."""
     if not handle:
         raise MemoryError("the compiler ran out of memory")
     try:

@@ -2,10 +2,12 @@
 
 import os
 import threading
+from dataclasses import replace
 from typing import Dict, Optional, Tuple
 
 from .cache import default_cache, key_of
-from .compiler import build_identity, compile_ptx
+from .choice import Choice, Lengths
+from .compiler import build_identity, compile_ptx, schedules
 from .runtime import Device, Program
 from .specification import Specification
 
@@ -27,16 +29,25 @@ def architecture(compute_capability: int, backward: bool) -> str:
 
 def ptx_of(specification: Specification, arch: str) -> bytes:
     """From the disk's cache where it is there, else compiled, and kept there."""
+    return _kept("ptx", specification, arch, lambda text, module: compile_ptx(text, module).ptx)
+
+
+def schedules_of(specification: Specification, arch: str) -> str:
+    """fa2_schedules' text, from the disk's cache where it is there."""
+    return _kept("schedules", specification, arch, lambda text, module: schedules(text, module).encode()).decode()
+
+
+def _kept(what, specification, arch, make):
     text, module = specification.text(arch), specification.module()
     cache = default_cache()
     if cache is None:
-        return compile_ptx(text, module).ptx
-    key = key_of(build_identity(), text, module)
-    ptx = cache.get(key)
-    if ptx is None:
-        ptx = compile_ptx(text, module).ptx
-        cache.put(key, ptx)
-    return ptx
+        return make(text, module)
+    key = key_of(build_identity(), what, text, module)
+    content = cache.get(key)
+    if content is None:
+        content = make(text, module)
+        cache.put(key, content)
+    return content
 
 
 def simulator_name() -> str:
@@ -52,6 +63,7 @@ class Kernels:
     def _forget(self):
         self._devices: Dict[Optional[int], Device] = {}
         self._programs: Dict[Tuple, Program] = {}
+        self._choices: Dict[Tuple, Choice] = {}
         self._making: Dict[Tuple, threading.Lock] = {}
         self._lock = threading.Lock()
         self._forked_from_cuda = False
@@ -77,17 +89,33 @@ class Kernels:
                 self._devices[ordinal] = Device(simulator_name() if ordinal is None else f"cuda:{ordinal}")
             return self._devices[ordinal]
 
+    def program_for(self, lengths: Lengths, ordinal: Optional[int], specification: Specification, heads_first: bool) -> Program:
+        """The loaded kernel for launches of such lengths: the one that would run if all of the specification were loaded."""
+        key = (ordinal, specification)
+        choice = self._choices.get(key)
+        if choice is None:
+            with self._making_of(key):
+                properties = self.device(ordinal).properties()
+                arch = architecture(properties["compute_capability"], specification.backward)
+                choice = self._choices[key] = Choice(schedules_of(specification, arch), properties)
+        return self.program(ordinal, replace(specification, schedule=choice.of(lengths)), heads_first)
+
     def program(self, ordinal: Optional[int], specification: Specification, heads_first: bool = False) -> Program:
-        """The loaded kernels of a specification; see Device.load for `heads_first`."""
+        """The loaded kernels of a specification, all of them; see Device.load for `heads_first`."""
         key = (ordinal, specification, heads_first)
+        program = self._programs.get(key)
+        if program is None:
+            with self._making_of(key):
+                program = self._programs.get(key)
+                if program is None:
+                    device = self.device(ordinal)
+                    arch = architecture(device.properties()["compute_capability"], specification.backward)
+                    program = self._programs[key] = device.load(ptx_of(specification, arch), heads_first=heads_first)
+        return program
+
+    def _making_of(self, key):
         with self._lock:
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            if key not in self._programs:
-                device = self.device(ordinal)
-                arch = architecture(device.properties()["compute_capability"], specification.backward)
-                self._programs[key] = device.load(ptx_of(specification, arch), heads_first=heads_first)
-            return self._programs[key]
+            return self._making.setdefault(key, threading.Lock())
 
 
 kernels = Kernels()

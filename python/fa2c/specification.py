@@ -17,6 +17,7 @@ class Specification:
     program: Optional[str] = None
     backward: bool = False
     deterministic: bool = False
+    schedule: Optional[str] = None  # all fields of it; by default the compiler chooses, and variants too
 
     def gradient(self, deterministic: bool) -> "Specification":
         return replace(self, backward=True, deterministic=deterministic)
@@ -26,7 +27,9 @@ class Specification:
         keys = {"arch": arch, "pass": "backward" if self.backward else "forward"}
         if self.program is None:
             keys.update(dtype=self.dtype, head_dim=self.head_dim, head_dim_v=self.head_dim_v, mask=self.mask)
-        if self.deterministic:
+        if self.schedule is not None:
+            keys.update(variants="none", schedule=f"'{self.schedule}'")
+        elif self.deterministic:
             keys["dq"] = "recompute"
         return " ".join(f"{key}={value}" for key, value in keys.items())
 

@@ -61,7 +61,7 @@ def _make_call(key, q, k, v):
     plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
     if len(_calls) >= _MOST_CALLS:
         _calls.clear()
-    call = _calls[key] = Call(plan, q)
+    call = _calls[key] = Call(plan, q, v)
     return call
 
 

@@ -32,6 +32,9 @@ struct Compilation {
   std::string kernel;
   /// #fa2.schedule as chosen, and why.
   std::string schedule;
+  /// Every field of it, as `schedule=` takes them; then those of each variant,
+  /// "GUARD: fields", of which the first whose guard holds is for a launch.
+  std::vector<std::string> choices;
   std::vector<std::string> reasons, warnings;
   /// What else could be asked for.
   std::vector<std::string> notes;

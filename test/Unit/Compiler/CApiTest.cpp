@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -44,6 +45,51 @@ TEST(CApi, CompilesBackward) {
         "fa2_backward_bf16_d64_dq("})
     EXPECT_NE(c.text().find(std::string(".entry ") + entry), std::string::npos);
   EXPECT_NE(c.text().find("\"deterministic\": true"), std::string::npos);
+}
+
+/// From the entry's name to the end of its body.
+std::string bodyOf(const std::string &ptx, const std::string &entry) {
+  size_t from = ptx.find(".entry " + entry + "(");
+  if (from == std::string::npos)
+    return "no " + entry;
+  size_t end = ptx.find("\n}\n", from);
+  // Parameters and labels carry the kernel's name and number.
+  std::string body = ptx.substr(from, end - from);
+  for (const std::string &name : {entry + "_param", std::string("$L__BB")})
+    for (size_t at; (at = body.find(name)) != std::string::npos;)
+      body.erase(at, body.find_first_of("_,;:]", at + name.size()) - at);
+  return body.substr(body.find('('));
+}
+
+// A kernel that is compiled alone is the one of the whole program.
+TEST(CApi, ChoosesSchedules) {
+  const std::string spec = "arch=sm_90a head_dim=64 mask=causal";
+  fa2_compilation *chosen = fa2_schedules(nullptr, spec.c_str());
+  ASSERT_TRUE(fa2_compilation_ok(chosen)) << fa2_compilation_error(chosen);
+  std::istringstream lines(fa2_compilation_text(chosen));
+  fa2_compilation_free(chosen);
+  Compiled whole(spec.c_str());
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    size_t colon = line.find(": ");
+    EXPECT_EQ(colon == std::string::npos, count == 0) << line;
+    std::string fields =
+        colon == std::string::npos ? line : line.substr(colon + 2);
+    Compiled alone((spec + " variants=none schedule='" + fields + "'").c_str());
+    ASSERT_TRUE(fa2_compilation_ok(alone.c)) << alone.error();
+    std::string name = "fa2_forward_bf16_d64_causal";
+    EXPECT_EQ(bodyOf(alone.text(), name),
+              bodyOf(whole.text(),
+                     count ? name + "_variant" + std::to_string(count) : name))
+        << line;
+  }
+  EXPECT_GT(count, 2);
+  EXPECT_EQ(whole.text().find("_variant" + std::to_string(count)),
+            std::string::npos);
+
+  chosen = fa2_schedules(nullptr, "head_dim=100");
+  EXPECT_FALSE(fa2_compilation_ok(chosen));
+  fa2_compilation_free(chosen);
 }
 
 TEST(CApi, CompilesVariants) {
