@@ -1,7 +1,8 @@
 """Checks the paths that pages name. usage: check-paths.py --build BUILD
 
 Links between pages lead somewhere; files of the source tree and of the build (build/release/...) that pages and programs'
-help name are there; every dated page is listed.
+help name are there; every dated page is listed, and the words
+of the glossary stand where it says.
 """
 import argparse
 import glob
@@ -49,6 +50,21 @@ def wrong_source_paths(text):
             yield path
 
 
+def unexplained():
+    """Words of the glossary that the page they are said to be explained on does not have; words that are there twice."""
+    page = "docs/concepts/glossary.md"
+    with open(os.path.join(root, page), encoding="utf-8") as f:
+        rows = re.findall(r"^\| ([^|]+) \| (.*) \|$", f.read(), re.MULTILINE)[1:]
+    words = [word for word, _ in rows]
+    yield from (f"{word} is there twice" for word in set(words) if words.count(word) > 1)
+    for word, meaning in rows:
+        for target in re.findall(r"\]\(([^()\s#]+)\)", meaning):
+            with open(os.path.join(root, os.path.dirname(page), target), encoding="utf-8") as f:
+                text = " ".join(f.read().lower().replace("*", "").replace("`", "").split())
+            if word.split(",")[0].lower() not in text:
+                yield f"{word}: {target} does not have the word"
+
+
 def unlisted(folder):
     """Dated pages that the folder's own page does not link."""
     with open(os.path.join(root, folder, "README.md"), encoding="utf-8") as f:
@@ -73,6 +89,9 @@ def main():
         for what in wrong:
             failed += 1
             print(f"{page}: {what}")
+    for what in unexplained():
+        failed += 1
+        print(f"docs/concepts/glossary.md: {what}")
     for folder in ("docs/decisions", "docs/measurements"):
         for page in unlisted(folder):
             failed += 1

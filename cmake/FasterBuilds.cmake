@@ -1,0 +1,17 @@
+# ccache and mold where they are, so that presets and scripts build alike. Whoever names a launcher or a linker has the word.
+if(NOT CMAKE_C_COMPILER_LAUNCHER AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(FA2_CCACHE ccache)
+  if(FA2_CCACHE)
+    # What ccache wants for precompiled headers.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${FA2_CCACHE})
+    set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+endif()
+# A wheel is linked as it always was.
+if(NOT SKBUILD AND NOT "${CMAKE_EXE_LINKER_FLAGS}${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-fuse-ld")
+  find_program(FA2_MOLD mold)
+  if(FA2_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
