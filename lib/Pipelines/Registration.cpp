@@ -17,7 +17,8 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
-#include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -74,11 +75,12 @@ void fa2::registerPasses() {
   std::call_once(once, [] {
     registerTransformsPasses();
     registerSCFPasses();
-    registerSCFToControlFlowPass();
-    registerConvertGpuOpsToNVVMOps();
-    registerArithToLLVMConversionPass();
-    registerConvertNVVMToLLVMPass();
-    registerReconcileUnrealizedCastsPass();
+    // Upstream's own functions are in a header that includes all conversions.
+    registerPass([] { return createSCFToControlFlowPass(); });
+    registerPass([] { return createConvertGpuOpsToNVVMOps(); });
+    registerPass([] { return createArithToLLVMConversionPass(); });
+    registerPass([] { return createConvertNVVMToLLVMPass(); });
+    registerPass([] { return createReconcileUnrealizedCastsPass(); });
     registerFA2TransformsPasses();
     registerFA2ConversionPasses();
     registerFA2GPUTransformsPasses();
