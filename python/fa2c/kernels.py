@@ -95,9 +95,11 @@ class Kernels:
         choice = self._choices.get(key)
         if choice is None:
             with self._making_of(key):
-                properties = self.device(ordinal).properties()
-                arch = architecture(properties["compute_capability"], specification.backward)
-                choice = self._choices[key] = Choice(schedules_of(specification, arch), properties)
+                choice = self._choices.get(key)
+                if choice is None:
+                    properties = self.device(ordinal).properties()
+                    arch = architecture(properties["compute_capability"], specification.backward)
+                    choice = self._choices[key] = Choice(schedules_of(specification, arch), properties)
         return self.program(ordinal, replace(specification, schedule=choice.of(lengths)), heads_first)
 
     def program(self, ordinal: Optional[int], specification: Specification, heads_first: bool = False) -> Program:
