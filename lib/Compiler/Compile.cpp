@@ -56,6 +56,7 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.lineInfo = options.lineInfo;
   o.schedule = spec.schedule;
   o.variants = spec.variants;
+  o.grads = spec.grads;
 }
 
 std::string scheduleText(ModuleOp module) {

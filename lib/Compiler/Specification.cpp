@@ -36,6 +36,7 @@ const std::array kFields = {
     Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Kernel}, &Specification::softcap},
     Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
+    Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
 };

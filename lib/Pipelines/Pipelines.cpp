@@ -32,7 +32,7 @@ void clean(OpPassManager &pm) {
 
 void deriveBackward(OpPassManager &pm, const PipelineOptions &o) {
   if (o.pass == "backward")
-    pm.addPass(createDeriveBackward({/*replace=*/true}));
+    pm.addPass(createDeriveBackward({/*replace=*/true, o.grads}));
 }
 
 void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {

@@ -5,6 +5,7 @@
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_DERIVEBACKWARD
@@ -39,13 +40,44 @@ struct DeriveBackwardPass
         return signalPassFailure();
   }
 
+  /// The extras that `grads` names, in their own order.
+  LogicalResult findWanted(AttentionOp op, SmallVector<int64_t> &wanted) {
+    ScoreProgram program = programOf(op);
+    SmallVector<std::string> names;
+    for (size_t i = 0; i < program.numExtras(); ++i)
+      names.push_back(program.extraName(i));
+    SmallVector<StringRef> asked;
+    StringRef(grads).split(asked, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    for (StringRef name : asked)
+      if (!llvm::is_contained(names, name))
+        return op.emitOpError()
+               << "expected grads to name what its score program reads ("
+               << (names.empty() ? "nothing" : llvm::join(names, ", "))
+               << "), got '" << name << "'";
+    for (auto [i, name] : llvm::enumerate(names))
+      if (llvm::is_contained(asked, name))
+        wanted.push_back(int64_t(i));
+    return success();
+  }
+
+  static Type gradientType(Type extra) {
+    Type f32 = Float32Type::get(extra.getContext());
+    if (auto tensor = dyn_cast<RankedTensorType>(extra))
+      return tensor.clone(f32);
+    return RankedTensorType::get({1}, f32);
+  }
+
   /// f(q, k, v, scale, extras) -> out, lse gives
-  /// f'(q, k, v, out, lse, dout, scale, extras) -> dq, dk, dv beside it.
+  /// f'(q, k, v, out, lse, dout, scale, extras) -> dq, dk, dv, dextras beside
+  /// it.
   LogicalResult derive(AttentionOp op) {
     SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
     if (op.getScale())
       inputs.push_back(op.getScale());
     llvm::append_range(inputs, op.getExtras());
+    SmallVector<int64_t> wanted;
+    if (failed(findWanted(op, wanted)))
+      return failure();
     auto func = functionOf(op, inputs, "q, k, v");
     if (failed(func))
       return failure();
@@ -60,8 +92,11 @@ struct DeriveBackwardPass
       types.push_back(op.getScale().getType());
     size_t fixed = types.size();
     llvm::append_range(types, op.getExtras().getTypes());
+    SmallVector<Type> results{q, k, v};
+    for (int64_t extra : wanted)
+      results.push_back(gradientType(op.getExtras()[extra].getType()));
     auto gradient = func::FuncOp::create(b, loc, gradientName(func->getName()),
-                                         b.getFunctionType(types, {q, k, v}));
+                                         b.getFunctionType(types, results));
     Block *entry = gradient.addEntryBlock();
     constexpr StringRef names[] = {"q",   "k",    "v",    "out",
                                    "lse", "dout", "scale"};
@@ -72,16 +107,17 @@ struct DeriveBackwardPass
     auto arg = [&](unsigned i) -> Value { return entry->getArgument(i); };
     // A schedule that stands on the forward operation is not backward's.
     auto grad = AttentionGradOp::create(
-        b, loc, TypeRange{q, k, v}, arg(0), arg(1), arg(2), arg(3), arg(4),
-        arg(5), op.getScale() ? arg(6) : Value(),
+        b, loc, results, arg(0), arg(1), arg(2), arg(3), arg(4), arg(5),
+        op.getScale() ? arg(6) : Value(),
         entry->getArguments().drop_front(fixed), op.getExtraNamesAttr(),
+        wanted.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(wanted),
         op.getMaskAttr(),
         /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());
     func::ReturnOp::create(b, loc, grad.getResults());
     if (!op.getScore().empty()) {
       IRMapping map;
       op.getScore().cloneInto(&grad.getScore(), map);
-      if (failed(addDerivative(grad.getScore())))
+      if (failed(addDerivative(grad.getScore(), wanted)))
         return failure();
     }
     if (replace)

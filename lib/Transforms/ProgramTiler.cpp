@@ -34,12 +34,16 @@ void ProgramTiler::findAxes() {
       place.transposed ? Columns : Rows;
   axes[block.getArgument(ScoreProgram::Column)] =
       place.transposed ? Rows : Columns;
-  for (Operation &step : block.without_terminator()) {
-    unsigned all = None;
-    for (Value v : step.getOperands())
-      all |= axesOf(v);
-    axes[step.getResult(0)] = Axes(all);
-  }
+  for (Operation &step : block.without_terminator())
+    for (Value result : step.getResults())
+      axes[result] = axesOfAll(step.getOperands());
+}
+
+ProgramTiler::Axes ProgramTiler::axesOfAll(ValueRange values) const {
+  unsigned all = None;
+  for (Value v : values)
+    all |= axesOf(v);
+  return Axes(all);
 }
 
 Type ProgramTiler::typeWith(Axes which, Type element) const {
@@ -69,13 +73,12 @@ Value ProgramTiler::spread(Value v, Axes to) {
 
 /// A dimension whose index is a coordinate has its extent. Other indices are
 /// brought into the extent.
-Value ProgramTiler::writeRead(tensor::ExtractOp read) {
-  auto argument = cast<BlockArgument>(read.getTensor());
-  size_t extra = argument.getArgNumber() - ScoreProgram::FirstExtra;
-  Axes to = axesOf(read);
-  Value source = written.lookup(argument);
+SmallVector<Value> ProgramTiler::writeIndices(ValueRange given, Value argument,
+                                              Value source, Axes to) {
+  size_t extra =
+      cast<BlockArgument>(argument).getArgNumber() - ScoreProgram::FirstExtra;
   SmallVector<Value> indices;
-  for (auto [dim, index] : llvm::enumerate(read.getIndices())) {
+  for (auto [dim, index] : llvm::enumerate(given)) {
     if (program.coordinateOf(extra, dim) != ScoreProgram::Score) {
       // Those of the launch's grid are within their extents.
       indices.push_back(axesOf(index) == None ? written.lookup(index)
@@ -101,6 +104,20 @@ Value ProgramTiler::writeRead(tensor::ExtractOp read) {
                               /*columns=*/own == Columns);
     indices.push_back(x);
   }
+  return indices;
+}
+
+SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
+  if (part.getIndices().empty()) // of a scalar: [1]
+    return {arith::ConstantIndexOp::create(b, loc, 0)};
+  return writeIndices(part.getIndices(), part.getExtra(), sum, placeOf(part));
+}
+
+Value ProgramTiler::writeRead(tensor::ExtractOp read) {
+  Axes to = axesOf(read);
+  Value source = written.lookup(read.getTensor());
+  SmallVector<Value> indices =
+      writeIndices(read.getIndices(), read.getTensor(), source, to);
   Type element = read.getType();
   if (isa<FloatType>(element))
     element = b.getF32Type();
@@ -124,9 +141,9 @@ Value ProgramTiler::writeStep(Operation &step) {
 
 void ProgramTiler::write(Axes which) {
   for (Operation &step : program.block().without_terminator())
-    if (Value result = step.getResult(0);
-        axesOf(result) == which && !result.use_empty())
-      written[result] = writeStep(step);
+    for (Value result : step.getResults())
+      if (axesOf(result) == which && !result.use_empty())
+        written[result] = writeStep(step);
 }
 
 void ProgramTiler::atColumns(Value columnBlock) {

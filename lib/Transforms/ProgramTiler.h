@@ -31,9 +31,24 @@ public:
   /// The program's results for scores in natural units (scale * q.k).
   llvm::SmallVector<mlir::Value> atScores(mlir::Value scores);
 
-private:
   /// What a value depends on, besides batch entry and head.
   enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
+
+  int64_t numRows() const { return place.rows; }
+  /// What the region says of the gradients of what it reads.
+  llvm::SmallVector<ContributeOp> contributions() const {
+    return llvm::to_vector(program.block().getOps<ContributeOp>());
+  }
+  /// What the place that a contribution goes to depends on.
+  Axes placeOf(ContributeOp part) const { return axesOfAll(part.getIndices()); }
+  /// Its slope as a tile, after `atScores`.
+  mlir::Value slopeOf(ContributeOp part) {
+    return spread(part.getSlope(), Tile);
+  }
+  /// Its indices in `sum`, an argument of the extra's rank.
+  llvm::SmallVector<mlir::Value> indicesOf(ContributeOp part, mlir::Value sum);
+
+private:
   struct Placed {
     mlir::Value value;
     Axes axes = None;
@@ -41,9 +56,13 @@ private:
 
   void findAxes();
   Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
+  Axes axesOfAll(mlir::ValueRange values) const;
   /// Writes the steps that have these axes.
   void write(Axes which);
   mlir::Value writeRead(mlir::tensor::ExtractOp read);
+  llvm::SmallVector<mlir::Value> writeIndices(mlir::ValueRange indices,
+                                              mlir::Value argument,
+                                              mlir::Value source, Axes to);
   mlir::Value writeStep(mlir::Operation &step);
   /// The value with other axes: repeated along those that it lacks.
   mlir::Value spread(mlir::Value v, Axes to);

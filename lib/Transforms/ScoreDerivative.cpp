@@ -22,8 +22,11 @@ namespace {
 
 class Adjoints {
 public:
-  explicit Adjoints(Region &score) : block(score.front()), b(&getContext()) {
+  Adjoints(Region &score, ArrayRef<int64_t> grads)
+      : block(score.front()), b(&getContext()) {
     b.setInsertionPoint(block.getTerminator());
+    for (int64_t extra : grads)
+      wanted.push_back(block.getArgument(ScoreProgram::FirstExtra + extra));
   }
 
   LogicalResult run() {
@@ -41,6 +44,7 @@ public:
         return failure();
     Value slope = adjoints.lookup(score()).value;
     yield.getValuesMutable().append(slope ? slope : real(yield.getLoc(), 0.0f));
+    contribute(steps);
     return success();
   }
 
@@ -53,13 +57,28 @@ private:
   MLIRContext &getContext() { return *block.getParentOp()->getContext(); }
   Value score() { return block.getArgument(ScoreProgram::Score); }
 
-  /// Values that the score has a part in.
+  /// Values that the score, or what else there is to derive by, has a part in.
   void findVarying() {
     varying.insert(score());
+    varying.insert_range(wanted);
     for (Operation &step : block.without_terminator())
       if (llvm::any_of(step.getOperands(),
                        [&](Value v) { return varying.contains(v); }))
         varying.insert(step.getResult(0));
+  }
+
+  /// Reads, and scalars, of what is wanted hand their adjoints on.
+  void contribute(ArrayRef<Operation *> steps) {
+    for (Value extra : wanted) {
+      if (Value slope = adjoints.lookup(extra).value)
+        ContributeOp::create(b, slope.getLoc(), slope, extra, ValueRange{});
+      for (Operation *step : steps)
+        if (auto read = dyn_cast<tensor::ExtractOp>(step);
+            read && read.getTensor() == extra)
+          if (Value slope = adjoints.lookup(read).value)
+            ContributeOp::create(b, read.getLoc(), slope, extra,
+                                 read.getIndices());
+    }
   }
 
   Value real(Location loc, float value) {
@@ -119,7 +138,8 @@ private:
                                     "score and the result";
     // Integers and comparisons are constant but for jumps.
     Adjoint adjoint = adjoints.lookup(r);
-    if (!adjoint.value || isa<arith::SIToFPOp, arith::UIToFPOp>(step))
+    if (!adjoint.value ||
+        isa<arith::SIToFPOp, arith::UIToFPOp, tensor::ExtractOp>(step))
       return success();
     return rule(step, adjoint);
   }
@@ -128,6 +148,7 @@ private:
 
   Block &block;
   OpBuilder b;
+  SmallVector<Value> wanted;
   llvm::SmallPtrSet<Value, 16> varying;
   llvm::DenseMap<Value, Adjoint> adjoints;
 };
@@ -143,6 +164,8 @@ LogicalResult Adjoints::rule(Operation *step, Adjoint adjoint) {
     add(x, g, adjoint.guarded);
     if (varying.contains(y))
       add(y, isa<arith::SubFOp>(step) ? negated(g) : g, adjoint.guarded);
+  } else if (isa<arith::ExtFOp>(step)) { // of a read
+    add(x, g, adjoint.guarded);
   } else if (isa<arith::NegFOp>(step)) {
     add(x, negated(g), adjoint.guarded);
   } else if (isa<arith::MulFOp>(step)) {
@@ -185,6 +208,6 @@ LogicalResult Adjoints::rule(Operation *step, Adjoint adjoint) {
 
 } // namespace
 
-LogicalResult fa2::addDerivative(Region &score) {
-  return Adjoints(score).run();
+LogicalResult fa2::addDerivative(Region &score, ArrayRef<int64_t> grads) {
+  return Adjoints(score, grads).run();
 }

@@ -7,8 +7,10 @@
 namespace fa2 {
 
 /// Makes a score region that yields the new score yield its derivative by the
-/// old one too. Fails, by name, where an operation between them has none.
-mlir::LogicalResult addDerivative(mlir::Region &score);
+/// old one too, and contribute to the gradients of the extras `grads`. Fails,
+/// by name, where an operation between them has none.
+mlir::LogicalResult addDerivative(mlir::Region &score,
+                                  llvm::ArrayRef<int64_t> grads);
 
 } // namespace fa2
 

@@ -62,6 +62,8 @@ LogicalResult ScoreProgram::checkStep(Operation &inner) const {
   };
   if (auto read = dyn_cast<tensor::ExtractOp>(inner))
     return checkRead(read);
+  if (isa<ContributeOp>(inner))
+    return success();
   if (!inner.hasTrait<OpTrait::ConstantLike>() &&
       (!inner.hasTrait<OpTrait::Elementwise>() || inner.getNumResults() != 1 ||
        inner.getNumRegions() != 0))
@@ -122,9 +124,14 @@ ScoreProgram::Argument ScoreProgram::coordinateOf(size_t i,
                                                   unsigned dim) const {
   std::optional<unsigned> only;
   for (Operation *user : block().getArgument(FirstExtra + i).getUsers()) {
-    auto read = dyn_cast<tensor::ExtractOp>(user);
-    auto index = read ? dyn_cast<BlockArgument>(read.getIndices()[dim])
-                      : BlockArgument();
+    OperandRange indices = user->getOperands();
+    if (auto read = dyn_cast<tensor::ExtractOp>(user))
+      indices = read.getIndices();
+    else if (auto contribute = dyn_cast<ContributeOp>(user))
+      indices = contribute.getIndices();
+    else
+      return Score;
+    auto index = dyn_cast<BlockArgument>(indices[dim]);
     if (!index || (only && *only != index.getArgNumber()))
       return Score;
     only = index.getArgNumber();

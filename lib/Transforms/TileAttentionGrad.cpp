@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ProgramTiler.h"
+#include "ContributionSums.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
 #include "fa2/Transforms/Passes.h"
@@ -30,6 +30,8 @@ using namespace fa2;
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
+/// Blocks that zero gradients: enough for any device's memory.
+constexpr int64_t kZeroBlocks = 512;
 
 class GradTiler : TileBuilder {
 public:
@@ -43,6 +45,8 @@ public:
     bool atomic = schedule.getDq() != GradQ::Recompute;
     // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
     statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
+    if (!op.getDextras().empty())
+      createZeros();
     createStatistics();
     createKeys();
     if (atomic)
@@ -53,10 +57,13 @@ public:
   }
 
 private:
-  /// A kernel with the program's arguments and one tile of work:
-  /// `rows` of dimension 1 by `block`, the heads of dimension 2.
-  ForEachTileOp createKernel(StringRef suffix, ScheduleAttr s, int64_t rowsOf,
+  /// A kernel with the program's arguments, and one block's work in it: tiles
+  /// of `block` rows of q or k, or so many blocks for what has no rows.
+  enum RowsOf { Queries, Keys, Nothing };
+  ForEachTileOp createKernel(StringRef suffix, ScheduleAttr s, RowsOf rowsOf,
                              int64_t block, TileOrder order);
+  ScheduleAttr plainSchedule();
+  void createZeros();
   void createStatistics();
   void createKeys();
   void createScaledSum();
@@ -154,11 +161,11 @@ private:
   Block *entry = nullptr;
   Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta, dqSum;
   Value softmaxScale; // what is left of it for the softmax
-  ValueRange extras;
+  ValueRange extras, dextras;
 };
 
 ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
-                                      int64_t rowsOf, int64_t block,
+                                      RowsOf rowsOf, int64_t block,
                                       TileOrder order) {
   b.setInsertionPoint(func);
   auto type = [](Value x) { return cast<RankedTensorType>(x.getType()); };
@@ -205,6 +212,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
 
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
+  ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
+  addExtraGradients(programOf(op), grads, types, args);
   auto spec =
       SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
                     op.getMaskAttr(), programOf(op).describe());
@@ -225,34 +234,52 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
                               b, loc, b.getF32FloatAttr(float(c))));
-  extras = entry->getArguments().drop_front(fixed);
+  extras = entry->getArguments().slice(fixed, op.getExtras().size());
+  dextras = entry->getArguments().take_back(grads.size());
   // A score program sees, and gives, scores in natural units.
   softmaxScale = scale;
   if (!op.getScore().empty())
     softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
 
-  Value source = rowsOf == 0 ? q : k;
+  auto extent = [&](int64_t dim) -> Value {
+    return memref::DimOp::create(b, loc, rowsOf == Queries ? q : k, dim);
+  };
   // Named, as the order in which arguments are evaluated is the compiler's.
-  Value rowCount = memref::DimOp::create(b, loc, source, 1);
-  Value heads = memref::DimOp::create(b, loc, source, 2);
-  Value batches = memref::DimOp::create(b, loc, source, 0);
-  auto tiles =
-      ForEachTileOp::create(b, loc, rowCount, heads, batches, block, order);
+  bool tiled = rowsOf != Nothing;
+  Value rowCount = tiled ? extent(1) : constant(block);
+  Value heads = tiled ? extent(2) : constant(1);
+  Value batches = tiled ? extent(0) : constant(1);
+  auto tiles = ForEachTileOp::create(b, loc, rowCount, heads, batches,
+                                     tiled ? block : 1, order);
   ReturnOp::create(b, loc);
   b.setInsertionPointToStart(&tiles.getBody().front());
   return tiles;
 }
 
-/// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
-void GradTiler::createStatistics() {
+/// Of a kernel without products.
+ScheduleAttr GradTiler::plainSchedule() {
   Schedule fields = schedule.getFields();
   fields.blockQ = statRows;
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.order = TileOrder::Ascending;
-  auto plain = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
-  auto tiles =
-      createKernel("_statistics", plain, 0, statRows, TileOrder::Ascending);
+  return ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
+}
+
+/// Before any kernel adds to them, whatever the lengths are: a launch without
+/// queries has gradients too.
+void GradTiler::createZeros() {
+  auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
+                            TileOrder::Ascending);
+  Value part = tiles.getBody().front().getArgument(0);
+  for (Value sum : dextras)
+    ZeroOp::create(b, loc, sum, part, constant(kZeroBlocks));
+}
+
+/// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
+void GradTiler::createStatistics() {
+  auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
+                            TileOrder::Ascending);
   Block &body = tiles.getBody().front();
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
@@ -329,7 +356,14 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   auto program =
       programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
 
-  auto loop = ForTilesOp::create(b, loc, range, sums);
+  std::optional<ContributionSums> contributions;
+  SmallVector<Value> begin(sums);
+  if (program) {
+    contributions.emplace(b, loc, *program,
+                          op.getGrads().value_or(ArrayRef<int64_t>()), dextras);
+    llvm::append_range(begin, contributions->zeros());
+  }
+  auto loop = ForTilesOp::create(b, loc, range, begin);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&loop.getBody().front());
   Value i = loop.getTile();
@@ -363,8 +397,13 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
   Value dp = dot(bkv, bq, vTile, doTile, delta, false, true, keyWarps());
-  Value ds =
-      round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
+  Value g = arith::MulFOp::create(b, loc, p, dp);
+  Value ds = round(throughProgram(g, p, slope));
+  SmallVector<Value> next;
+  if (contributions)
+    next =
+        contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
+                           [&](Value by) { return throughProgram(g, p, by); });
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
@@ -374,13 +413,17 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     AccumulateOp::create(
         b, loc, dot(bq, headDim, ds, kTile, {}, true, false, gradQWarps()),
         sumView, row);
-  YieldOp::create(b, loc, ValueRange{dk1, dv1});
-  return SmallVector<Value>(loop.getResults());
+  next.insert(next.begin(), {dk1, dv1});
+  YieldOp::create(b, loc, next);
+  b.setInsertionPointAfter(loop);
+  if (contributions)
+    contributions->finish(loop.getResults().drop_front(sums.size()));
+  return SmallVector<Value>(loop.getResults().take_front(sums.size()));
 }
 
 void GradTiler::createKeys() {
   int64_t bkv = schedule.getBlockKv();
-  auto tiles = createKernel("", schedule, 1, bkv, schedule.getOrder());
+  auto tiles = createKernel("", schedule, Keys, bkv, schedule.getOrder());
   Block &body = tiles.getBody().front();
   Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
         batch = body.getArgument(2);
@@ -414,7 +457,7 @@ void GradTiler::createKeys() {
 
 void GradTiler::createScaledSum() {
   int64_t bq = schedule.getBlockQ();
-  auto tiles = createKernel("_dq", schedule, 0, bq, TileOrder::Ascending);
+  auto tiles = createKernel("_dq", schedule, Queries, bq, TileOrder::Ascending);
   Block &body = tiles.getBody().front();
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
@@ -427,7 +470,7 @@ void GradTiler::createScaledSum() {
 /// One block a tile of queries, the key tiles from the last to the first.
 void GradTiler::createQueries(ScheduleAttr s) {
   int64_t bq = s.getBlockQ(), bkv = s.getBlockKv();
-  auto tiles = createKernel("_dq", s, 0, bq, s.getOrder());
+  auto tiles = createKernel("_dq", s, Queries, bq, s.getOrder());
   Block &body = tiles.getBody().front();
   Value qBlock = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);

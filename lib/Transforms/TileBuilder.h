@@ -30,6 +30,12 @@ protected:
                  llvm::SmallVectorImpl<mlir::Type> &types,
                  llvm::SmallVectorImpl<mlir::Attribute> &args);
 
+  /// And for the gradients of the extras `grads`: d and the extra's name.
+  void addExtraGradients(const ScoreProgram &program,
+                         llvm::ArrayRef<int64_t> grads,
+                         llvm::SmallVectorImpl<mlir::Type> &types,
+                         llvm::SmallVectorImpl<mlir::Attribute> &args);
+
   mlir::Value constant(int64_t v) {
     return mlir::arith::ConstantIndexOp::create(b, loc, v);
   }

@@ -95,6 +95,7 @@ private:
     bound.name = argument.name;
     bound.dtype = argument.dtype;
     bound.direction = argument.direction;
+    bound.sums = argument.broadcast && argument.direction == FA2RT_OUT;
     bound.shape.assign(rank, 0);
     bound.strides.assign(rank, 0);
     if (given) {
@@ -162,16 +163,15 @@ private:
       if (extent <= 1)
         continue;
       span += __int128(stride < 0 ? -__int128(stride) : stride) * (extent - 1);
-      if (argument.broadcast)
-        continue;
-      if (back == 0 && stride != 1)
+      if (!argument.broadcast && back == 0 && stride != 1)
         refuse("{}: stride {} (the innermost) is {}; it must be 1, as rows are "
                "{} whole: pass {}",
                argument.name, d, stride,
                argument.direction == FA2RT_IN ? "read" : "written",
                argument.direction == FA2RT_IN ? "a packed copy of the tensor"
                                               : "memory with packed rows");
-      if (back > 0 && stride % argument.strideMultiple != 0)
+      if (!argument.broadcast && back > 0 &&
+          stride % argument.strideMultiple != 0)
         refuse("{}: stride {} is {} elements; it must be a multiple of {}",
                argument.name, d, stride, argument.strideMultiple);
       if (stride == 0 && !bound.empty && argument.direction != FA2RT_IN)

@@ -40,6 +40,7 @@ struct BoundTensor {
   fa2rtDirection direction = FA2RT_IN;
   bool present = false; // false: an optional tensor left out
   bool empty = false;   // it has no elements
+  bool sums = false;    // an output that kernels zero and then add to
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; // elements
 };

@@ -151,7 +151,9 @@ void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
     // The one element of a broadcast extent stands for all.
     bool repeats = manifest.arguments[argument].broadcast &&
                    tensor.shape[parameter.dim] == 1;
-    store(to, repeats ? 0 : uint64_t(tensor.strides[parameter.dim]));
+    // Nothing but that is said by a 0 of what is written.
+    bool none = tensor.sums && tensor.shape[parameter.dim] == 0;
+    store(to, repeats ? 0 : none ? 1 : uint64_t(tensor.strides[parameter.dim]));
     return;
   }
   case Parameter::Kind::I32: {

@@ -152,14 +152,16 @@ private:
     if (version >= 2 && object.has("broadcast")) {
       Field broadcast = object.required("broadcast");
       argument.broadcast = broadcast.boolean();
-      if (argument.broadcast && argument.direction != FA2RT_IN)
-        broadcast.refuse("only tensors of direction 'in' are broadcast");
+      if (argument.broadcast && argument.direction != FA2RT_IN &&
+          argument.direction != FA2RT_OUT)
+        broadcast.refuse("only tensors of direction 'in' or 'out' are "
+                         "broadcast");
     }
     for (Field &extent : object.required("shape").elements(1, FA2RT_MAX_RANK)) {
       if (extent.isInteger())
         argument.shape.push_back({extent.integer(0, kMaxExtent), 0});
       else
-        argument.shape.push_back({-1, dimension(extent, argument.broadcast)});
+        argument.shape.push_back({-1, dimension(extent, argument)});
     }
     argument.alignment = powerOfTwo(object.required("alignment"));
     argument.strideMultiple =
@@ -213,9 +215,9 @@ private:
                         : "scalar: f32, i32, i64");
   }
 
-  /// A broadcast tensor defines dimensions that are its own alone: of others,
-  /// an extent of 1 says nothing.
-  uint32_t dimension(const Field &field, bool broadcast) {
+  /// A broadcast input defines dimensions that are its own, and its gradient's:
+  /// of others, an extent of 1 says nothing. A broadcast output defines none.
+  uint32_t dimension(const Field &field, const Argument &argument) {
     const std::string &name = field.identifier();
     if (name == "device")
       field.refuse("the name 'device' is taken by the expressions");
@@ -223,15 +225,23 @@ private:
     for (uint32_t i = 0; i < names.size(); ++i) {
       if (names[i] != name)
         continue;
-      if (ofBroadcast[i])
+      if (ofBroadcast[i] && !sums(argument))
         field.refuse("the dimension '{}' is defined by a broadcast tensor, "
                      "whose extent may be 1",
                      name);
       return i;
     }
+    if (sums(argument))
+      field.refuse("the dimension '{}' is of a broadcast output: an input "
+                   "before it must have it",
+                   name);
     names.push_back(name);
-    ofBroadcast.push_back(broadcast);
+    ofBroadcast.push_back(argument.broadcast);
     return uint32_t(names.size() - 1);
+  }
+
+  static bool sums(const Argument &argument) {
+    return argument.broadcast && argument.direction == FA2RT_OUT;
   }
 
   int64_t powerOfTwo(const Field &field) {

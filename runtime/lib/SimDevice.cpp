@@ -132,9 +132,9 @@ sim::Region tensorRegion(const BoundTensor &tensor, const void *data) {
   region.elementBytes = uint32_t(dtypeBytes(tensor.dtype));
   region.shape = tensor.shape;
   region.strides = tensor.strides;
-  region.readable = tensor.direction != FA2RT_OUT;
+  region.readable = tensor.direction != FA2RT_OUT || tensor.sums;
   region.writable = tensor.direction != FA2RT_IN;
-  region.storedOnce = tensor.direction == FA2RT_OUT;
+  region.storedOnce = tensor.direction == FA2RT_OUT && !tensor.sums;
   region.initialised = tensor.direction != FA2RT_OUT;
   return region;
 }

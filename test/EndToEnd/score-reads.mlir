@@ -20,6 +20,25 @@
 // REDEFINE: %{target} = sm_80 pass=backward schedule=dq=recompute
 // RUN: %{compile} && %{run} --seed 5
 
+// The gradients of all that is read: summed over what it lacks, in registers where the place stays.
+// REDEFINE: %{target} = sm_80 pass=backward grads=temperature,slopes,query_bias,key_bias,bias,table
+// RUN: %{compile} && %{run} --seed 6
+// RUN: FileCheck %s --check-prefix=GRADS < %t.ptx
+// A sum that gets zeros is seen in each of them.
+// RUN: sed 's/^\(\t@.p[0-9]* red.relaxed.gpu.global.add.f32 .*, \).r[0-9]*;/\10f00000000;/' %t.ptx > %t.less.ptx
+// RUN: not fa2-run %t.less.ptx --device sim --heads 2 --seqlen-q 70 --seqlen-k 133 | FileCheck %s --check-prefix=LESS
+// LESS: FAILED     dtemperature element 0: 0 is off
+// LESS: dslopes element
+// LESS: dquery_bias element
+// LESS: dkey_bias element
+// LESS: dbias element
+// LESS: dtable element
+// REDEFINE: %{target} = sm_80 pass=backward grads=slopes,key_bias,table schedule=dq=recompute
+// RUN: %{compile} && %{run} --seed 7
+// GRADS: "deterministic": false
+// GRADS: {"name":"dtemperature","kind":"tensor","direction":"out","dtype":"f32","shape":[1],"alignment":4,"stride_multiple":1,"broadcast":true},
+// GRADS: {"name":"dkey_bias",{{.*}}"dtype":"f32","shape":["batch","heads","seqlen_k"],
+
 // The manifest has all of it.
 // CHECK: "fa2_manifest": 2
 // CHECK: "program": {

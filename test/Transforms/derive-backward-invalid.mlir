@@ -1,4 +1,6 @@
 // RUN: fa2-opt %s --fa2-derive-backward -split-input-file -verify-diagnostics
+// RUN: not fa2-compile --bias key --alibi head --pass backward --grads bias,slope -o /dev/null 2>&1 | FileCheck %s
+// CHECK: expected grads to name what its score program reads (slopes, bias), got 'slope'
 
 func.func @bits(%q: tensor<?x?x?x16xf16>, %k: tensor<?x?x?x16xf16>, %v: tensor<?x?x?x16xf16>)
     -> (tensor<?x?x?x16xf16>, tensor<?x?x?xf32>) {

@@ -85,7 +85,8 @@ public:
       if (flag->getNumOccurrences() == 0)
         continue;
       bool said = key.of == fa2::Specification::Key::Kernel &&
-                  key.name != "pass" && key.name != "arch";
+                  key.name != "pass" && key.name != "arch" &&
+                  key.name != "grads";
       if (file && said)
         return llvm::formatv("expected no --{0} beside a file, whose operation "
                              "says it, got '{1}'",

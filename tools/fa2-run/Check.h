@@ -58,6 +58,13 @@ CheckResult checkGradients(const Kernel &kernel,
                            const Tensors &tensors, const RowSample &sample,
                            TensorCore core);
 
+/// Of what the score program reads: all elements, to all of which all rows may
+/// contribute.
+void checkExtraGradients(const Kernel &kernel,
+                         const Configuration &configuration,
+                         const Tensors &tensors, TensorCore core,
+                         CheckResult &result);
+
 /// Counts the elements of 16 bits that were never written or are no numbers,
 /// and says so.
 void scanTensor(const Tensor &tensor, Precision precision, CheckResult &result);

@@ -57,6 +57,19 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
   store();
 }
 
+Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
+  Extra gradient;
+  gradient.rule.name = "d" + of.rule.name;
+  gradient.values.shape = of.values.shape;
+  if (!of.rule.tensor)
+    gradient.values.shape = {1};
+  gradient.values.elements.assign(of.values.elements.size(), std::nan(""));
+  Sequence random(stream);
+  gradient.drawStrides(random);
+  gradient.store();
+  return gradient;
+}
+
 void Extra::drawShape(const Configuration &c, Sequence &random) {
   for (const std::string &dimension : rule.shape) {
     int64_t extent = extentOf(dimension, c);
@@ -208,6 +221,18 @@ bool Extra::changedOnDevice() const {
   std::vector<uint8_t> now(storage.size());
   checkLaunch(fa2rtMemoryCopyOut(owner, now.data(), buffer.data(), now.size()));
   return now != storage;
+}
+
+bool Extra::download() {
+  std::vector<uint8_t> before = storage;
+  checkLaunch(
+      fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(), storage.size()));
+  forEachElement([&](double &value, const uint8_t *at) {
+    value = loadElement(rule.dtype, at);
+    size_t offset = size_t(at - storage.data());
+    std::memcpy(before.data() + offset, at, elementBytes(rule.dtype));
+  });
+  return before == storage;
 }
 
 fa2rtArgument Extra::argument() const {

@@ -26,14 +26,22 @@ public:
   Extra(const Kernel::ExtraRule &rule, const Configuration &configuration,
         const GivenExtras &given, uint64_t stream);
 
+  /// Where a kernel puts the gradient of `of`, poisoned.
+  static Extra gradientOf(const Extra &of, uint64_t stream);
+  bool hasGradient() const { return rule.hasGradient; }
+
   const std::string &nameOf() const { return rule.name; }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
+  /// Takes the elements that the device holds. Returns whether all that lies
+  /// between them is as it was.
+  bool download();
   fa2rtArgument argument() const;
   /// What the reference reads.
   const Operand &operand() const { return values; }
 
 private:
+  Extra() = default;
   void drawShape(const Configuration &configuration, Sequence &random);
   void drawStrides(Sequence &random);
   void drawValues(uint64_t stream);

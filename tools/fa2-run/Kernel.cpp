@@ -63,6 +63,9 @@ void readProgram(const Json &manifest, Kernel &kernel) {
       refuse("the manifest's program reads '{}', which is not an argument",
              name);
     kernel.extras.push_back(extraRule(*argument));
+    const Json *gradient = argumentNamed(manifest, ("d" + name).c_str());
+    kernel.extras.back().hasGradient =
+        gradient && gradient->value("direction", "") == "out";
   }
   std::map<std::string, size_t> ranks;
   for (const Kernel::ExtraRule &rule : kernel.extras)

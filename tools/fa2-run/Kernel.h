@@ -54,6 +54,7 @@ struct Kernel {
     fa2rtDType dtype = FA2RT_F32;
     std::vector<std::string> shape; // names of dimensions
     bool broadcast = false;
+    bool hasGradient = false; // the kernel computes d and its name
   };
   std::vector<ExtraRule> extras;
 };

@@ -61,8 +61,9 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
       arguments.push_back(tensor->argument());
   if (kernel.hasLse)
     arguments.push_back(t.lse.argument());
-  for (const Extra &extra : t.extras)
-    arguments.push_back(extra.argument());
+  for (const auto *extras : {&t.extras, &t.dextras})
+    for (const Extra &extra : *extras)
+      arguments.push_back(extra.argument());
   if (configuration.scale) {
     if (!kernel.hasScale)
       refuse("this kernel takes no scale: it was compiled in");
@@ -152,8 +153,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
     tensor->upload(device);
   for (Tensor *tensor : outputs)
     tensor->upload(device);
-  for (Extra &extra : t.extras)
-    extra.upload(device);
+  for (auto *extras : {&t.extras, &t.dextras})
+    for (Extra &extra : *extras)
+      extra.upload(device);
 
   std::vector<fa2rtArgument> arguments =
       makeArguments(kernel, configuration, t);
@@ -172,6 +174,11 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   for (Tensor *tensor : outputs)
     tensor->download();
+  for (Extra &gradient : t.dextras)
+    if (!gradient.download() && result.disturbed.empty())
+      result.disturbed =
+          fmt::format("the memory between the elements of {} was written",
+                      gradient.nameOf());
   Kernel ran = kernel; // with the tiles of what was launched
   for (const std::string &name : result.kernels)
     if (auto own = kernel.tiles.find(name); own != kernel.tiles.end())
@@ -189,6 +196,8 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                  : checkOutputs(kernel, configuration, t, result.sample, core);
     if (backward)
       result.sample.rowsChecked = result.check.rowsCompared;
+    if (result.sample.everything)
+      checkExtraGradients(kernel, configuration, t, core, result.check);
     for (Tensor *tensor : outputs)
       notePadding(result, tensor->nameOf().c_str(), *tensor);
     for (Tensor *tensor : inputs)

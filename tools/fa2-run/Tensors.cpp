@@ -193,6 +193,10 @@ Tensors makeTensors(const Kernel &kernel, const Configuration &c,
   t.dv = Tensor::rows("dv", dtype, c.batch, c.seqlenK, c.headsKv,
                       kernel.headDimV, c, kernel.dv);
   fillNormal(t.dout, kernel.precision, 1, Sign::Any, stream + 4);
+  for (const Extra &extra : t.extras)
+    if (extra.hasGradient())
+      t.dextras.push_back(
+          Extra::gradientOf(extra, stream + 2000 + t.dextras.size()));
   return t;
 }
 

@@ -86,6 +86,7 @@ struct Tensors {
   Tensor q, k, v, out, lse;
   Tensor dout, dq, dk, dv;   // of a backward case, whose out and lse are inputs
   std::vector<Extra> extras; // what the score program reads
+  std::vector<Extra> dextras; // gradients of some of it
 };
 
 /// Allocates on the host, draws the inputs, poisons the rest. A backward case's

@@ -27,6 +27,8 @@ struct Specification {
   std::string alibi;   // head
   std::string bias;    // key, query, head, head_key or full
 
+  std::string grads; // what the program reads, to derive by: name,...
+
   // The schedule; what is left out is chosen.
   std::string schedule; // fields of it: name=value,...
   std::string variants; // guard: name=value,...; ... or none

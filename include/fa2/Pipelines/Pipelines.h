@@ -22,6 +22,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "pass",
       llvm::cl::desc("forward, or backward: the gradients of each attention"),
       llvm::cl::init("forward")};
+  Option<std::string> grads{
+      *this, "grads",
+      llvm::cl::desc("what a score program reads, to derive by: name,... (of "
+                     "pass=backward)"),
+      llvm::cl::init("")};
   Option<std::string> startAt{
       *this, "start-at",
       llvm::cl::desc("first pass to run, on what the one before it left "

@@ -10,10 +10,11 @@ def DeriveBackward : Pass<"fa2-derive-backward", "::mlir::ModuleOp"> {
     A function f(q, k, v, scale) -> out, lse that is one fa2.attention gives
     f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv that is one fa2.attention_grad with the
     same mask, so that one file yields forward and backward kernels. "forward" in its name
-    becomes "backward".
+    becomes "backward". Extras that `grads` names have gradients as further results.
   }];
   let options = [
     Option<"replace", "replace", "bool", "false", "erase the forward function">,
+    Option<"grads", "grads", "std::string", "\"\"", "extras to derive by: name,...">,
   ];
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }

@@ -223,6 +223,7 @@ struct ConvertFA2GPUToNVVMPass
     populateCopyPatterns(converter, patterns);
     populateDotPatterns(converter, patterns);
     populateSoftmaxPatterns(converter, patterns);
+    populateScatterPatterns(converter, patterns);
     populateReadPatterns(converter, patterns);
     populateElementwisePatterns(converter, patterns);
     populateRolePatterns(converter, patterns);

@@ -72,9 +72,13 @@ std::string gridExpression(const TileSource &tiles, ArrayAttr arguments) {
           cast<ArgumentAttr>(arguments[scalar.getArgNumber()]).getName().str());
       continue;
     }
+    llvm::APInt count;
+    if (matchPattern(extent, m_ConstantInt(&count))) {
+      names.push_back(std::to_string(count.getSExtValue()));
+      continue;
+    }
     // Packed heads go together.
     std::string per;
-    llvm::APInt count;
     if (auto groups = extent.getDefiningOp<arith::DivUIOp>();
         groups && matchPattern(groups.getRhs(), m_ConstantInt(&count))) {
       per = " / " + std::to_string(count.getSExtValue());

@@ -71,32 +71,13 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
     if (numStrides(type) != type.getRank())
       return rewriter.notifyMatchFailure(op, "expected a stride of each "
                                              "dimension");
-    MemRefParts source(type, adaptor.getSource());
-    // What all elements share is added once.
-    Value shared = e.i64(0), allInside;
-    size_t count = 1;
-    for (auto [d, index] : llvm::enumerate(adaptor.getIndices())) {
-      count = std::max(count, index.size());
-      if (index.size() > 1 ||
-          isa<RankedTensorType>(op.getIndices()[d].getType()))
-        continue;
-      shared = e.add(shared, e.mul(e.toI64(index[0]), source.strides[d]));
-      allInside = e.both(allInside, e.less(index[0], source.extents[d]));
-    }
-    int64_t bytes = type.getElementTypeBitWidth() / 8;
-    Value base = e.gep(source.base, e.mul(shared, bytes));
+    Elements elements(e, op.getSource(), adaptor.getSource(), op.getIndices(),
+                      adaptor.getIndices());
     SmallVector<Value> out;
-    for (size_t r = 0; r < count; ++r) {
-      Value inside = allInside, own;
-      for (auto [d, index] : llvm::enumerate(adaptor.getIndices())) {
-        if (!isa<RankedTensorType>(op.getIndices()[d].getType()))
-          continue;
-        Value elements = e.mul(e.toI64(index[r]), source.strides[d]);
-        own = own ? e.add(own, elements) : elements;
-        inside = e.both(inside, e.less(index[r], source.extents[d]));
-      }
-      Value address = own ? e.gep(base, e.mul(own, bytes)) : base;
-      out.push_back(readElement(e, address, inside, type.getElementType()));
+    for (size_t r = 0; r < elements.count(); ++r) {
+      Elements::Place place = elements.at(r);
+      out.push_back(
+          readElement(e, place.address, place.inside, type.getElementType()));
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
@@ -104,6 +85,38 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
 };
 
 } // namespace
+
+/// What all elements share is added once.
+Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
+                   ArrayRef<ValueRange> indexParts)
+    : e(e), source(cast<MemRefType>(memref.getType()), parts),
+      bytes(cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8) {
+  Value shared = e.i64(0);
+  for (auto [d, index] : llvm::enumerate(indices)) {
+    if (isa<RankedTensorType>(index.getType())) {
+      number = indexParts[d].size();
+      own.push_back({d, indexParts[d]});
+      continue;
+    }
+    Value single = indexParts[d][0];
+    shared = e.add(shared, e.mul(e.toI64(single), source.strides[d]));
+    if (source.extents[d])
+      allInside = e.both(allInside, e.less(single, source.extents[d]));
+  }
+  base = e.gep(source.base, e.mul(shared, bytes));
+}
+
+Elements::Place Elements::at(size_t element) {
+  Value inside = allInside, offset;
+  for (auto [d, parts] : own) {
+    Value index = parts[element];
+    Value elements = e.mul(e.toI64(index), source.strides[d]);
+    offset = offset ? e.add(offset, elements) : elements;
+    if (source.extents[d])
+      inside = e.both(inside, e.less(index, source.extents[d]));
+  }
+  return {offset ? e.gep(base, e.mul(offset, bytes)) : base, inside};
+}
 
 void fa2::gpu::populateReadPatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {

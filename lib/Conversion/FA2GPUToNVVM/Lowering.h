@@ -177,6 +177,28 @@ struct MemRefParts {
   llvm::SmallVector<mlir::Value, 4> extents, strides;
 };
 
+/// Elements of a tensor of any strides, by one index a dimension: a value, or
+/// one for each of several elements.
+class Elements {
+public:
+  Elements(Emit &e, mlir::Value memref, mlir::ValueRange parts,
+           mlir::ValueRange indices,
+           llvm::ArrayRef<mlir::ValueRange> indexParts);
+  struct Place {
+    mlir::Value address, inside; // null: always
+  };
+  Place at(size_t element);
+  size_t count() const { return number; }
+
+private:
+  Emit &e;
+  MemRefParts source;
+  int64_t bytes;
+  size_t number = 1;
+  mlir::Value base, allInside;
+  llvm::SmallVector<std::pair<size_t, mlir::ValueRange>> own; // dim, its parts
+};
+
 /// Of a tile whose columns are a vector's: row 0 has each slot's column.
 TileLayout columnLayout(ColumnAttr column, mlir::RankedTensorType vector);
 /// Of a tile whose rows are a vector's.
@@ -224,6 +246,8 @@ void populateSoftmaxPatterns(mlir::TypeConverter &converter,
                              mlir::RewritePatternSet &patterns);
 void populateReadPatterns(mlir::TypeConverter &converter,
                           mlir::RewritePatternSet &patterns);
+void populateScatterPatterns(mlir::TypeConverter &converter,
+                             mlir::RewritePatternSet &patterns);
 void populateElementwisePatterns(mlir::TypeConverter &converter,
                                  mlir::RewritePatternSet &patterns);
 void populateRolePatterns(mlir::TypeConverter &converter,

@@ -114,6 +114,35 @@ void LayoutAssignment::rows(Operation *op, Value tile, ValueRange vectors,
     set(v, row, op);
 }
 
+void LayoutAssignment::sharedRows(Operation *op, Value tile, ValueRange vectors,
+                                  Partial partial) {
+  auto acc = dyn_cast_or_null<AccAttr>(of(tile));
+  if (!acc || acc.getGroups()[0] == 1 || acc.getGroups()[1] == 1)
+    return rows(op, tile, vectors, partial);
+  for (Value v : vectors)
+    set(v, RowAttr::get(op->getContext(), acc, partial), op);
+}
+
+/// Indices lie as the values do that they are for.
+void LayoutAssignment::scatter(ScatterOp op) {
+  Value values = op.getValues();
+  auto row = dyn_cast_or_null<RowAttr>(of(values));
+  auto acc = dyn_cast_or_null<AccAttr>(of(values));
+  for (Value index : op.getIndices()) {
+    if (!tileType(index))
+      continue;
+    if (row)
+      set(index, RowAttr::get(op.getContext(), row.getAcc(), Partial::None),
+          op);
+    else if (tileType(index).getRank() == 2)
+      set(index, acc, op);
+    else if (acc && op.getColumns())
+      set(index, ColumnAttr::get(op.getContext(), acc), op);
+    else
+      sharedRows(op, values, index);
+  }
+}
+
 void LayoutAssignment::visit(Operation *op) {
   if (auto dot = dyn_cast<DotOp>(op)) {
     if (dot.getAcc())
@@ -132,15 +161,15 @@ void LayoutAssignment::visit(Operation *op) {
       rows(op, p.getS(), p.getN());
   } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
     auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
-    // Warps that share rows each have the values of all of theirs.
-    if (!tile.getColumns() && acc && acc.getGroups()[0] > 1 &&
-        acc.getGroups()[1] > 1)
-      set(tile.getVector(), RowAttr::get(op->getContext(), acc, Partial::None),
-          op);
-    else if (!tile.getColumns())
-      rows(op, tile.getResult(), tile.getVector());
+    if (!tile.getColumns())
+      sharedRows(op, tile.getResult(), tile.getVector());
     else if (acc && !isLoaded(tile.getVector()))
       set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);
+  } else if (auto sum = dyn_cast<AddRowsOp>(op)) {
+    sharedRows(op, sum.getTile(), {sum.getSums(), sum.getResult()},
+               Partial::Lanes);
+  } else if (auto add = dyn_cast<ScatterOp>(op)) {
+    scatter(add);
   } else if (auto sum = dyn_cast<SumRowsOp>(op)) {
     rows(op, sum.getTile(), sum.getSums());
   } else if (auto scaled = dyn_cast<ScaleRowsOp>(op)) {

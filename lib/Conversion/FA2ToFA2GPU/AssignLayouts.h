@@ -46,6 +46,11 @@ private:
   void same(mlir::Operation *op, mlir::ValueRange values);
   void rows(mlir::Operation *op, mlir::Value tile, mlir::ValueRange vectors,
             Partial partial = Partial::None);
+  /// The same where warps may share the rows: each has the values of all of
+  /// its own.
+  void sharedRows(mlir::Operation *op, mlir::Value tile,
+                  mlir::ValueRange vectors, Partial partial = Partial::None);
+  void scatter(ScatterOp op);
 
   KernelOp kernel;
   MatmulFamilyAttr family;

@@ -102,10 +102,10 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected " << name
                        << " to be in, out, inout or workspace, got "
                        << direction;
-  if (broadcast && (direction != "in" || dims.empty()))
+  if (broadcast && ((direction != "in" && direction != "out") || dims.empty()))
     return emitError() << "expected " << name
-                       << " to be a tensor of direction in because it is "
-                          "broadcast";
+                       << " to be a tensor of direction in or out because it "
+                          "is broadcast";
   bool f32Scalar = dims.empty() && dtype.isF32();
   if ((defaultValue || require) && !f32Scalar)
     return emitError() << "expected " << name

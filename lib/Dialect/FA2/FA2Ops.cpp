@@ -97,7 +97,8 @@ static RankedTensorType tensorType(Value v) {
 
 /// A name for each extra, which no other argument of a kernel has.
 static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
-                                      ArrayAttr names) {
+                                      ArrayAttr names,
+                                      ArrayRef<int64_t> grads) {
   if (!names)
     return success();
   if (names.size() != extras.size())
@@ -111,7 +112,7 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
         "device",    "min",   "max",   "ceildiv",  "pow2floor", "if",
         "score",     "head",  "row",   "column"})
     taken.insert(name);
-  for (StringRef name : names.getAsValueRange<StringAttr>()) {
+  for (auto [i, name] : llvm::enumerate(names.getAsValueRange<StringAttr>())) {
     bool identifier =
         !name.empty() && !llvm::isDigit(name[0]) &&
         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
@@ -119,7 +120,9 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
       return op->emitOpError() << "expected extra_names of letters, digits and "
                                   "_, not beginning with a digit, got '"
                                << name << "'";
-    if (!taken.insert(name).second)
+    if (!taken.insert(name).second ||
+        (llvm::is_contained(grads, i) &&
+         !taken.insert(("d" + name).str()).second))
       return op->emitOpError()
              << "expected extra_names that nothing else has, got '" << name
              << "'";
@@ -130,8 +133,9 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
 /// Constraint 5 of attention, or 6 of its gradient.
 static LogicalResult verifyProgram(Operation *op, Region &region,
                                    ValueRange extras, ArrayAttr names,
-                                   size_t results) {
-  if (failed(verifyExtraNames(op, extras, names)))
+                                   size_t results,
+                                   ArrayRef<int64_t> grads = {}) {
+  if (failed(verifyExtraNames(op, extras, names, grads)))
     return failure();
   if (region.empty()) {
     if (!extras.empty())
@@ -156,6 +160,46 @@ static LogicalResult verifyProgram(Operation *op, Region &region,
   return success();
 }
 
+/// Constraint 7 of attention's gradient.
+static LogicalResult verifyExtraGradients(AttentionGradOp op) {
+  ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
+  if (grads.size() != op.getDextras().size())
+    return op.emitOpError()
+           << "expected a result for each of the " << grads.size()
+           << " grads, got " << op.getDextras().size();
+  int64_t next = 0;
+  for (auto [extra, result] : llvm::zip(grads, op.getDextras())) {
+    if (extra < next || extra >= int64_t(op.getExtras().size()))
+      return op.emitOpError()
+             << "expected grads to be numbers of the " << op.getExtras().size()
+             << " extras, in order, each once, got " << extra;
+    next = extra + 1;
+    Type type = op.getExtras()[extra].getType();
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!isa<FloatType>(getElementTypeOrSelf(type)))
+      return op.emitOpError()
+             << "expected extra " << extra
+             << ", which is in grads, to be of floats, got " << type;
+    Type f32 = Float32Type::get(op.getContext());
+    Type expected = tensor ? tensor.clone(f32) : RankedTensorType::get(1, f32);
+    if (result.getType() != expected)
+      return op.emitOpError()
+             << "expected the gradient of extra " << extra << " to be "
+             << expected << ", got " << result.getType();
+  }
+  for (ContributeOp part : op.getScore().getOps<ContributeOp>()) {
+    auto argument = dyn_cast<BlockArgument>(part.getExtra());
+    bool known =
+        argument && llvm::is_contained(grads, argument.getArgNumber() - 5);
+    auto tensor = dyn_cast<RankedTensorType>(part.getExtra().getType());
+    if (!known ||
+        int64_t(part.getIndices().size()) != (tensor ? tensor.getRank() : 0))
+      return part.emitOpError() << "expected an extra in grads with an index a "
+                                   "dimension";
+  }
+  return success();
+}
+
 LogicalResult AttentionGradOp::verify() {
   if (failed(verifyTensors(
           *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
@@ -177,8 +221,11 @@ LogicalResult AttentionGradOp::verify() {
       failed(gradient("dv", getDv(), "v", getV())))
     return failure();
   // 6. the program and its derivative
-  return verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
-                       /*results=*/2);
+  if (failed(verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
+                           /*results=*/2,
+                           getGrads().value_or(ArrayRef<int64_t>()))))
+    return failure();
+  return verifyExtraGradients(*this);
 }
 
 /// Constraint 6 of attention.
@@ -628,6 +675,42 @@ LogicalResult ReadOp::verify() {
                            << index.getType();
   }
   return success();
+}
+
+LogicalResult ScatterOp::verify() {
+  auto sum = cast<MemRefType>(getSum().getType());
+  auto values = cast<RankedTensorType>(getValues().getType());
+  if (int64_t(getIndices().size()) != sum.getRank())
+    return emitOpError() << "expected " << sum.getRank()
+                         << " indices, one a dimension, got "
+                         << getIndices().size();
+  if (!sum.getElementType().isF32() || !values.getElementType().isF32())
+    return emitOpError() << "expected values and a sum of f32, got " << values
+                         << " and " << sum;
+  ArrayRef<int64_t> shape;
+  for (Value index : getIndices()) {
+    auto t = dyn_cast<RankedTensorType>(index.getType());
+    if (!getElementTypeOrSelf(index).isIndex() ||
+        (t && !shape.empty() && t.getShape() != shape))
+      return emitOpError() << "expected indices, or tensors of them with one "
+                              "shape, got "
+                           << index.getType();
+    if (t)
+      shape = t.getShape();
+  }
+  int64_t along = getColumns() ? values.getRank() - 1 : 0;
+  if (shape.empty() || shape == values.getShape() ||
+      (shape.size() == 1 && shape[0] == values.getDimSize(along)))
+    return success();
+  return emitOpError() << "expected indices of the values' shape, or of their "
+                       << (getColumns() ? "columns" : "rows") << ", got "
+                       << shape.size() << " dimensions, the first of "
+                       << shape[0];
+}
+
+LogicalResult AddRowsOp::verify() {
+  return verifyVector(*this, getSums().getType(), getTile().getType(),
+                      /*columns=*/false);
 }
 
 LogicalResult SumRowsOp::verify() {

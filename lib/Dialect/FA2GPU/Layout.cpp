@@ -96,6 +96,14 @@ std::vector<int64_t> TileLayout::rowReductionLanes() const {
   return masks;
 }
 
+std::vector<int64_t> TileLayout::columnReductionLanes() const {
+  std::vector<int64_t> masks;
+  for (size_t i = 0; i < frag.laneBits.size(); ++i)
+    if (frag.laneBits[i].col == 0)
+      masks.push_back(int64_t(1) << i);
+  return masks;
+}
+
 std::string TileLayout::print() const {
   std::ostringstream os;
   os << tileRows << " x " << tileCols << " over " << warpRows << " x "

@@ -125,8 +125,17 @@ private:
         json.attributeObject("program", [&] { writeProgram(json, program); });
       if (spec.getPass() == "backward")
         json.attribute("deterministic",
-                       launch.getSchedule().getDq() == GradQ::Recompute);
+                       launch.getSchedule().getDq() == GradQ::Recompute &&
+                           !sumsForAll());
     });
+  }
+
+  /// Gradients of what a score program reads are added in any order.
+  bool sumsForAll() {
+    return llvm::any_of(
+        launch.getArguments().getAsRange<ArgumentAttr>(), [](ArgumentAttr arg) {
+          return arg.getDirection() == "out" && arg.getBroadcast();
+        });
   }
 
   void targetObject() {
@@ -186,7 +195,8 @@ private:
         return;
       }
       // Rows of elements are read and written 16 bytes at a time.
-      bool rows = isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]);
+      bool rows = !arg.getBroadcast() &&
+                  isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]);
       o.attribute("kind", "tensor");
       o.attribute("direction", arg.getDirection());
       o.attribute("dtype", dtypeName(arg.getDtype()));

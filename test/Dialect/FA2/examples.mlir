@@ -118,6 +118,26 @@ func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.v
   slopes = #fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>,
   arg = #fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 128] x bf16>}
 
+func.func @contribute(%q: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %b: tensor<?x?xbf16>) {
+  %dq, %dk, %dv, %db = fa2.attention_grad ins(%q, %q, %q, %q, %lse, %q) extras(%b : tensor<?x?xbf16>) {grads = array<i64: 0>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?xf32> score {
+      ^bb0(%slope: f32, %batch: index, %head: index, %row: index, %column: index, %bias: tensor<?x?xbf16>):
+        fa2.contribute %slope to %bias[%head, %column] : tensor<?x?xbf16>
+        fa2.yield %slope, %slope : f32, f32
+      }
+  return
+}
+
+func.func @scatter(%ds: tensor<64x64xf32>, %dbias: memref<?x?xf32, strided<[?, ?]>>, %batch: index, %cols: tensor<64xindex>, %n: index, %parts: index,
+                   %x: tensor<128x64xf32>, %l: tensor<128xf32>) {
+  fa2.zero %dbias part(%n, %parts) : memref<?x?xf32, strided<[?, ?]>>
+  fa2.scatter %ds to %dbias[%batch, %cols] {columns}
+      : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
+  %l1 = fa2.add_rows %x to %l : tensor<128x64xf32>, tensor<128xf32>
+  return
+}
+
 func.func @read(%bias: memref<?x?xbf16, strided<[?, ?]>>, %batch: index, %cols: tensor<64xindex>) {
   %x = fa2.read %bias[%batch, %cols] : memref<?x?xbf16, strided<[?, ?]>>, index, tensor<64xindex> -> tensor<64xf32>
   return

@@ -182,8 +182,8 @@ func.func @read_shape(%t: memref<?xf32, strided<[?]>>, %i: tensor<64xindex>) {
 // -----
 
 func.func @broadcast_output() attributes {
-  // expected-error @+1 {{expected x to be a tensor of direction in because it is broadcast}}
-  arg = #fa2.arg<"x", "out", ["heads"] x f32 broadcast true>} {
+  // expected-error @+1 {{expected x to be a tensor of direction in or out because it is broadcast}}
+  arg = #fa2.arg<"x", "inout", ["heads"] x f32 broadcast true>} {
   return
 }
 
@@ -571,6 +571,79 @@ func.func @grad_c6(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>) {
     score {
     ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
       fa2.yield %s : f32
+    }
+  return
+}
+
+// -----
+
+func.func @scatter_indices(%x: tensor<64x32xf32>, %t: memref<?x?xf32, strided<[?, ?]>>, %i: index) {
+  // expected-error @+1 {{expected 2 indices, one a dimension, got 1}}
+  fa2.scatter %x to %t[%i] : tensor<64x32xf32>, memref<?x?xf32, strided<[?, ?]>>, index
+  return
+}
+
+// -----
+
+func.func @scatter_element(%x: tensor<64x32xf32>, %t: memref<?xbf16, strided<[?]>>, %i: index) {
+  // expected-error @+1 {{expected values and a sum of f32, got 'tensor<64x32xf32>' and 'memref<?xbf16, strided<[?]>>'}}
+  fa2.scatter %x to %t[%i] : tensor<64x32xf32>, memref<?xbf16, strided<[?]>>, index
+  return
+}
+
+// -----
+
+// A value a row has no place by columns.
+func.func @scatter_columns(%x: tensor<64x32xf32>, %t: memref<?xf32, strided<[?]>>, %i: tensor<64xindex>) {
+  // expected-error @+1 {{expected indices of the values' shape, or of their columns, got 1 dimensions, the first of 64}}
+  fa2.scatter %x to %t[%i] {columns} : tensor<64x32xf32>, memref<?xf32, strided<[?]>>, tensor<64xindex>
+  return
+}
+
+// -----
+
+func.func @scatter_shapes(%x: tensor<64x32xf32>, %t: memref<?x?xf32, strided<[?, ?]>>, %i: tensor<64xindex>, %j: tensor<64x32xindex>) {
+  // expected-error @+1 {{expected indices, or tensors of them with one shape, got 'tensor<64x32xindex>'}}
+  fa2.scatter %x to %t[%i, %j] : tensor<64x32xf32>, memref<?x?xf32, strided<[?, ?]>>, tensor<64xindex>, tensor<64x32xindex>
+  return
+}
+
+// -----
+
+func.func @grads_results(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>, %x: f32) {
+  // expected-error @+1 {{expected a result for each of the 1 grads, got 0}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) extras(%x : f32) {grads = array<i64: 0>}
+    : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16>
+    -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32):
+      fa2.yield %s, %s : f32, f32
+    }
+  return
+}
+
+// -----
+
+func.func @grads_integer(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>, %x: i32) {
+  // expected-error @+1 {{expected extra 0, which is in grads, to be of floats, got 'i32'}}
+  %dq, %dk, %dv, %dx = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) extras(%x : i32) {grads = array<i64: 0>}
+    : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16>
+    -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<1xf32> score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: i32):
+      fa2.yield %s, %s : f32, f32
+    }
+  return
+}
+
+// -----
+
+func.func @contribute_elsewhere(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>, %x: f32, %t: tensor<?xf32>) {
+  %dq, %dk, %dv, %dx = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) extras(%x, %t : f32, tensor<?xf32>) {grads = array<i64: 0>}
+    : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16>
+    -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<1xf32> score {
+    ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %e: f32, %u: tensor<?xf32>):
+      // expected-error @+1 {{expected an extra in grads with an index a dimension}}
+      fa2.contribute %s to %u[%h] : tensor<?xf32>
+      fa2.yield %s, %s : f32, f32
     }
   return
 }

@@ -131,6 +131,34 @@ TEST_F(Launch, BroadcastsAnExtentOf1ByAStrideOf0) {
       "bias: extent 0 (seqlen_k) is 2");
 }
 
+TEST_F(Launch, AnOutputThatIsSummedHasAStrideOf0ForOneElementAlone) {
+  std::string text =
+      replaced(samplePtx(), "\"fa2_manifest\": 1", "\"fa2_manifest\": 2");
+  text = replaced(text, "\"optional\": true}", "\"broadcast\": true}");
+  text = replaced(text, "\"bias\", \"kind\": \"tensor\", \"direction\": \"in\"",
+                  "\"bias\", \"kind\": \"tensor\", \"direction\": \"out\"");
+  text = replaced(text, "{\"kind\": \"stride\", \"of\": \"q\", \"dim\": 1}",
+                  "{\"kind\": \"stride\", \"of\": \"bias\", \"dim\": 0}");
+  Program sums(device, text, {});
+  int64_t extent = 0, stride = 0;
+  call.arguments.push_back(
+      fa2rtTensor("bias", reinterpret_cast<void *>(uintptr_t(0x50000)),
+                  FA2RT_F32, 1, &extent, &stride));
+  auto launched = [&](int64_t e, int64_t s) {
+    extent = e;
+    stride = s;
+    sums.launch(call.arguments, {workspace, 4096}, nullptr);
+    return device.takeLaunches().at(0).parameter<int64_t>(1);
+  };
+  EXPECT_EQ(launched(1, 7), 0);
+  EXPECT_EQ(launched(call.kShape[1], 7), 7);
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_ARGUMENT, [&] { launched(call.kShape[1], 0); }),
+      "bias: stride 0 is 0 over an extent of");
+  call.kShape[1] = 0;
+  EXPECT_EQ(launched(0, 0), 1); // nothing to write
+}
+
 TEST_F(Launch, AGuardThatCannotBeEvaluatedIsRefused) {
   Program guarded(
       device,

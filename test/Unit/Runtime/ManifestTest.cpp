@@ -93,9 +93,13 @@ TEST(Manifest, RefusesANewerVersion) {
 
 TEST(Manifest, ReadsBroadcastTensorsOfVersion2) {
   auto of = [](const std::string &version, const std::string &fields,
-               const std::string &shape = "[\"seqlen_k\"]") {
+               const std::string &shape = "[\"seqlen_k\"]",
+               const std::string &direction = "in") {
     std::string json = replaced(sampleJson(), "\"fa2_manifest\": 1",
                                 "\"fa2_manifest\": " + version);
+    json = replaced(
+        json, "\"bias\", \"kind\": \"tensor\", \"direction\": \"in\"",
+        "\"bias\", \"kind\": \"tensor\", \"direction\": \"" + direction + "\"");
     return wrapManifest(
         replaced(json,
                  "\"shape\": [\"seqlen_k\"], \"alignment\": 4, "
@@ -116,6 +120,16 @@ TEST(Manifest, ReadsBroadcastTensorsOfVersion2) {
   EXPECT_CONTAINS(
       refusal(of("2", "\"broadcast\": true", "[\"table\", \"table\"]")),
       "the dimension 'table' is defined by a broadcast tensor");
+  // A sum has those of what comes before it.
+  EXPECT_CONTAINS(refusal(of("2", "\"broadcast\": true", "[\"table\"]", "out")),
+                  "the dimension 'table' is of a broadcast output");
+  EXPECT_CONTAINS(
+      refusal(of("2", "\"broadcast\": true", "[\"seqlen_k\"]", "inout")),
+      "only tensors of direction 'in' or 'out' are broadcast");
+  EXPECT_TRUE(
+      Manifest::parse(of("2", "\"broadcast\": true", "[\"seqlen_k\"]", "out"))
+          .arguments[3]
+          .broadcast);
 }
 
 TEST(Manifest, SaysTheLineOfBrokenJson) {

@@ -124,6 +124,63 @@ TEST(Program, ReadsOperands) {
   EXPECT_EQ(at(reads, 0, place).value, 24);
 }
 
+TEST(Program, SlopesByWhatIsReadAreThoseOfCentralDifferences) {
+  Operands operands;
+  operands["slopes"] = {{1, 3}, {1.5, 2, 3}};
+  operands["cap"] = {{}, {8}};
+  ProgramLine place{5, 0, 0, 0, false, &operands};
+  // tanh(score slopes[0, head] / cap) cap + slopes[0, column]
+  Json reads = program({{{"op", "tensor.extract"},
+                         {"of", {"slopes", "batch", "head"}},
+                         {"type", "f32"}},
+                        step("arith.mulf", {"score", "%0"}),
+                        step("arith.divf", {"%1", "cap"}),
+                        step("math.tanh", {"%2"}),
+                        step("arith.mulf", {"%3", "cap"}),
+                        {{"op", "tensor.extract"},
+                         {"of", {"slopes", "batch", "column"}},
+                         {"type", "f32"}},
+                        step("arith.addf", {"%4", "%5"})},
+                       {"slopes", "cap"});
+  ScoreProgram parsed = ScoreProgram::parse(reads);
+  EXPECT_EQ(parsed.placesOf("cap").size(), 1u);
+  EXPECT_EQ(parsed.placesOf("slopes").size(), 2u);
+  EXPECT_TRUE(parsed.placesOf("nothing").empty());
+  // The slopes by slopes[0, 0] and [0, 1], and by cap, at columns 0 and 1.
+  double byElement[2][2] = {}, byCap[2] = {};
+  std::vector<size_t> elements;
+  auto scores = [] { return std::vector<Number>{{0.7}, {-2.1}}; };
+  for (size_t at : parsed.placesOf("slopes")) {
+    std::vector<Number> by = scores();
+    parsed.applyBy(at, place, by, elements);
+    for (size_t j : {0, 1})
+      if (elements[j] < 2)
+        byElement[j][elements[j]] += by[j].slope;
+  }
+  std::vector<Number> by = scores();
+  parsed.applyBy(parsed.placesOf("cap")[0], place, by, elements);
+  for (size_t j : {0, 1})
+    byCap[j] = by[j].slope;
+  auto difference = [&](double &x, size_t j) {
+    const double h = 1e-5, kept = x;
+    double values[2];
+    for (int side : {0, 1}) {
+      x = kept + (side ? h : -h);
+      std::vector<Number> at = scores();
+      parsed.apply(place, at);
+      values[side] = at[j].value;
+    }
+    x = kept;
+    return (values[1] - values[0]) / (2 * h);
+  };
+  for (size_t j : {0, 1}) {
+    EXPECT_NEAR(byCap[j], difference(operands["cap"].elements[0], j), 1e-6);
+    for (size_t e : {0, 1})
+      EXPECT_NEAR(byElement[j][e],
+                  difference(operands["slopes"].elements[e], j), 1e-6);
+  }
+}
+
 TEST(Program, ComputesIntegersInTheirWidth) {
   auto integer = [&](const char *op, int64_t a, int64_t b, const char *type) {
     Json json =

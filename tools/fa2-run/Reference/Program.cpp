@@ -63,6 +63,10 @@ public:
   Reading(const Operand &operand, std::vector<const Values *> indices)
       : operand(operand), indices(std::move(indices)) {}
   double at(size_t j, bool &doubtful) const {
+    size_t offset = element(j, doubtful);
+    return operand.elements.empty() ? 0 : operand.elements[offset];
+  }
+  size_t element(size_t j, bool &doubtful) const {
     size_t offset = 0;
     for (size_t d = 0; d < indices.size(); ++d) {
       Whole index = indices[d]->wholes[j];
@@ -71,13 +75,21 @@ public:
       offset = offset * size_t(extent) +
                size_t(std::clamp<int64_t>(index.value, 0, extent - 1));
     }
-    return operand.elements.empty() ? 0 : operand.elements[offset];
+    return offset;
   }
 
 private:
   const Operand &operand;
   std::vector<const Values *> indices;
 };
+
+Reading readingOf(const Step &step, const Operands &operands,
+                  const std::vector<Values> &values) {
+  std::vector<const Values *> indices;
+  for (size_t number : step.of)
+    indices.push_back(&values[number]);
+  return Reading(operands.at(step.operand), indices);
+}
 
 void runStep(const Step &step, const Operands &operands,
              const std::vector<Values> &values, Values &out, size_t count) {
@@ -97,10 +109,7 @@ void runStep(const Step &step, const Operands &operands,
       return eachReal([&](size_t) { return Number{step.real, 0, 0, 0}; });
     return eachWhole([&](size_t) { return Whole{step.whole, false}; });
   case Op::Extract: {
-    std::vector<const Values *> indices;
-    for (size_t i = 0; i < step.of.size(); ++i)
-      indices.push_back(&of(i));
-    Reading reading(operands.at(step.operand), indices);
+    Reading reading = readingOf(step, operands, values);
     for (size_t j = 0; j < count; ++j) {
       bool doubtful = false;
       double x = reading.at(j, doubtful);
@@ -204,12 +213,39 @@ void ScoreProgram::checkOperands(
 
 void ScoreProgram::apply(const ProgramLine &line,
                          std::vector<Number> &scores) const {
+  scores = run(line, std::move(scores), 0, nullptr);
+}
+
+void ScoreProgram::applyBy(size_t place, const ProgramLine &line,
+                           std::vector<Number> &scores,
+                           std::vector<size_t> &elements) const {
+  elements.assign(scores.size(), 0);
+  scores = run(line, std::move(scores), place, &elements);
+}
+
+std::vector<size_t> ScoreProgram::placesOf(const std::string &operand) const {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].operand == operand)
+      places.push_back(5 + operandNames.size() + i);
+  for (size_t i = 0; places.empty() && i < operandNames.size(); ++i)
+    if (operandNames[i] == operand) // a scalar
+      places.push_back(5 + i);
+  return places;
+}
+
+std::vector<Number> ScoreProgram::run(const ProgramLine &line,
+                                      std::vector<Number> scores, size_t by,
+                                      std::vector<size_t> *elements) const {
   size_t count = scores.size(), next = 5;
   std::vector<Values> values(5 + operandNames.size() + steps.size());
-  for (Number &score : scores)
-    score.slope = 1;
+  auto derive = [&](size_t number) {
+    for (Number &x : values[number].reals)
+      x.slope = number == by ? 1 : 0;
+  };
   values[0].type = Type{};
-  values[0].reals = scores;
+  values[0].reals = std::move(scores);
+  derive(0);
   const int64_t coordinates[] = {line.batch, line.head, line.row, line.column};
   const size_t along = line.alongColumn ? 2 : 3;
   for (size_t i = 0; i < 4; ++i) {
@@ -221,17 +257,28 @@ void ScoreProgram::apply(const ProgramLine &line,
   static const Operands none;
   const Operands &operands = line.operands ? *line.operands : none;
   for (const std::string &name : operandNames) {
-    Values &to = values[next++];
+    size_t number = next++;
+    Values &to = values[number];
     const Operand &operand = operands.at(name);
     if (!operand.shape.empty())
       continue; // read by index
     double x = operand.elements.at(0);
     to.reals.assign(count, {x, 0, 0, 0});
     to.wholes.assign(count, {int64_t(x), false});
+    derive(number);
   }
-  for (const Step &step : steps)
-    runStep(step, operands, values, values[next++], count);
-  scores = std::move(values[result].reals);
+  for (const Step &step : steps) {
+    size_t number = next++;
+    runStep(step, operands, values, values[number], count);
+    if (number != by)
+      continue;
+    derive(number);
+    Reading reading = readingOf(step, operands, values);
+    bool doubtful = false; // which makes what is read unknown
+    for (size_t j = 0; elements && j < count; ++j)
+      (*elements)[j] = reading.element(j, doubtful);
+  }
+  return std::move(values[result].reals);
 }
 
 } // namespace fa2run

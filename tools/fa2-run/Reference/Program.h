@@ -59,6 +59,14 @@ public:
       slopes[j] = T(numbers[j].slope);
   }
 
+  /// The same, with slopes by what is read at one place of the program, in the
+  /// place of the score's; `elements` are those of the operand that it reads.
+  void applyBy(size_t place, const ProgramLine &line,
+               std::vector<Number> &scores,
+               std::vector<size_t> &elements) const;
+  /// The places that read an operand.
+  std::vector<size_t> placesOf(const std::string &operand) const;
+
   const std::vector<std::string> &reads() const { return operandNames; }
   /// Throws Failure where what is read has other ranks (0: a scalar).
   void checkOperands(const std::map<std::string, size_t> &ranks) const;
@@ -125,6 +133,10 @@ public:
   };
 
 private:
+  /// Slopes are by value `by`: 0 is the score.
+  std::vector<Number> run(const ProgramLine &line, std::vector<Number> scores,
+                          size_t by, std::vector<size_t> *elements) const;
+
   std::vector<std::string> operandNames;
   std::vector<Step> steps;
   size_t result = 0;

@@ -98,7 +98,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
 
     With a score program, P = exp(score(S) - lse) and dS = P o (dP - delta) o score'(S): the region is that of
     `fa2.attention`, but ends in `fa2.yield` of the new score and its derivative by the score that went in.
-    Where P is 0, dS is 0, whatever the derivative is there.
+    Where P is 0, dS is 0, whatever the derivative is there. The gradient of an extra in `grads` is the sum of what
+    `fa2.contribute` says of it, times P o (dP - delta); a dimension of extent 1 that stands for all is summed over.
 
     A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
@@ -110,6 +111,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     4. d and d_v are multiples of 8 from 8 to 256.
     5. dq, dk and dv have the types of q, k and v.
     6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
+    7. `grads` are numbers of extras of floats, each once, in order, with one result of f32 each: of the extra's shape, [1] of a
+       scalar. Their names as arguments, d and the extra's, are free.
 
     Example:
 
@@ -128,18 +131,32 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
     AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<F32>:$scale,
     Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
+    OptionalAttr<DenseI64ArrayAttr>:$grads,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
-  let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv);
+  let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv,
+    Variadic<AnyRankedTensor>:$dextras);
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`scale` `(` $scale^ `)`)?
     (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
-    `->` type($dq) `,` type($dk) `,` type($dv)
+    `->` type($dq) `,` type($dk) `,` type($dv) (`,` type($dextras)^)?
     (`score` $score^)?
   }];
   let hasVerifier = 1;
+}
+
+def FA2_ContributeOp : FA2_Op<"contribute", [MemoryEffects<[MemWrite]>, HasParent<"AttentionGradOp">]> {
+  let summary = "a part of the gradient of what a score program reads";
+  let description = [{
+    `slope` is the new score's derivative by the element of `extra` at `indices` (none of a scalar), as it
+    was read there once.
+
+    Example: `fa2.contribute %slope to %bias[%head, %column] : tensor<?x?xbf16>`
+  }];
+  let arguments = (ins F32:$slope, AnyType:$extra, Variadic<Index>:$indices);
+  let assemblyFormat = "$slope `to` $extra `[` $indices `]` attr-dict `:` type($extra)";
 }
 
 def FA2_YieldOp : FA2_Op<"yield", [Pure, Terminator,

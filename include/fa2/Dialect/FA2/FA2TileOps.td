@@ -213,6 +213,38 @@ def FA2_ReadOp : FA2_Op<"read", [Pure]> {
   let hasVerifier = 1;
 }
 
+def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "adds values to elements of a sum in global memory, beside other blocks";
+  let description = [{
+    `sum[indices] += values` in f32, one index a dimension, each an atomic reduction: they arrive in
+    any order. Indices are those of `fa2.read`, where an element beyond an extent is left alone: of
+    the values' shape; or, of a tile, vectors of a value a row (with `columns`, a column); or all
+    single ones. What has one element is summed before it is added. A value a row may be
+    in part what `fa2.add_rows` gives.
+
+    Example:
+
+    ```mlir
+    fa2.scatter %ds to %dbias[%batch, %cols] {columns}
+        : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$values, AnyMemRef:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns);
+  let assemblyFormat = [{ $values `to` $sum `[` $indices `]` attr-dict `:` type($values) `,` type($sum) `,` type($indices) }];
+  let hasVerifier = 1;
+}
+
+def FA2_ZeroOp : FA2_Op<"zero", [MemoryEffects<[MemWrite]>]> {
+  let summary = "zeroes a block's share of an argument";
+  let description = [{
+    Of all elements of `sum`, of any strides, every one that is of share `part` of `parts`.
+
+    Example: `fa2.zero %dbias part(%n, %parts) : memref<?x?xf32, strided<[?, ?]>>`
+  }];
+  let arguments = (ins AnyMemRef:$sum, Index:$part, Index:$parts);
+  let assemblyFormat = "$sum `part` `(` $part `,` $parts `)` attr-dict `:` type($sum)";
+}
+
 def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {
   let summary = "scores of keys that a row does not see become -inf";
   let description = [{
@@ -324,6 +356,20 @@ def FA2_SumRowsOp : FA2_Op<"sum_rows", [Pure]> {
   let arguments = (ins AnyRankedTensor:$tile);
   let results = (outs AnyRankedTensor:$sums);
   let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($sums)";
+  let hasVerifier = 1;
+}
+
+def FA2_AddRowsOp : FA2_Op<"add_rows", [Pure, AllTypesMatch<["sums", "result"]>]> {
+  let summary = "the sum of each row of a tile, added to what was summed before";
+  let description = [{
+    `result[i] = sums[i] + sum over j of tile[i, j]`, of which each thread holds what its own elements
+    give: the rest of the sum is left to what reads it, `fa2.scatter`.
+
+    Example: `%l1 = fa2.add_rows %x to %l : tensor<128x64xf32>, tensor<128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile, AnyRankedTensor:$sums);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tile `to` $sums attr-dict `:` type($tile) `,` type($sums)";
   let hasVerifier = 1;
 }
 

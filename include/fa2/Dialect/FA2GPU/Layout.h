@@ -86,6 +86,8 @@ public:
   int64_t numColSlots() const;
   /// Lane bits that do not move the row: the lanes to reduce a row over.
   std::vector<int64_t> rowReductionLanes() const;
+  /// The same of columns.
+  std::vector<int64_t> columnReductionLanes() const;
 
   /// A table of who holds what, for people.
   std::string print() const;

@@ -1,0 +1,174 @@
+//===- LowerScatter.cpp - gradients of what score programs read -----------===//
+
+#include "Lowering.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+struct AddRowsLowering : public OpConversionPattern<AddRowsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(AddRowsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    TileLayout layout = cast<DistributedLayoutAttr>(type.getEncoding())
+                            .tileLayout(type.getShape());
+    SmallVector<Value> sums(adaptor.getSums());
+    for (auto [r, x] : llvm::enumerate(adaptor.getTile())) {
+      Value &sum = sums[layout.rowSlot(int64_t(r))];
+      sum = e.fadd(sum, x);
+    }
+    rewriter.replaceOpWithMultiple(op, {sums});
+    return success();
+  }
+};
+
+/// What a thread has for each place of its own, and the lanes that have a part
+/// of the same.
+struct Partials {
+  SmallVector<Value> values;
+  SmallVector<int64_t> lanes;
+};
+
+/// Sums `values` by the slot that each is of.
+template <typename SlotOf>
+SmallVector<Value> sumBySlot(Emit &e, ValueRange values, SlotOf slotOf) {
+  SmallVector<Value> sums;
+  for (auto [r, x] : llvm::enumerate(values)) {
+    size_t slot = size_t(slotOf(int64_t(r)));
+    sums.resize(std::max(sums.size(), slot + 1));
+    sums[slot] = sums[slot] ? e.fadd(sums[slot], x) : x;
+  }
+  return sums;
+}
+
+/// The partial sums for indices of so many dimensions (0: a single place).
+std::optional<Partials> partialsOf(Emit &e, ScatterOp op, ValueRange values,
+                                   int64_t indexRank) {
+  auto type = cast<RankedTensorType>(op.getValues().getType());
+  auto row = dyn_cast_or_null<RowAttr>(type.getEncoding());
+  auto tile = dyn_cast_or_null<AccAttr>(type.getEncoding());
+  if ((!row || row.getPartial() != Partial::Lanes) && !tile)
+    return std::nullopt;
+  if (indexRank == 0)
+    return Partials{sumBySlot(e, values, [](int64_t) { return 0; }),
+                    {1, 2, 4, 8, 16}};
+  if (row)
+    return Partials{SmallVector<Value>(values),
+                    llvm::to_vector(rowLayout(row, type).rowReductionLanes())};
+  if (indexRank == 2)
+    return Partials{SmallVector<Value>(values), {}};
+  TileLayout layout = tile.tileLayout(type.getShape());
+  if (op.getColumns())
+    return Partials{
+        sumBySlot(e, values, [&](int64_t r) { return layout.colSlot(r); }),
+        llvm::to_vector(layout.columnReductionLanes())};
+  return Partials{
+      sumBySlot(e, values, [&](int64_t r) { return layout.rowSlot(r); }),
+      llvm::to_vector(layout.rowReductionLanes())};
+}
+
+/// One reduction a place and warp. No branch, since matmuls may be in flight.
+void reduceInto(Emit &e, Elements::Place place, Value first, Value x) {
+  Value adds = e.both(place.inside, first);
+  if (adds)
+    e.ptx("@$2 red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f,b,~{memory}",
+          {place.address, x, adds});
+  else
+    e.ptx("red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f,~{memory}",
+          {place.address, x});
+}
+
+struct ScatterLowering : public OpConversionPattern<ScatterOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ScatterOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    int64_t indexRank = 0;
+    for (Value index : op.getIndices())
+      if (auto t = dyn_cast<RankedTensorType>(index.getType()))
+        indexRank = t.getRank();
+    std::optional<Partials> partials =
+        partialsOf(e, op, adaptor.getValues(), indexRank);
+    if (!partials)
+      return rewriter.notifyMatchFailure(op, "expected a tile, or sums of "
+                                             "rows that are still to be added");
+    Elements elements(e, op.getSum(), adaptor.getSum(), op.getIndices(),
+                      adaptor.getIndices());
+    int64_t sharing = 0;
+    for (int64_t mask : partials->lanes)
+      sharing |= mask;
+    Value first;
+    if (sharing)
+      first =
+          arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq,
+                                e.bitAnd(e.lane(), sharing), e.i32(0));
+    for (auto [i, x] : llvm::enumerate(partials->values)) {
+      for (int64_t mask : partials->lanes)
+        x = e.fadd(x, e.shuffleXor(x, mask));
+      reduceInto(e, elements.at(i), first, x);
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// Rows of the last dimension one after the other, a thread an element. An
+/// extent of 1 that stands for all has stride 0, and is one element.
+struct ZeroLowering : public OpConversionPattern<ZeroOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ZeroOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Emit e(rewriter, loc);
+    auto type = cast<MemRefType>(op.getSum().getType());
+    MemRefParts sum(type, adaptor.getSum());
+    SmallVector<Value> extents;
+    Value rows = e.i64(1);
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      Value extent =
+          sum.extents[d] ? e.toI64(sum.extents[d]) : e.i64(type.getDimSize(d));
+      Value one = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                        sum.strides[d], e.i64(0));
+      extents.push_back(e.select(one, e.i64(1), extent));
+      if (d + 1 < type.getRank())
+        rows = e.mul(rows, extents.back());
+    }
+    auto outer =
+        scf::ForOp::create(rewriter, loc, e.toI64(adaptor.getPart()[0]), rows,
+                           e.toI64(adaptor.getParts()[0]));
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(outer.getBody());
+    Value rest = outer.getInductionVar(), offset = e.i64(0);
+    for (int64_t d = type.getRank() - 1; d-- > 0;) {
+      offset = e.add(offset, e.mul(e.remU(rest, extents[d]), sum.strides[d]));
+      rest = e.divU(rest, extents[d]);
+    }
+    Value row = e.gep(sum.base, e.mul(offset, 4));
+    auto inner =
+        scf::ForOp::create(rewriter, loc, e.toI64(e.toIndex(e.thread())),
+                           extents.back(), e.i64(threadsOf(op)));
+    rewriter.setInsertionPointToStart(inner.getBody());
+    Value element = e.mul(inner.getInductionVar(), sum.strides.back());
+    LLVM::StoreOp::create(rewriter, loc, e.f32(0),
+                          e.gep(row, e.mul(element, 4)));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateScatterPatterns(TypeConverter &converter,
+                                       RewritePatternSet &patterns) {
+  patterns.add<AddRowsLowering, ScatterLowering, ZeroLowering>(
+      converter, patterns.getContext());
+}

@@ -1,0 +1,59 @@
+//===- ContributionSums.cpp - gradients of what a program reads -----------===//
+
+#include "ContributionSums.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace fa2;
+
+ContributionSums::ContributionSums(OpBuilder &b, Location loc,
+                                   ProgramTiler &program,
+                                   ArrayRef<int64_t> grads, ValueRange sums)
+    : b(b), loc(loc), program(program) {
+  for (ContributeOp op : program.contributions()) {
+    int64_t extra = cast<BlockArgument>(op.getExtra()).getArgNumber() -
+                    ScoreProgram::FirstExtra;
+    Value sum = sums[llvm::find(grads, extra) - grads.begin()];
+    parts.push_back({op, sum, program.placeOf(op)});
+  }
+}
+
+SmallVector<Value> ContributionSums::zeros() {
+  auto type = RankedTensorType::get({program.numRows()}, b.getF32Type());
+  SmallVector<Value> zeros;
+  for (const Part &part : parts)
+    if (part.stays())
+      zeros.push_back(arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(type, 0.0f)));
+  return zeros;
+}
+
+void ContributionSums::scatter(const Part &part, Value values) {
+  ScatterOp::create(b, loc, values, part.sum,
+                    program.indicesOf(part.op, part.sum),
+                    part.place == ProgramTiler::Columns);
+}
+
+SmallVector<Value>
+ContributionSums::add(ValueRange before,
+                      llvm::function_ref<Value(Value)> through) {
+  SmallVector<Value> after;
+  for (const Part &part : parts) {
+    Value values = through(program.slopeOf(part.op));
+    if (!part.stays()) {
+      scatter(part, values);
+      continue;
+    }
+    Value sums = before[after.size()];
+    after.push_back(AddRowsOp::create(b, loc, sums.getType(), values, sums));
+  }
+  return after;
+}
+
+void ContributionSums::finish(ValueRange totals) {
+  size_t next = 0;
+  for (const Part &part : parts)
+    if (part.stays())
+      scatter(part, totals[next++]);
+}

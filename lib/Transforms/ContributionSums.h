@@ -1,0 +1,47 @@
+//===- ContributionSums.h - gradients of what a program reads ---*- C++ -*-===//
+#ifndef FA2_TRANSFORMS_CONTRIBUTIONSUMS_H
+#define FA2_TRANSFORMS_CONTRIBUTIONSUMS_H
+
+#include "ProgramTiler.h"
+
+namespace fa2 {
+
+/// Sums what tiles of scores contribute to the gradients of what the program
+/// reads, by the same axes that say how it is read: what goes to places that
+/// stay while the loop runs is summed in registers and added once after it;
+/// other tiles are added one by one, summed over what their places lack.
+class ContributionSums {
+public:
+  /// `sums` are the kernel's arguments, one for each of the extras `grads`.
+  ContributionSums(mlir::OpBuilder &b, mlir::Location loc,
+                   ProgramTiler &program, llvm::ArrayRef<int64_t> grads,
+                   mlir::ValueRange sums);
+
+  /// Before the loop: what its sums begin with.
+  llvm::SmallVector<mlir::Value> zeros();
+  /// In it: the sums with a tile's part. `through` gives P o (dP - delta) times
+  /// a slope.
+  llvm::SmallVector<mlir::Value>
+  add(mlir::ValueRange before,
+      llvm::function_ref<mlir::Value(mlir::Value)> through);
+  /// After it.
+  void finish(mlir::ValueRange totals);
+
+private:
+  struct Part {
+    ContributeOp op;
+    mlir::Value sum; // the argument
+    ProgramTiler::Axes place;
+    bool stays() const { return !(place & ProgramTiler::Columns); }
+  };
+  void scatter(const Part &part, mlir::Value values);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  ProgramTiler &program;
+  llvm::SmallVector<Part> parts;
+};
+
+} // namespace fa2
+
+#endif
