@@ -183,6 +183,7 @@ private:
                           : spec.kernelName();
       Problem problem{width(op.getQ()), width(op.getV()),
                       bool(op.getMaskAttr()), spec.pass == "backward"};
+      problem.program = !op.getScore().empty();
       if (std::string note = otherTargetNote(spec.arch, problem); !note.empty())
         result.notes.push_back(note);
     });

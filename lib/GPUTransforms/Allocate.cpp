@@ -85,6 +85,8 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     OpBuilder b(roles);
     for (auto ring : kernel.getOps<RingCreateOp>())
       if (!isQueue(ring)) {
+        SharedLayout layout = sharedLayout(ring.getRing().getType().getTile());
+        total = llvm::alignTo(total, layout.alignment());
         ring.setOffset(total);
         total += ringBytes(ring);
       }
@@ -112,18 +114,20 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   }
 
   /// Named barriers: 0 is the whole block's, then come those of each role: of
-  /// its turns, one a warpgroup, then the warpgroups' own.
+  /// its turns, one a warpgroup, then the warpgroups' own, then the role's.
   static void numberBarriers(RolesOp roles) {
     int64_t next = 1;
     for (auto [program, warps] :
          llvm::zip(roles.getPrograms(), roles.getWarps())) {
-      bool turns = false, own = false;
+      bool turns = false, own = false, whole = false;
       program.walk([&](Operation *op) {
         turns |= isa<TurnWaitOp, TurnPassOp>(op);
         own |= isa<GroupBarrierOp>(op);
+        whole |= isa<RoleBarrierOp>(op);
       });
       int64_t groups = warps / kGroupWarps,
-              group = turns ? next + groups : next;
+              group = turns ? next + groups : next,
+              role = own ? group + groups : group;
       program.walk([&](Operation *op) {
         if (auto wait = dyn_cast<TurnWaitOp>(op))
           wait.setId(next);
@@ -131,8 +135,10 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
           pass.setId(next);
         else if (auto barrier = dyn_cast<GroupBarrierOp>(op))
           barrier.setId(group);
+        else if (auto barrier = dyn_cast<RoleBarrierOp>(op))
+          barrier.setId(role);
       });
-      next = own ? group + groups : group;
+      next = whole ? role + 1 : role;
     }
   }
 

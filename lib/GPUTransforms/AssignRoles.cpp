@@ -33,7 +33,7 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
     if (!target)
       return signalPassFailure();
     if (!kernel->hasAttr(kPlanName)) {
-      if (!target->hasRoles())
+      if (!target->hasRoles() || !multiplies())
         return;
       kernel->setAttr(kPlanName, planOf(*target));
     }
@@ -46,13 +46,28 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
     });
   }
 
+  /// Kernels without matmuls, such as backward's statistics, have nothing to
+  /// run beside copies.
+  bool multiplies() {
+    return getOperation()
+        .walk([](DotStartOp) { return WalkResult::interrupt(); })
+        .wasInterrupted();
+  }
+
+  /// The roles that the schedule asks for, and the products that it gives to
+  /// another than the first.
   ArrayAttr planOf(const Target &target) {
     MLIRContext *ctx = &getContext();
-    int64_t warps = getOperation().getSchedule().getWarps();
-    RoleRegisters registers = target.roleRegisters(warps);
+    const Schedule &s = getOperation().getSchedule().getFields();
+    RoleRegisters registers = target.roleRegisters(s);
+    if (s.dqByProducer)
+      getOperation().walk([&](DotStartOp dot) {
+        if (dot.getName() == "dq")
+          dot->setAttr(kRoleName, StringAttr::get(ctx, "producer"));
+      });
     return ArrayAttr::get(
         ctx,
-        {RoleAttr::get(ctx, "consumer", warps, registers.consumer),
+        {RoleAttr::get(ctx, "consumer", s.warps, registers.consumer),
          RoleAttr::get(ctx, "producer", kProducerWarps, registers.producer)});
   }
 

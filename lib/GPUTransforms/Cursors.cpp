@@ -56,9 +56,9 @@ Value Cursor::thread(Block &block, Value n) const {
     } else if (gives(&op)) {
       op.setOperand(1, held.front());
       held.pop_front();
-    } else if (auto copy = dyn_cast<TensorCopyOp>(op);
-               copy && fills && copy.getRing() == ring) {
-      copy.getUseMutable().assign(held.back());
+    } else if (OpOperand *use = signalledUse(&op);
+               use && fills && signalledRing(*use) == ring) {
+      use->set(held.back());
     } else if (op.getNumRegions() > 0 && standsIn(&op)) {
       n = threadLoop(&op, n);
     }

@@ -132,8 +132,8 @@ private:
   void waitDot(DotWaitOp op);
   void storeTensor(TensorStoreOp op);
   void fence();
-  /// All warps of the block have come here, or those of each warpgroup.
-  void meet(bool wholeBlock);
+  /// All warps of the program have come here, or those of each warpgroup.
+  void meet(bool together);
 
   Use useOf(mlir::Operation *at, mlir::Value ring, mlir::Value use);
   bool same(const Use &a, const Use &b);

@@ -33,6 +33,12 @@ static bool keepsToOwnRows(Operation *op, Value slot) {
   return false;
 }
 
+/// Whether the role that `op` is part of has one warpgroup.
+static bool isOneGroup(Operation &op) {
+  auto roles = op.getParentOfType<RolesOp>();
+  return roles && roles.getWarps()[roles.getRoleOf(&op)] == kGroupWarps;
+}
+
 Use Flow::useOf(Operation *at, Value ring, Value use) {
   Use u;
   u.ring = ring;
@@ -61,6 +67,8 @@ void Flow::step(Operation &op) {
     return writes(&op, copy.getSlot(), /*generic=*/false);
   if (auto copy = dyn_cast<TensorCopyOp>(op))
     return writes(&op, copy.getSlot(), /*generic=*/false);
+  if (auto copy = dyn_cast<BulkCopyOp>(op))
+    return writes(&op, copy.getSlot(), /*generic=*/false);
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return writes(&op, store.getSlot(), /*generic=*/true);
   if (auto dot = dyn_cast<DotStartOp>(op))
@@ -83,8 +91,8 @@ void Flow::step(Operation &op) {
         if (f.level == Filled::Grouped &&
             f.younger >= int64_t(wait.getPending()))
           f.level = Filled::Complete;
-  } else if (isa<BarrierOp, GroupBarrierOp>(op)) {
-    meet(/*wholeBlock=*/isa<BarrierOp>(op));
+  } else if (isa<BarrierOp, RoleBarrierOp, GroupBarrierOp>(op)) {
+    meet(/*together=*/!isa<GroupBarrierOp>(op) || isOneGroup(op));
   } else if (isa<ProxyFenceOp>(op)) {
     fence();
   } else if (isa<WarpBarrierOp>(op)) {
@@ -102,7 +110,7 @@ void Flow::step(Operation &op) {
     scratch.ring = combine.getScratch();
     scratch.at = &op;
     overwrites(&op, scratch, /*acquired=*/false);
-    meet(/*wholeBlock=*/true);
+    meet(/*together=*/true);
     now.read.push_back(scratch);
   } else {
     for (Value operand : op.getOperands())
@@ -332,20 +340,21 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
                       (acquired ? "acquired and not yet committed"
                                 : "waited for and not yet released"),
                   source, "its slot");
-    if (it->written && isa<TensorCopyOp>(op))
+    if (it->written && signalledUse(op))
       return fail(op, "expected one copy into a use of ring '" +
                           nameOf(u.ring) + "', whose arrival completes it");
     it->written = true;
     it->generic |= generic;
     it->fenced &= !generic;
   }
-  if (auto copy = dyn_cast<TensorCopyOp>(op))
-    if (copy.getRing() != u.ring ||
-        !symbols.equal(symbols.of(copy.getUse()), *u.n))
+  if (OpOperand *use = signalledUse(op))
+    if (signalledRing(*use) != u.ring ||
+        !symbols.equal(symbols.of(use->get()), *u.n))
       return fail(op, "expected a copy to signal the use of ring '" +
                           nameOf(u.ring) + "' that it fills");
   if (acquired && generic && isCopied(u.ring))
-    return fail(op, "expected fa2gpu.tensor_copy into ring '" + nameOf(u.ring) +
+    return fail(op, "expected a copy by the engine into ring '" +
+                        nameOf(u.ring) +
                         "' because roles wait for a copy's bytes, not for "
                         "what threads write");
   u.ownRows = keepsToOwnRows(op, slot);
@@ -379,12 +388,12 @@ void Flow::fence() {
     h.fenced = true;
 }
 
-void Flow::meet(bool wholeBlock) {
+void Flow::meet(bool together) {
   for (Filled &f : now.filled)
     if (f.level >= Filled::Complete)
       f.level =
-          wholeBlock ? Filled::Seen : std::max(f.level, Filled::SeenByGroup);
-  if (wholeBlock) {
+          together ? Filled::Seen : std::max(f.level, Filled::SeenByGroup);
+  if (together) {
     llvm::erase_if(now.open,
                    [](const Filled &f) { return f.level >= Filled::Complete; });
     now.read.clear();

@@ -66,16 +66,17 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     target = targetOf(kernel);
     if (!target)
       return signalPassFailure();
-    if (target->hasRoles() && failed(checkViews()))
+    roles = kernel->hasAttr(kPlanName);
+    if (roles && failed(checkViews()))
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
     kernel.walk([&](ShareOp op) { formShare(op); });
     kernel.walk([&](StoreOp op) {
       if (isCopied(op))
-        target->hasRoles() ? formTensorStore(op) : formStore(op);
+        roles ? formTensorStore(op) : formStore(op);
     });
     for (auto ring : llvm::to_vector(kernel.getOps<RingCreateOp>()))
-      threadCursors(kernel.getBody().front(), ring, target->hasRoles());
+      threadCursors(kernel.getBody().front(), ring, roles);
   }
 
   /// Vectors and f32 go straight to memory.
@@ -84,24 +85,37 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return type.getRank() == 2 && !type.getElementType().isF32();
   }
 
-  /// A tensor map is that of a view's tensor.
+  /// A tensor map is that of a view's tensor; a vector is copied in bulk, all
+  /// of it, so that the view must hold whole tiles.
   LogicalResult checkViews() {
-    WalkResult result = getOperation().walk([](Operation *op) {
+    WalkResult result = getOperation().walk([&](Operation *op) {
       Value view;
-      if (auto load = dyn_cast<fa2::gpu::LoadOp>(op))
+      bool vector = false;
+      if (auto load = dyn_cast<fa2::gpu::LoadOp>(op)) {
         view = load.getView();
-      else if (auto store = dyn_cast<StoreOp>(op); store && isCopied(store))
+        vector =
+            cast<RankedTensorType>(load.getTile().getType()).getRank() == 1;
+      } else if (auto store = dyn_cast<StoreOp>(op); store && isCopied(store)) {
         view = store.getView();
-      if (!view || view.getDefiningOp<ViewOp>())
+      }
+      if (vector && !isWorkspace(view)) {
+        op->emitOpError() << "expected a view of the workspace, which holds "
+                             "whole tiles, because the copy engine brings all "
+                             "of a vector's tile";
+        return WalkResult::interrupt();
+      }
+      auto made = view ? view.getDefiningOp<ViewOp>() : nullptr;
+      if (!view || (made && made.getFirstColumn() == 0))
         return WalkResult::advance();
       op->emitOpError() << "expected a view that fa2.view makes of a tensor, "
-                           "which a tensor map shows";
+                           "from its first column on, which a tensor map shows";
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
   }
 
   const Target *target = nullptr;
+  bool roles = false; // the kernel has a plan: the copy engine copies
 
   /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
   Value tensorMap(ViewOp view, int64_t rows) {
@@ -112,14 +126,21 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return map;
   }
 
-  /// The tensor that a view shows part of.
-  StringRef nameOf(Value view) {
+  /// The argument that a view shows part of; null where it shows none.
+  ArgumentAttr argumentOf(Value view) {
     if (auto op = view.getDefiningOp<ViewOp>())
       if (auto arg = dyn_cast<BlockArgument>(op.getSource()))
         return cast<ArgumentAttr>(
-                   getOperation().getArguments()[arg.getArgNumber()])
-            .getName();
-    return "tile";
+            getOperation().getArguments()[arg.getArgNumber()]);
+    return {};
+  }
+  StringRef nameOf(Value view) {
+    ArgumentAttr arg = argumentOf(view);
+    return arg ? arg.getName() : "tile";
+  }
+  bool isWorkspace(Value view) {
+    ArgumentAttr arg = argumentOf(view);
+    return arg && arg.getDirection() == "workspace";
   }
 
   /// A ring at the kernel's start.
@@ -132,15 +153,28 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         b.getStringAttr(name), IntegerAttr{}, IntegerAttr{});
   }
 
+  /// Whether matmuls alone read a tile, each warpgroup 64 rows of its own.
+  static bool isReadByRows(Value tile) {
+    return llvm::all_of(tile.getUses(), [](OpOperand &use) {
+      auto dot = dyn_cast<DotStartOp>(use.getOwner());
+      return dot && dot.getA() == use.get() && dot.getB() != use.get() &&
+             !dot.getTransposeA() &&
+             cast<AccAttr>(dot.getD().getType().getTile().getEncoding())
+                     .getGroups()[1] == 1;
+    });
+  }
+
   void formLoad(fa2::gpu::LoadOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
     auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
     ScheduleAttr schedule = getOperation().getSchedule();
-    // A tile with rows of each warpgroup is theirs part by part.
-    int64_t parts =
-        target->hasRoles() && !loop ? tile.getDimSize(0) / kGroupRows : 1;
+    // A tile of which each warpgroup reads rows of its own is theirs part by
+    // part.
+    int64_t parts = roles && !loop && isReadByRows(op.getTile())
+                        ? tile.getDimSize(0) / kGroupRows
+                        : 1;
     Value ring = createRing(
         loc, nameOf(op.getView()), tile,
         schedule.getFields().slotsOf(nameOf(op.getView()), bool(loop)), parts);
@@ -148,7 +182,10 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     StringAttr role = roleOf(op);
     Value slot =
         createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
-    if (target->hasRoles()) {
+    if (roles && tile.getRank() == 1) {
+      createFor<BulkCopyOp>(role, b, loc, op.getView(), op.getRow(), slot, ring,
+                            use);
+    } else if (roles) {
       auto view = op.getView().getDefiningOp<ViewOp>();
       Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
       createFor<TensorCopyOp>(role, b, loc,
@@ -181,8 +218,44 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     });
   }
 
+  int64_t warpsOf(StringAttr role) {
+    auto plan = getOperation()->getAttrOfType<ArrayAttr>(kPlanName);
+    for (auto other : plan.getAsRange<RoleAttr>())
+      if (other.getName() == role.getValue())
+        return other.getWarps();
+    return 0;
+  }
+
+  /// The slot of a tile that the role alone has read and that an output of type
+  /// `tile` may take the place of, the last of those that no output has taken:
+  /// best one of which each warpgroup reads rows of its own.
+  RingWaitOp slotFor(StoreOp op, RankedTensorType tile) {
+    RingWaitOp found;
+    bool foundByRows = false;
+    for (auto wait : op->getBlock()->getOps<RingWaitOp>()) {
+      auto type = cast<RankedTensorType>(wait.getTile().getType());
+      bool fits = type.getRank() == 2 &&
+                  type.getDimSize(0) == tile.getDimSize(0) &&
+                  type.getDimSize(1) >= tile.getDimSize(1);
+      bool taken = llvm::any_of(wait.getTile().getUsers(),
+                                llvm::IsaPred<TensorStoreOp>) ||
+                   llvm::any_of(wait.getRing().getUsers(), [&](Operation *o) {
+                     return isa<RingWaitOp>(o) && roleOf(o) != roleOf(wait);
+                   });
+      bool byRows = wait.getRing().getType().getParts() > 1 ||
+                    warpsOf(roleOf(op)) == kGroupWarps;
+      if (!fits || taken || roleOf(wait) != roleOf(op) ||
+          (foundByRows && !byRows))
+        continue;
+      found = wait;
+      foundByRows = byRows;
+    }
+    return found;
+  }
+
   /// The warpgroups store their rows by tensor map: from a ring of the output's
-  /// own, or from the queries' slot, which is then released after the store.
+  /// own, or from the slot of a tile that was read, which is then released
+  /// after the store.
   void formTensorStore(StoreOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
@@ -199,32 +272,32 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       createFor<TensorStoreOp>(role, b, loc, slot, map, row, view.getHead(),
                                view.getBatch(), view.getType().getHeads());
     };
-    if (getOperation().getSchedule().getSeparateOutput()) {
+    bool separate = getOperation().getSchedule().getSeparateOutput();
+    RingWaitOp read = separate ? RingWaitOp() : slotFor(op, tile);
+    if (!read) {
       Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
       Value use = arith::ConstantIndexOp::create(b, loc, 0);
       store(createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot());
     } else {
-      RingWaitOp queries;
-      for (auto wait : op->getBlock()->getOps<RingWaitOp>())
-        if (roleOf(wait) == role)
-          queries = wait;
       RingReleaseOp release;
       for (auto other : op->getBlock()->getOps<RingReleaseOp>())
-        if (other.getRing() == queries.getRing() && roleOf(other) == role)
+        if (other.getRing() == read.getRing() && roleOf(other) == role)
           release = other;
-      store(queries.getTile());
+      store(read.getTile());
       release->moveBefore(op);
     }
     op.erase();
   }
 
   /// One slot is enough: each iteration has a barrier, or waits, between the
-  /// last read of the tile before and the next write.
+  /// last read of the tile before and the next write. With more, roles need not
+  /// wait for each other so soon.
   void formShare(ShareOp op) {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getResult().getType());
-    Value ring = createRing(loc, "exchange", tile, 1);
+    int64_t slots = roles ? getOperation().getSchedule().getExchangeSlots() : 1;
+    Value ring = createRing(loc, "exchange", tile, slots);
     Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
     StringAttr role = roleOf(op);
     Value slot =
@@ -244,7 +317,12 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
     auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
-    auto tile = sharedTile(value, acc ? acc.warpCols() : 1);
+    auto tile =
+        target->sharedPanelBytes()
+            ? RankedTensorType::get(
+                  value.getShape(), value.getElementType(),
+                  SharedAttr::get(b.getContext(), target->sharedPanelBytes()))
+            : sharedTile(value, acc ? acc.warpCols() : 1);
     Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use).getSlot();

@@ -20,6 +20,14 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     for (TensorStoreOp store : stores)
       if (failed(fence(store)))
         return signalPassFailure();
+    getOperation().walk([](RingReleaseOp release) {
+      // What lanes read one by one, before the copy engine writes there again.
+      if (release->getParentOfType<RolesOp>() && isReadByLanes(release)) {
+        OpBuilder b(release);
+        ProxyFenceOp::create(b, release.getLoc());
+        WarpBarrierOp::create(b, release.getLoc());
+      }
+    });
     getOperation().walk([](RingCommitOp commit) {
       // Threads' writes, for whoever waits for them in another role.
       if (commit->getParentOfType<RolesOp>() && !isCopied(commit.getRing()) &&
@@ -28,6 +36,24 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         ProxyFenceOp::create(b, commit.getLoc());
       }
     });
+  }
+
+  /// Whether threads of the role read the ring's vectors by themselves.
+  static bool isReadByLanes(RingReleaseOp release) {
+    Value ring = release.getRing();
+    return isCopied(ring) &&
+           cast<RingType>(ring.getType()).getTile().getRank() == 1;
+  }
+
+  /// Whether each warpgroup reads rows of its own of the slot that `store`
+  /// takes the place of.
+  static bool isReadByRows(TensorStoreOp store) {
+    auto wait = store.getSlot().getDefiningOp<RingWaitOp>();
+    if (!wait)
+      return true; // a slot of the output's own
+    auto roles = store->getParentOfType<RolesOp>();
+    return wait.getRing().getType().getParts() > 1 ||
+           roles.getWarps()[roles.getRoleOf(store)] == kGroupWarps;
   }
 
   LogicalResult fence(TensorStoreOp store) {
@@ -66,8 +92,12 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       b.setInsertionPointAfter(last);
       StoreWaitOp::create(b, loc);
     } else {
-      // It is another tile's, whose release must find the store done.
-      GroupBarrierOp::create(b, loc, IntegerAttr{});
+      // It is another tile's, which all have read before it is overwritten, and
+      // whose release must find the store done.
+      if (isReadByRows(store))
+        GroupBarrierOp::create(b, loc, IntegerAttr{});
+      else
+        RoleBarrierOp::create(b, loc, IntegerAttr{});
       b.setInsertionPointAfter(store);
       StoreWaitOp::create(b, loc);
     }

@@ -157,9 +157,10 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         type.getShape(), type.getElementType(),
         AccAttr::get(ctx, MmaSyncAttr::get(ctx),
                      {acc.warpRows(), acc.warpCols()}, acc.getSplitK()));
-    Value started =
-        DotStartOp::create(b, loc, InFlightType::get(ctx, own), dot.getA(),
-                           dot.getB(), Value(), dot.getTransposeB());
+    Value started = DotStartOp::create(
+        b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), Value(),
+        dot.getTransposeB(),
+        /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0);
     Value scores = DotWaitOp::create(b, loc, own, started);
     return ConvertLayoutOp::create(b, loc, type, scores);
   }

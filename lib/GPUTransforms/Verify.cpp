@@ -205,13 +205,17 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     SmallVector<Operation *> owner(limit); // of each number's kind
     // Whether two operations have a barrier's number for the same use.
     auto alike = [&](Operation *a, Operation *b) {
-      return isa<GroupBarrierOp>(a) == isa<GroupBarrierOp>(b) &&
-             roles.getRoleOf(a) == roles.getRoleOf(b);
+      auto kind = [](Operation *op) {
+        return isa<GroupBarrierOp>(op) ? 0 : isa<RoleBarrierOp>(op) ? 1 : 2;
+      };
+      return kind(a) == kind(b) && roles.getRoleOf(a) == roles.getRoleOf(b);
     };
     WalkResult result = roles.walk([&](Operation *op) {
-      if (!isa<TurnWaitOp, TurnPassOp, GroupBarrierOp>(op))
+      if (!isa<TurnWaitOp, TurnPassOp, GroupBarrierOp, RoleBarrierOp>(op))
         return WalkResult::advance();
       int64_t groups = roles.getWarps()[roles.getRoleOf(op)] / kGroupWarps;
+      if (isa<RoleBarrierOp>(op))
+        groups = 1;
       std::optional<int64_t> id;
       if (auto number = op->getAttrOfType<IntegerAttr>("id"))
         id = number.getInt();
@@ -227,7 +231,8 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
         if (first && !alike(first, op)) {
           op->emitOpError()
               << "expected named barrier " << n
-              << " to be for turns or for warpgroups of one role, not both";
+              << " to be for turns, for warpgroups or for all warps of one "
+                 "role, not two of them";
           return WalkResult::interrupt();
         }
         first = op;

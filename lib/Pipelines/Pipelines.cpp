@@ -64,7 +64,9 @@ void toNVVM(OpPassManager &pm, const PipelineOptions &) {
 }
 
 void reduceDivisions(OpPassManager &pm, const PipelineOptions &) {
-  pm.nest<mlir::gpu::GPUModuleOp>().addPass(createReduceDivisions());
+  OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
+  module.addPass(createCSEPass()); // equal numbers are divided once
+  module.addPass(createReduceDivisions());
 }
 
 /// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
@@ -106,6 +108,8 @@ const std::array kStages = {
     Stage{"fa2gpu-group-limits", onKernels<createGroupLimits, true>},
     Stage{"fa2gpu-count-tiles", onKernels<createCountTiles, true>},
     Stage{"fa2gpu-overlap", onKernels<createOverlapLoop, true>},
+    Stage{"fa2gpu-order-loop", onKernels<createOrderLoop, false>},
+    Stage{"fa2gpu-copy-ahead", onKernels<createCopyAhead, true>},
     Stage{"fa2gpu-pipeline", onKernels<createPipelineLoop, true>},
     Stage{"fa2gpu-split-masked-tiles", onKernels<createSplitMaskedTiles, true>},
     Stage{"fa2gpu-expand-ranges", onKernels<createExpandRanges, true>},

@@ -22,7 +22,7 @@ static std::string scratchText(const Footprint &f) {
 }
 
 int64_t fa2::budgetOf(const Target &t, const Footprint &f, const Schedule &s) {
-  return t.hasRoles() ? t.roleRegisters(s.warps).consumer
+  return t.hasRoles() ? t.roleRegisters(s).consumer
                       : t.registerBudget(f.threads, s.minBlocks);
 }
 
@@ -59,12 +59,13 @@ static std::string describeShared(const Problem &p, const Schedule &s,
                  f.ringBytes, f.outputBytes, scratchText(f));
 }
 
-/// The fields of sm_90a alone that are not at their defaults, as messages name
+/// The fields of some groups that are not at their defaults, as messages name
 /// them: as they should be and as they are.
-static std::pair<std::string, std::string> fieldsOfRoles(const Schedule &s) {
+static std::pair<std::string, std::string>
+fieldsOf(llvm::ArrayRef<FieldGroup> groups, const Schedule &s) {
   std::string expected, got;
   forEachScheduleField([&](auto field) {
-    if (field.group != FieldGroup::Roles || field.isDefault(s))
+    if (!llvm::is_contained(groups, field.group) || field.isDefault(s))
       return;
     auto add = [&](std::string &list, const Schedule &of) {
       list += formatv("{0}{1} = {2}", list.empty() ? "" : ", ", field.name,
@@ -76,9 +77,38 @@ static std::pair<std::string, std::string> fieldsOfRoles(const Schedule &s) {
   return {expected, got};
 }
 
+/// The same of backward's main kernel: keys stay, 64 of them a warpgroup.
+static std::string gradientRolesError(const Target &t, const Problem &p,
+                                      const Schedule &s) {
+  if (auto [expected, got] = fieldsOf({FieldGroup::Roles}, s); !got.empty())
+    return formatv("expected {0} in backward kernels of {1}; got {2}", expected,
+                   t.name(), got);
+  Schedule d = s.derived();
+  if (s.warps % 4 != 0 || d.keyWarps != s.warps || s.blockKV != 16 * s.warps)
+    return formatv("expected warps to be a multiple of 4, all of them along "
+                   "the keys, and block_kv to be 16 * warps on {0}, whose "
+                   "matmuls take 64 rows of four warps; got warps = {1}, "
+                   "key_warps = {2} and block_kv = {3}",
+                   t.name(), s.warps, d.keyWarps, s.blockKV);
+  if (d.dqWarps % 4 != 0 || s.warpsOfGradQ() % d.dqWarps != 0 ||
+      s.blockQ != 16 * d.dqWarps)
+    return formatv("expected dq_warps to be a multiple of 4 that divides warps "
+                   "and block_q to be 16 * dq_warps on {0}, whose matmuls take "
+                   "64 rows of four warps; got dq_warps = {1}, warps = {2} and "
+                   "block_q = {3}",
+                   t.name(), d.dqWarps, s.warps, s.blockQ);
+  if (s.dq == GradQ::Recompute)
+    return formatv("expected dq = atomic or atomic_v4 on {0}; the nearest "
+                   "target with dq = recompute is sm_{1}",
+                   t.name(), t.computeCapability());
+  return "";
+}
+
 /// What a target with roles makes of a schedule's form.
-static std::string rolesError(const Target &t, const Schedule &s,
-                              const Footprint &f) {
+static std::string rolesError(const Target &t, const Problem &p,
+                              const Schedule &s, const Footprint &f) {
+  if (p.backward)
+    return gradientRolesError(t, p, s);
   if ((s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "
@@ -169,10 +199,11 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
                    t.name());
   std::string wrong;
   if (t.hasRoles())
-    wrong = rolesError(t, s, f);
+    wrong = rolesError(t, p, s, f);
   if (wrong.empty())
     wrong = togetherError(p, s);
-  if (auto [expected, got] = fieldsOfRoles(s);
+  if (auto [expected, got] =
+          fieldsOf({FieldGroup::Roles, FieldGroup::GradientRoles}, s);
       wrong.empty() && !t.hasRoles() && !got.empty())
     wrong = formatv("expected {0} on {1}, which has no roles; got {2}",
                     expected, t.name(), got);
@@ -208,17 +239,13 @@ static void explainFootprint(const Target &t, const Problem &p,
                 f.registers(), budget));
 }
 
-std::string fa2::noBackwardError(const Target &t) {
-  return formatv("backward kernels are not generated for {0}; the nearest "
-                 "supported is sm_{1}, whose code runs on it",
-                 t.name(), t.computeCapability());
-}
-
 FailureOr<Selection> fa2::checkSchedule(const Target &target,
                                         const Problem &problem,
                                         ScheduleAttr attr, std::string &error) {
-  if (problem.backward && !target.gradQSchedule(problem)) {
-    error = noBackwardError(target);
+  if (std::string wrong =
+          problem.backward ? target.backwardError(problem) : std::string();
+      !wrong.empty()) {
+    error = wrong;
     return failure();
   }
   const Schedule &s = attr.getFields();

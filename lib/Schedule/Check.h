@@ -19,9 +19,6 @@ int64_t budgetOf(const Target &target, const Footprint &footprint,
 std::string fitError(const Target &target, const Problem &problem,
                      const Schedule &schedule, const Footprint &footprint);
 
-/// Why there are no backward kernels for the target.
-std::string noBackwardError(const Target &target);
-
 } // namespace fa2
 
 #endif

@@ -33,12 +33,12 @@ static constexpr int64_t kLanes = fa2::gpu::kWarpLanes;
 static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
 /// How warps share rows: the parts that the columns of dK and dV, and of dQ,
-/// are split into.
+/// are split into. What does not divide is refused later.
 static int64_t partsOfGradKV(const Schedule &s) {
-  return s.warps / s.derived().keyWarps;
+  return std::max<int64_t>(s.warps / s.derived().keyWarps, 1);
 }
 static int64_t partsOfGradQ(const Schedule &s) {
-  return s.warps / s.derived().dqWarps;
+  return std::max<int64_t>(s.warpsOfGradQ() / s.derived().dqWarps, 1);
 }
 
 bool fa2::padsColumns(const Problem &p, const Schedule &s) {
@@ -52,24 +52,37 @@ bool fa2::padsColumns(const Problem &p, const Schedule &s) {
 }
 
 /// Keys and values stay in shared memory, dK and dV in registers.
-static Footprint backwardFootprint(const Problem &p, const Schedule &s) {
-  auto bytes = [](int64_t rows, int64_t cols, int64_t parts = 1) {
-    return fa2::gpu::SharedLayout::splitBy(parts, rows, cols, kElementBytes)
-        .pitch();
+static Footprint backwardFootprint(const Target &t, const Problem &p,
+                                   const Schedule &s) {
+  auto bytes = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
+    using fa2::gpu::SharedLayout;
+    return t.sharedPanelBytes()
+               ? SharedLayout(rows, cols, kElementBytes, t.sharedPanelBytes())
+                     .pitch()
+               : SharedLayout::splitBy(parts, rows, cols, kElementBytes)
+                     .pitch();
   };
   int64_t across = partsOfGradKV(s), along = s.warps / across;
   int64_t d = p.headDim, dv = p.headDimV;
   int64_t vector = fa2::gpu::SharedLayout(1, s.blockQ, kFloatBytes).pitch();
 
   Footprint f;
-  f.threads = s.warps * kLanes;
+  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
+  if (t.hasRoles())
+    f.barrierBytes = fa2::gpu::SharedLayout::kAlignment;
   f.queryBytes = bytes(s.blockKV, d, partsOfGradQ(s)) + bytes(s.blockKV, dv);
   f.ringBytes =
       s.slotsOf("q", /*inLoop=*/true) *
       (bytes(s.blockQ, d, across) + bytes(s.blockQ, dv, across) + 2 * vector);
   bool shareP = across > 1;
   int64_t scores = bytes(s.blockKV, s.blockQ);
-  f.exchangeBytes = scores * (shareP ? 2 : s.dq != GradQ::Recompute ? 1 : 0);
+  f.exchangeBytes = scores * s.exchangeSlots *
+                    (shareP                     ? 2
+                     : s.dq != GradQ::Recompute ? 1
+                                                : 0);
+  // Keys that another role reads too leave no place to one of dK and dV.
+  if (s.dqByProducer)
+    f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));
   f.outputBytes = bytes(s.blockKV, d, across) + bytes(s.blockKV, dv, across);
   // One warp's part of a product with so many rows and columns.
   auto part = [](int64_t rows, int64_t cols, int64_t along, int64_t across) {
@@ -82,17 +95,18 @@ static Footprint backwardFootprint(const Problem &p, const Schedule &s) {
   // reductions wait for all of it.
   int64_t tile = s.blockKV * s.blockQ / f.threads;
   f.scoreRegisters = 2 * tile + tile / 2;
-  if (s.dq != GradQ::Recompute)
-    f.scoreRegisters =
-        std::max(f.scoreRegisters,
-                 part(s.blockQ, d, s.warps / partsOfGradQ(s), partsOfGradQ(s)));
-  f.otherRegisters = 24;
+  if (s.dq != GradQ::Recompute && !s.dqByProducer)
+    f.scoreRegisters = std::max(
+        f.scoreRegisters,
+        part(s.blockQ, d, std::max<int64_t>(s.warps / partsOfGradQ(s), 1),
+             partsOfGradQ(s)));
+  f.otherRegisters = t.hasRoles() ? 0 : 24;
   return f;
 }
 
 Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   if (p.backward)
-    return backwardFootprint(p, s);
+    return backwardFootprint(t, p, s);
   auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
     return fa2::gpu::SharedLayout(rows, cols, elementBytes,
                                   t.sharedPanelBytes())

@@ -10,6 +10,9 @@ using namespace mlir;
 using namespace fa2;
 
 static bool isWhole(const Target &t, const Schedule &s) {
+  if (t.hasRoles() && s.partition == Partition::Keys)
+    return s.blockKV == 16 * s.derived().keyWarps &&
+           s.blockQ == 16 * s.derived().dqWarps;
   if (t.hasRoles())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
   if (s.partition == Partition::Keys) {

@@ -56,9 +56,13 @@ private:
 /// Whether they go together is seen later, when all are known.
 LogicalResult Choice::checkAsked() {
   auto p = asked.partition;
-  if (problem.backward && !target.gradQSchedule(problem))
-    error = noBackwardError(target);
-  else if (p && problem.backward != (*p == Partition::Keys))
+  if (std::string wrong =
+          problem.backward ? target.backwardError(problem) : std::string();
+      !wrong.empty()) {
+    error = wrong;
+    return failure();
+  }
+  if (p && problem.backward != (*p == Partition::Keys))
     error = formatv("expected partition {0} for {1}, got {2}",
                     problem.backward ? "keys" : "split_q or split_k",
                     problem.backward ? "backward" : "forward",
@@ -83,7 +87,8 @@ void Choice::complete() {
     reasons.push_back("dq = atomic_v4: one reduction adds four elements");
   }
   ScheduleOverrides before = asked;
-  completeRows(asked, target);
+  if (!problem.backward)
+    completeRows(asked, target);
   if (asked != before)
     reasons.push_back(formatv("block_q = {0} and warps = {1}: a warp takes 16 "
                               "rows",
@@ -198,7 +203,9 @@ FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
                                            std::string &error) {
   auto table = target.gradQSchedule(problem);
   if (!table) {
-    error = noBackwardError(target);
+    error = formatv("expected dq = atomic or atomic_v4 on {0}, which has no "
+                    "kernel of dQ alone",
+                    target.name());
     return failure();
   }
   Schedule s = *table;

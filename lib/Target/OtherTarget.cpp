@@ -15,7 +15,7 @@ std::string fa2::otherTargetNote(llvm::StringRef arch, const Problem &problem) {
   for (const Target *other : allTargets())
     if (other->isFamilySpecific() && other->hasRoles() &&
         other->computeCapability() == asked->computeCapability() &&
-        (!problem.backward || other->gradQSchedule(problem)))
+        (!problem.backward || other->backwardError(problem).empty()))
       return llvm::formatv(
           "{0} has wgmma and tensor maps, which {1} does not use: it is the "
           "faster on these GPUs, and runs on them alone; code for {1} runs on "

@@ -44,8 +44,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     problem.maxSlack =
         maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
     problem.backward = std::is_same_v<Op, AttentionGradOp>;
-    if constexpr (std::is_same_v<Op, AttentionOp>)
-      problem.program = !op.getScore().empty();
+    problem.program = !op.getScore().empty();
 
     ScheduleOverrides asked;
     if (error = asked.setFields("schedule", schedule); !error.empty())

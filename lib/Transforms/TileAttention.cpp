@@ -140,9 +140,10 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
   bool splitK = schedule.getPartition() == Partition::SplitK;
   // S = Q K_j^T
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
-  Value s = DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
-                          Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
-                          splitK ? warps(1, n) : warps(n, 1));
+  Value s =
+      DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
+                    Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
+                    splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
   if (program) {
     Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
     Value scaled = arith::MulFOp::create(b, loc, s, factors);
@@ -163,7 +164,8 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
   Value vTile = LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
   Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
                            /*transpose_b=*/false, /*transpose_a=*/false,
-                           splitK ? warps(1, 1, n) : warps(n, 1));
+                           splitK ? warps(1, 1, n) : warps(n, 1),
+                           b.getStringAttr("o"));
   YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
   return loop;
 }

@@ -96,10 +96,10 @@ private:
     return LoadOp::create(
         b, loc, RankedTensorType::get(shape, type.getElementType()), view, row);
   }
-  Value dot(int64_t rows, int64_t cols, Value x, Value y, Value acc,
-            bool transposeA, bool transposeB, WarpGridAttr over) {
+  Value dot(StringRef name, int64_t rows, int64_t cols, Value x, Value y,
+            Value acc, bool transposeA, bool transposeB, WarpGridAttr over) {
     return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
-                         transposeA, over);
+                         transposeA, over, b.getStringAttr(name));
   }
   Value round(Value t) {
     auto type = cast<RankedTensorType>(t.getType());
@@ -120,7 +120,34 @@ private:
   }
   WarpGridAttr gradQWarps() {
     int64_t down = schedule.warpsAlongGradQ();
-    return warps(down, schedule.getWarps() / down);
+    return warps(down, schedule.warpsOfGradQ() / down);
+  }
+  /// dQ's columns are multiplied and summed part by part.
+  int64_t gradQColumns() {
+    return schedule.getDqColumns() ? schedule.getDqColumns() : headDim;
+  }
+  int64_t gradQParts() {
+    return (headDim + gradQColumns() - 1) / gradQColumns();
+  }
+  int64_t columnsOfPart(int64_t part) {
+    return std::min(gradQColumns(), headDim - part * gradQColumns());
+  }
+  Value partOfSum(Value batch, Value head, int64_t part, SumOrderAttr order) {
+    Value length = memref::DimOp::create(b, loc, dqSum, 1);
+    return ViewOp::create(b, loc,
+                          ViewType::get(b.getContext(), sumColumnsOfPart(part),
+                                        f32, /*heads=*/1, order),
+                          dqSum, batch, head, constant(0), length,
+                          part * gradQColumns());
+  }
+  /// The columns of a part's sum: what the warps that share rows of dQ hold.
+  int64_t sumColumnsOfPart(int64_t part) {
+    int64_t across = gradQWarps().getAcross();
+    return across * fa2::gpu::columnsPerPart(columnsOfPart(part), across);
+  }
+  int64_t sumColumns() {
+    int64_t last = gradQParts() - 1;
+    return last * gradQColumns() + sumColumnsOfPart(last);
   }
   /// Where dQ's sum has which element of a tile; `width` of them are added at
   /// once.
@@ -129,11 +156,6 @@ private:
   }
   SumOrderAttr sumOrder() {
     return sumOrder(schedule.getDq() == GradQ::AtomicV4 ? 4 : 1);
-  }
-  /// Its columns: what the warps that share rows of dQ hold.
-  int64_t sumCols() {
-    int64_t across = gradQWarps().getAcross();
-    return across * fa2::gpu::columnsPerPart(headDim, across);
   }
   /// The program for tiles there, where the operation has one.
   std::optional<ProgramTiler> programAt(ScorePlace place) {
@@ -200,7 +222,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   int64_t any = ShapedType::kDynamic;
   if (schedule.getDq() != GradQ::Recompute)
     add("dq_sum", "workspace",
-        RankedTensorType::get({any, any, any, sumCols()}, f32),
+        RankedTensorType::get({any, any, any, sumColumns()}, f32),
         {"batch", rows, "heads"});
   for (StringRef name : {"neg_lse", "neg_delta"})
     add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
@@ -263,6 +285,13 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.blockQ = statRows;
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
+  fields.dqByProducer = false;
+  // It waits for memory: several blocks a multiprocessor, which have 64
+  // registers a thread for rows of up to 128 columns.
+  auto values = cast<RankedTensorType>(op.getV().getType());
+  int64_t registers = values.getDimSize(3) <= 128 ? 64 : 128;
+  fields.minBlocks = std::clamp<int64_t>(
+      64 * 1024 / (schedule.getWarps() * 32 * registers), 1, 8);
   fields.order = TileOrder::Ascending;
   return ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
 }
@@ -304,9 +333,14 @@ void GradTiler::createStatistics() {
   StoreOp::create(b, loc, n, wholeView(negLse, batch, head), row);
   StoreOp::create(b, loc, arith::NegFOp::create(b, loc, delta),
                   wholeView(negDelta, batch, head), row);
-  if (dqSum)
-    StoreOp::create(b, loc, splat({statRows, sumCols()}, 0.0f),
-                    wholeView(dqSum, batch, head, sumOrder(1)), row);
+  // Zeros are zeros in any order of all the kernel's warps.
+  SumOrderAttr order =
+      schedule.getDqByProducer()
+          ? SumOrderAttr::get(b.getContext(), warps(schedule.getWarps(), 1), 1)
+          : sumOrder(1);
+  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
+    StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
+                    partOfSum(batch, head, part, order), row);
 }
 
 /// dS by the score that went into the program. Where P is 0, so is it: the
@@ -353,7 +387,9 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
         doView = view(dout, batch, head, sequence);
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
-  Value sumView = dqSum ? wholeView(dqSum, batch, head, sumOrder()) : Value();
+  SmallVector<Value> sumViews;
+  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
+    sumViews.push_back(partOfSum(batch, head, part, sumOrder()));
   auto program =
       programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
 
@@ -373,7 +409,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     program->atColumns(i);
   // S^T = K Q_i^T, P^T = exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
-  Value s = dot(bkv, bq, kTile, qTile, {}, false, true, keyWarps()), slope;
+  Value s = dot("s", bkv, bq, kTile, qTile, {}, false, true, keyWarps()), slope;
   if (program) {
     std::tie(s, slope) = applyProgram(*program, s);
     s = hideColumns(s, i, sequence.getLength());
@@ -388,8 +424,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
   Value dv1;
   auto addDv = [&] {
-    dv1 = dot(bkv, headDimV, round(p), doTile, loop.getRegionIterArgs()[1],
-              false, false, keyWarps());
+    dv1 = dot("dv", bkv, headDimV, round(p), doTile,
+              loop.getRegionIterArgs()[1], false, false, keyWarps());
   };
   bool together = schedule.warpsAlongKeys() < schedule.getWarps();
   if (!together)
@@ -397,7 +433,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
-  Value dp = dot(bkv, bq, vTile, doTile, delta, false, true, keyWarps());
+  Value dp = dot("dp", bkv, bq, vTile, doTile, delta, false, true, keyWarps());
   Value g = arith::MulFOp::create(b, loc, p, dp);
   Value ds = round(throughProgram(g, p, slope));
   SmallVector<Value> next;
@@ -408,12 +444,15 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
-  Value dk1 = dot(bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0], false,
-                  false, keyWarps());
-  if (sumView)
-    AccumulateOp::create(
-        b, loc, dot(bq, headDim, ds, kTile, {}, true, false, gradQWarps()),
-        sumView, row);
+  Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
+                  false, false, keyWarps());
+  for (auto [part, sumView] : llvm::enumerate(sumViews)) {
+    auto product = DotOp::create(
+        b, loc, tile(bq, columnsOfPart(part), f32), ds, kTile, Value(),
+        /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
+        b.getStringAttr("dq"), part * gradQColumns());
+    AccumulateOp::create(b, loc, product, sumView, row);
+  }
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);
@@ -458,14 +497,26 @@ void GradTiler::createKeys() {
 
 void GradTiler::createScaledSum() {
   int64_t bq = schedule.getBlockQ();
-  auto tiles = createKernel("_dq", schedule, Queries, bq, TileOrder::Ascending);
+  Schedule fields = schedule.getFields();
+  fields.warps = schedule.warpsOfGradQ();
+  fields.keyWarps = 0;
+  auto tiles = createKernel(
+      "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),
+      Queries, bq, TileOrder::Ascending);
   Block &body = tiles.getBody().front();
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), bq);
-  Value sum = LoadOp::create(b, loc, tile(bq, headDim, f32),
-                             wholeView(dqSum, batch, head, sumOrder()), row);
-  storeScaled(sum, true, view(dq, batch, head, sequence), row);
+  for (int64_t part = 0; part < gradQParts(); ++part) {
+    int64_t cols = columnsOfPart(part);
+    Value sum = LoadOp::create(b, loc, tile(bq, cols, f32),
+                               partOfSum(batch, head, part, sumOrder()), row);
+    Value to = ViewOp::create(
+        b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
+        dq, batch, head, sequence.getOffset(), sequence.getLength(),
+        part * gradQColumns());
+    storeScaled(sum, true, to, row);
+  }
 }
 
 /// One block a tile of queries, the key tiles from the last to the first.
@@ -503,7 +554,8 @@ void GradTiler::createQueries(ScheduleAttr s) {
       program->atColumns(j);
     // P = exp(c Q K_j^T - lse)
     Value kTile = load(kView, kvRow, bkv);
-    Value scores = dot(bq, bkv, qTile, kTile, {}, false, true, rows), slope;
+    Value scores = dot("s", bq, bkv, qTile, kTile, {}, false, true, rows),
+          slope;
     if (program)
       std::tie(scores, slope) = applyProgram(*program, scores);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
@@ -515,12 +567,12 @@ void GradTiler::createQueries(ScheduleAttr s) {
     Value vTile = load(vView, kvRow, bkv);
     Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
                                       /*columns=*/false);
-    Value dp = dot(bq, bkv, doTile, vTile, delta, false, true, rows);
+    Value dp = dot("dp", bq, bkv, doTile, vTile, delta, false, true, rows);
     Value ds =
         round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
     // dQ += dS K_j
-    Value dq1 = dot(bq, headDim, ds, kTile, loop.getRegionIterArgs()[0], false,
-                    false, rows);
+    Value dq1 = dot("dq", bq, headDim, ds, kTile, loop.getRegionIterArgs()[0],
+                    false, false, rows);
     YieldOp::create(b, loc, dq1);
   }
   storeScaled(loop.getResult(0), true, view(dq, batch, head, sequence), row);

@@ -48,7 +48,7 @@ def _runtime():
 
 def _device(name):
     properties = runtime.Device(name).properties()
-    arch = kernels.architecture(properties["compute_capability"], False)
+    arch = kernels.architectures(properties["compute_capability"])[0]
     driver = properties["driver_version"]
     cuda = f", CUDA {driver // 1000}.{driver % 1000 // 10}" if driver else ""
     return f"{properties['name']}{cuda}; forward kernels for {arch}"

@@ -7,7 +7,7 @@ from typing import Dict, Optional, Tuple
 
 from .cache import default_cache, key_of
 from .choice import Choice, Lengths
-from .compiler import build_identity, compile_ptx, schedules
+from .compiler import CompileError, build_identity, compile_ptx, schedules
 from .runtime import Device, Program
 from .specification import Specification
 
@@ -15,16 +15,36 @@ from .specification import Specification
 _ARCHITECTURES = (80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 
 
-def architecture(compute_capability: int, backward: bool) -> str:
-    """The architecture that is compiled for on a GPU of that compute capability (90 for 9.0)."""
-    if compute_capability == 90 and not backward:
-        return "sm_90a"
+def architectures(compute_capability: int) -> Tuple[str, ...]:
+    """What is compiled for on a GPU of that compute capability (90 for 9.0), the fastest first. The last covers everything."""
     known = [arch for arch in _ARCHITECTURES if arch <= compute_capability]
     if not known:
         raise NotImplementedError(
             f"the GPU has compute capability {compute_capability / 10}; expected 8.0 or later (A100 and newer)"
         )
-    return f"sm_{known[-1]}"
+    return ("sm_90a",) * (compute_capability == 90) + (f"sm_{known[-1]}",)
+
+
+def compiled(specification: Specification, compute_capability: int, make):
+    """make(specification, architecture) for the first architecture that covers it: gradients of wide heads, of programs and deterministic
+    ones are the sm_80 family's."""
+    *best, last = architectures(compute_capability)
+    for arch in best:
+        try:
+            return make(specification, arch)
+        except CompileError:
+            covered = replace(specification, schedule=None)
+            if covered != specification and _covers(covered, arch):
+                raise  # its schedule is what is wrong
+    return make(specification, last)
+
+
+def _covers(specification: Specification, arch: str) -> bool:
+    try:
+        schedules_of(specification, arch)
+        return True
+    except CompileError:
+        return False
 
 
 def ptx_of(specification: Specification, arch: str) -> bytes:
@@ -98,8 +118,8 @@ class Kernels:
                 choice = self._choices.get(key)
                 if choice is None:
                     properties = self.device(ordinal).properties()
-                    arch = architecture(properties["compute_capability"], specification.backward)
-                    choice = self._choices[key] = Choice(schedules_of(specification, arch), properties)
+                    text = compiled(specification, properties["compute_capability"], schedules_of)
+                    choice = self._choices[key] = Choice(text, properties)
         return self.program(ordinal, replace(specification, schedule=choice.of(lengths)), heads_first)
 
     def program(self, ordinal: Optional[int], specification: Specification, heads_first: bool = False) -> Program:
@@ -111,8 +131,8 @@ class Kernels:
                 program = self._programs.get(key)
                 if program is None:
                     device = self.device(ordinal)
-                    arch = architecture(device.properties()["compute_capability"], specification.backward)
-                    program = self._programs[key] = device.load(ptx_of(specification, arch), heads_first=heads_first)
+                    ptx = compiled(specification, device.properties()["compute_capability"], ptx_of)
+                    program = self._programs[key] = device.load(ptx, heads_first=heads_first)
         return program
 
     def _making_of(self, key):

@@ -2,19 +2,21 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import fa2c
 from fa2c import kernels as kernels_module
 from fa2c.cache import DiskCache, default_cache, key_of
-from fa2c.kernels import Kernels, architecture, ptx_of
+from fa2c.kernels import Kernels, architectures, compiled, ptx_of
 from fa2c.specification import Specification
 
 SMALL = Specification("bf16", 16, 16)
@@ -161,11 +163,21 @@ class Compiling(unittest.TestCase):
         self.assertFalse(list(self.folder.iterdir()))
 
     def test_architectures(self):
-        for capability, backward, arch in ((80, False, "sm_80"), (86, True, "sm_86"), (88, False, "sm_87"), (90, False, "sm_90a"),
-                                           (90, True, "sm_90"), (100, False, "sm_100"), (123, False, "sm_121")):
-            self.assertEqual(architecture(capability, backward), arch)
+        for capability, names in ((80, ("sm_80",)), (88, ("sm_87",)), (90, ("sm_90a", "sm_90")), (100, ("sm_100",)), (123, ("sm_121",))):
+            self.assertEqual(architectures(capability), names)
         with self.assertRaisesRegex(NotImplementedError, "compute capability 7.5; expected 8.0 or later"):
-            architecture(75, False)
+            architectures(75)
+
+    def test_what_sm_90a_does_not_cover_is_sm_90s(self):
+        def target(specification):
+            return re.search(rb"^\.target (\S+)", compiled(specification, 90, ptx_of), re.M).group(1)
+
+        gradient = SMALL.gradient(deterministic=False)
+        self.assertEqual(target(gradient), b"sm_90a")
+        self.assertEqual(target(SMALL.gradient(deterministic=True)), b"sm_90")
+        self.assertEqual(target(replace(gradient, head_dim=192)), b"sm_90")
+        with self.assertRaisesRegex(fa2c.CompileError, "nonsense"):
+            compiled(replace(gradient, schedule="nonsense=1"), 90, ptx_of)
 
     @unittest.skipUnless(simulator_is_there, "this build of the runtime has no simulator")
     def test_threads_share_one_compilation(self):

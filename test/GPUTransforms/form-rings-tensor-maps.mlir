@@ -1,6 +1,6 @@
-// RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
-// RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
-// RUN: sed 's/, separate_output = true/, query_slots = 2/' %s | fa2-opt --fa2gpu-form-rings | FileCheck %s --check-prefix=AHEAD
+// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
+// RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
+// RUN: sed 's/, separate_output = true/, query_slots = 2/' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=AHEAD
 
 // AHEAD: fa2gpu.ring.create {name = "q"} : <2 x tensor<128x64xbf16, #shared>, parts = 2>
 
@@ -40,8 +40,8 @@
 // SHARES-NEXT: fa2gpu.ring.release %[[Q]]
 
 // A view without its tensor has no map.
-// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2gpu.load %%qv/fa2gpu.load %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=NOVIEW
-// NOVIEW: 'fa2gpu.load' op expected a view that fa2.view makes of a tensor, which a tensor map shows
+// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2gpu.load %%qv/fa2gpu.load %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=NOVIEW
+// NOVIEW: 'fa2gpu.load' op expected a view that fa2.view makes of a tensor, from its first column on, which a tensor map shows
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>

@@ -37,7 +37,7 @@
 // RUN: sed -e 's/fa2gpu.tensor_copy %%map\[%%tile, %%head, %%batch\], %%ks signal %%rk\[%%c0\] : !t, !ring/%%z = arith.constant dense<0.0> : !bf\n fa2gpu.local_store %%z, %%ks : !bf, !t/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=THREADS
 // THREADS: 'fa2gpu.ring.commit' op expected fa2gpu.proxy_fence before this use of ring 'k' is committed because threads wrote it and matmuls or the copy engine read it
 // RUN: sed -e 's/ signal %%rk\[%%c0\] : !t, !ring/&\n %%z = arith.constant dense<0.0> : !bf\n fa2gpu.local_store %%z, %%ks : !bf, !t/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=BOTH
-// BOTH: 'fa2gpu.local_store' op expected fa2gpu.tensor_copy into ring 'k' because roles wait for a copy's bytes, not for what threads write
+// BOTH: 'fa2gpu.local_store' op expected a copy by the engine into ring 'k' because roles wait for a copy's bytes, not for what threads write
 // RUN: sed -e 's/, barriers = 65536 : i64//' -e '/ring.init/d' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=MBARRIERS
 // MBARRIERS: 'fa2gpu.ring.wait' op expected mbarriers of ring 'k', at which roles wait, or fa2gpu.ring.slot and barriers
 

@@ -138,7 +138,7 @@
 // RUN: sed -e 's/id = 3 : i64/id = 15 : i64/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=NUMBERS
 // NUMBERS: 'fa2gpu.group_barrier' op expected named barriers from 1 to 15 (0 is the block's), got 15 to 16
 // RUN: sed -e 's/id = 3 : i64/id = 2 : i64/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=NUMBER
-// NUMBER: op expected named barrier 2 to be for turns or for warpgroups of one role, not both
+// NUMBER: op expected named barrier 2 to be for turns, for warpgroups or for all warps of one role, not two of them
 // RUN: sed -e 's/init %%rk consumers 8/init %%rk consumers 4/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ARRIVALS
 // ARRIVALS: 'fa2gpu.ring.init' op expected ring 'k' to be released by 8 warps, got 4
 // REDEFINE: %{tag} = init

@@ -24,7 +24,7 @@
 // GPU: %[[S:.*]] = fa2gpu.share {{.*}} -> tensor<128x64xbf16, #shared>
 // GPU: %[[DSB:.*]] = fa2gpu.convert_layout
 // GPU: fa2gpu.dot_start %[[DSB]]
-// GPU: fa2gpu.dot_start %[[S]], %{{.*}} {transpose_a} : {{.*}} -> <tensor<64x128xf32, #[[DQ]]>>
+// GPU: fa2gpu.dot_start %[[S]], %{{.*}} {name = "dq", transpose_a} : {{.*}} -> <tensor<64x128xf32, #[[DQ]]>>
 
 // Where a row of warps shares its keys, P is shared as well.
 // SPLIT: fa2.kernel @backward(
@@ -37,7 +37,7 @@
 // RINGS: fa2gpu.local_store
 // RINGS: fa2gpu.dot_start
 // RINGS: fa2gpu.ring.wait
-// RINGS: fa2gpu.dot_start {{.*}} {transpose_a}
+// RINGS: fa2gpu.dot_start {{.*}} {name = "dq", transpose_a}
 
 // Of the query tiles, those at the diagonal come first, with the mask; then full ones. Two barriers a tile.
 // WAITS: fa2.kernel @backward(

@@ -28,7 +28,7 @@
 // CHECK: arith.addi %[[FIRST]], %[[G]]
 // CHECK: fa2.for_tiles %[[QB:.*]] in %[[QUERIES]] iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
 // CHECK: %[[Q:.*]] = fa2.load {{.*}} -> tensor<64x64xbf16>
-// CHECK: %[[S:.*]] = fa2.dot %[[K]], %[[Q]] {transpose_b}
+// CHECK: %[[S:.*]] = fa2.dot %[[K]], %[[Q]] {name = "s", transpose_b}
 // CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[KB]]) {{.*}} {mask = #fa2.mask<causal>, transposed}
 // CHECK: %[[NV:.*]] = fa2.load {{.*}} -> tensor<64xf32>
 // CHECK: %[[P:.*]] = fa2.softmax_recompute %[[SM]], %[[NV]] scale %{{.*}} {columns}
@@ -36,11 +36,11 @@
 // CHECK: %[[PB:.*]] = arith.truncf %[[P]]
 // CHECK: %[[DV1:.*]] = fa2.dot %[[PB]], %[[DO]] acc(%[[DV]]
 // CHECK: %[[D0:.*]] = fa2.broadcast %{{.*}} {columns}
-// CHECK: %[[DP:.*]] = fa2.dot %[[V]], %[[DO]] acc(%[[D0]] : tensor<128x64xf32>) {transpose_b}
+// CHECK: %[[DP:.*]] = fa2.dot %[[V]], %[[DO]] acc(%[[D0]] : tensor<128x64xf32>) {name = "dp", transpose_b}
 // CHECK: %[[DS:.*]] = arith.mulf %[[P]], %[[DP]]
 // CHECK: %[[DSB:.*]] = arith.truncf %[[DS]]
 // CHECK: %[[DK1:.*]] = fa2.dot %[[DSB]], %[[Q]] acc(%[[DK]]
-// CHECK: %[[DQ:.*]] = fa2.dot %[[DSB]], %[[K]] {transpose_a}
+// CHECK: %[[DQ:.*]] = fa2.dot %[[DSB]], %[[K]] {name = "dq", transpose_a}
 // CHECK: fa2.accumulate %[[DQ]], %{{.*}} : tensor<64x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
 // CHECK: fa2.yield %[[DK1]], %[[DV1]]
 

@@ -24,7 +24,7 @@
 // CHECK: %[[R:.*]]:3 = fa2.for_tiles %[[J:.*]] in %[[KEYS]] iter_args(%[[M:.*]] = %[[M0]], %[[L:.*]] = %[[L0]], %[[O:.*]] = %[[O0]])
 // CHECK: %[[ROW:.*]] = arith.muli %[[J]], %c32
 // CHECK: %[[KT:.*]] = fa2.load %[[KV]][%[[ROW]]] : <? x 64 x bf16> -> tensor<32x64xbf16>
-// CHECK: %[[S:.*]] = fa2.dot %[[QT]], %[[KT]] {transpose_b}
+// CHECK: %[[S:.*]] = fa2.dot %[[QT]], %[[KT]] {name = "s", transpose_b}
 // CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]] at(%[[QB]], %[[J]]) lengths(%[[SQ]], %[[SK]]) : tensor<128x32xf32>
 // CHECK: %[[P:.*]], %[[M1:.*]], %[[L1:.*]], %[[A:.*]] = fa2.softmax_step %[[SM]], %[[M]], %[[L]] scale %[[SCALE]]
 // CHECK-DAG: %[[PB:.*]] = arith.truncf %[[P]] : tensor<128x32xf32> to tensor<128x32xbf16>
@@ -73,7 +73,7 @@ func.func @causal(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor
 // CHECK-LABEL: fa2.kernel @two_head_dims
 // CHECK-SAME: #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads_kv", 72] x bf16>, #fa2.arg<"v", "in", ["batch", "seqlen_k", "heads_kv", 40] x bf16>, #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 40] x bf16>
 // CHECK-SAME: head_dim = 72, head_dim_v = 40
-// CHECK: fa2.dot {{.*}} {transpose_b} : tensor<64x72xbf16>, tensor<64x72xbf16> -> tensor<64x64xf32>
+// CHECK: fa2.dot {{.*}} {name = "s", transpose_b} : tensor<64x72xbf16>, tensor<64x72xbf16> -> tensor<64x64xf32>
 // CHECK: fa2.dot {{.*}} : tensor<64x64xbf16>, tensor<64x40xbf16> -> tensor<64x40xf32>
 // CHECK: fa2.store {{.*}} : tensor<64x40xbf16>
 func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %v: tensor<?x?x?x40xbf16>)
@@ -98,7 +98,7 @@ func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %
 // CHECK: %[[J:.*]] = fa2.positions %[[KB:.*]] : tensor<64xindex>
 // CHECK: %[[H:.*]] = tensor.splat %[[HEAD]] : tensor<64xindex>
 // CHECK: %[[SUM:.*]] = arith.addi %[[H]], %[[J]] : tensor<64xindex>
-// CHECK: %[[S:.*]] = fa2.dot {{.*}} {transpose_b}
+// CHECK: %[[S:.*]] = fa2.dot {{.*}} {name = "s", transpose_b}
 // CHECK: %[[C:.*]] = tensor.splat %scale : tensor<64x64xf32>
 // CHECK: %[[CS:.*]] = arith.mulf %[[S]], %[[C]] : tensor<64x64xf32>
 // CHECK: %[[COLS:.*]] = fa2.broadcast %[[SUM]] {columns} : tensor<64xindex> -> tensor<64x64xindex>

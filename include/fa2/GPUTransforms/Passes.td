@@ -54,6 +54,26 @@ def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
+def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
+  let summary = "starts a loop's products in the order that the schedule names";
+  let description = [{
+    The schedule's `loop_order` stands for a list of names of products (`fa2.dot ... {name = "s"}`). They start in that order,
+    each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
+    slots are released as soon as their readers are done. Only asynchronous matmuls gain by it.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
+}
+
+def CopyAhead : Pass<"fa2gpu-copy-ahead", "::fa2::KernelOp"> {
+  let summary = "a role that copies and multiplies starts its copies some tiles ahead";
+  let description = [{
+    A role that only copies runs ahead of the others by itself. In the loops of one that also multiplies, copies are those
+    of the tile that is as many places further on as the rings have slots beside the one that is read. The loop is cut in
+    three: the first copies alone, both, and the last tiles' work alone.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
 def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let summary = "each warpgroup stops at the keys that its own rows see";
   let description = [{

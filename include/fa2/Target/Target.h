@@ -36,13 +36,10 @@ struct PtxRequirement {
   int minDriver;
 };
 
-/// Registers a thread, by role. 0: no roles.
+/// Registers a thread, by role. 0: no such role.
 struct RoleRegisters {
   int64_t producer = 0, consumer = 0;
 };
-
-/// Warps of a producer role.
-constexpr int64_t kProducerWarps = 4;
 
 class Target {
 public:
@@ -69,10 +66,13 @@ public:
     return {};
   }
   /// The schedule of a kernel of dQ alone, one block a tile of queries. None
-  /// where the target has no backward kernels.
+  /// where the target sums dQ in the main kernel only.
   virtual std::optional<Schedule> gradQSchedule(const Problem &) const {
     return std::nullopt;
   }
+  /// Why the target has no backward kernels for the problem; empty where it
+  /// has.
+  virtual std::string backwardError(const Problem &) const { return ""; }
   /// Whether a reduction in global memory may add four neighbours in f32.
   virtual bool hasVectorReductions() const { return false; }
   /// Warps a block that the rule may try, best first.
@@ -83,8 +83,10 @@ public:
   virtual bool hasRoles() const { return false; }
   /// Bytes of every panel of a tile in shared memory; 0: as fits the tile.
   virtual int64_t sharedPanelBytes() const { return 0; }
-  /// Registers a thread of each role, for so many multiplying warps.
-  virtual RoleRegisters roleRegisters(int64_t warps) const { return {}; }
+  /// Registers a thread of each role that the schedule asks for.
+  virtual RoleRegisters roleRegisters(const Schedule &schedule) const {
+    return {};
+  }
   /// What a schedule found by rule has beyond tiles, warps and rings.
   virtual Schedule ruleBase(const Problem &problem) const {
     Schedule s;

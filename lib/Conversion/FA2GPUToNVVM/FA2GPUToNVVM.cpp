@@ -235,6 +235,7 @@ struct ConvertFA2GPUToNVVMPass
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       return signalPassFailure();
+    mergeOneThreads(getOperation());
     for (auto [op, registers] : roles)
       lowerRoles(op, registers);
 

@@ -2,6 +2,8 @@
 
 #include "Lowering.h"
 
+#include "fa2/Target/Target.h"
+
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -186,7 +188,6 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
                                       map.getRows(), map.getHeads()));
     });
-    bool roles = !op.getOps<RolesOp>().empty();
     if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
       params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
@@ -218,7 +219,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
                                            &signature)))
       return rewriter.notifyMatchFailure(op, "the signature");
 
-    if (roles) {
+    const Target *target = targetOf(op);
+    if (target && target->matmulFamily(ctx).warpsPerInstruction() > 1) {
       // The warp's number, said to be one value of the warp
       // (Emit::uniformWarp).
       rewriter.setInsertionPointToStart(&func.getBody().front());

@@ -55,6 +55,8 @@ struct ViewLowering : public OpConversionPattern<ViewOp> {
     elements = e.add(elements, e.mul(e.toI64(op.getOffset()), rowStride));
     int64_t bytes = type.getElementTypeBitWidth() / 8;
     Value base = e.gep(source.base, e.mul(elements, bytes));
+    if (int64_t first = op.getFirstColumn(); first && !op.getType().getOrder())
+      base = e.gep(base, first * bytes);
     SmallVector<Value> parts{base, rowStride, op.getLength()};
     if (op.getType().getHeads() > 1)
       parts.push_back(headStride);

@@ -215,6 +215,22 @@ struct GroupBarrierLowering : public OpConversionPattern<GroupBarrierOp> {
   }
 };
 
+struct RoleBarrierLowering : public OpConversionPattern<RoleBarrierOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RoleBarrierOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!op.getId())
+      return rewriter.notifyMatchFailure(op, "expected fa2gpu-allocate");
+    Emit e(rewriter, op.getLoc());
+    auto roles = op->getParentOfType<RolesOp>();
+    int64_t warps = roles.getWarps()[roles.getRoleOf(op)];
+    namedBarrier(e, "sync", e.i32(*op.getId()), warps * kWarpLanes);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// setmaxnreg: a role takes what others have given back.
 void setRegisters(Emit &e, int64_t count, int64_t atEntry) {
   NVVM::SetMaxRegisterOp::create(e.b, e.loc, count,
@@ -272,6 +288,6 @@ void fa2::gpu::lowerRoles(RolesOp op, int64_t registersAtEntry) {
 void fa2::gpu::populateRolePatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
   patterns.add<TileLoopLowering, WarpgroupLowering, TurnWaitLowering,
-               TurnPassLowering, GroupBarrierLowering>(converter,
-                                                       patterns.getContext());
+               TurnPassLowering, GroupBarrierLowering, RoleBarrierLowering>(
+      converter, patterns.getContext());
 }

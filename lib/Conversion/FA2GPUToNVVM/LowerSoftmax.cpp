@@ -228,8 +228,19 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
     TileLayout layout = layoutOf(op.getResult());
     VectorReader v(e, layout, op.getVector(), adaptor.getVector());
     SmallVector<Value> out(layout.numRegs());
-    for (int64_t r : v.order())
+    llvm::SmallPtrSet<Value, 32> taken;
+    bool accumulates = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto dot = dyn_cast<DotStartOp>(user);
+      return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
+    });
+    for (int64_t r : v.order()) {
       out[r] = v.at(r);
+      // Each accumulator of wgmma needs a register of its own. LLVM would copy
+      // just before the matmul, beside others in flight, for which ptxas waits
+      // (C7517).
+      if (accumulates && !taken.insert(out[r]).second)
+        out[r] = e.copyOf(out[r]);
+    }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }

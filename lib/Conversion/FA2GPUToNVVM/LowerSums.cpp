@@ -18,6 +18,14 @@ Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
   return e.gep(start, e.toI64(e.toIndex(own)));
 }
 
+/// Where a part of a tile's columns begins: behind the columns before.
+int64_t startOfPart(Value view, Type tile) {
+  auto op = view.getDefiningOp<ViewOp>();
+  return op ? op.getFirstColumn() * cast<RankedTensorType>(tile).getDimSize(0) *
+                  4
+            : 0;
+}
+
 /// Threads that hold a sum.
 int64_t threadsOf(SumOrderAttr order) {
   return order.getWarps().getDown() * order.getWarps().getAcross() * kWarpLanes;
@@ -37,6 +45,7 @@ struct LoadSumLowering : public OpConversionPattern<fa2::LoadOp> {
     int64_t width = order.getWidth();
     Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
                              adaptor.getRow()[0], width);
+    start = e.gep(start, startOfPart(op.getView(), type));
     Type part = type.getElementType();
     if (width > 1)
       part = VectorType::get({width}, part);
@@ -69,6 +78,7 @@ struct StoreSumLowering : public OpConversionPattern<StoreOp> {
     int64_t width = order.getWidth();
     Value start = sumPointer(e, ViewParts::from(adaptor.getView()),
                              adaptor.getRow()[0], width);
+    start = e.gep(start, startOfPart(op.getView(), type));
     ValueRange values = adaptor.getTile();
     for (size_t r = 0; r < values.size(); r += size_t(width))
       LLVM::StoreOp::create(rewriter, op.getLoc(),
@@ -98,14 +108,16 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     int64_t width = order.getWidth();
     Value start = sumPointer(e, view, adaptor.getRow()[0], width);
     auto none = LLVM::LLVMVoidType::get(getContext());
+    int64_t first = startOfPart(op.getView(), op.getTile().getType());
     ValueRange values = adaptor.getTile();
     for (size_t r = 0; r < values.size(); r += size_t(width)) {
       SmallVector<Value> operands{start};
       llvm::append_range(operands, values.slice(r, size_t(width)));
-      std::string text = "red.relaxed.gpu.global.add" +
-                         std::string(width == 4 ? ".v4" : "") + ".f32 [$0+" +
-                         std::to_string(int64_t(r) * threadsOf(order) * 4) +
-                         "], " + (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
+      std::string text =
+          "red.relaxed.gpu.global.add" + std::string(width == 4 ? ".v4" : "") +
+          ".f32 [$0+" +
+          std::to_string(first + int64_t(r) * threadsOf(order) * 4) + "], " +
+          (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
       LLVM::InlineAsmOp::create(
           rewriter, op.getLoc(), TypeRange{none}, operands, text,
           width == 4 ? "l,f,f,f,f,~{memory}" : "l,f,~{memory}",

@@ -252,6 +252,32 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
   }
 };
 
+struct BulkCopyLowering : public OpConversionPattern<BulkCopyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(BulkCopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    auto slot = cast<RankedTensorType>(op.getSlot().getType());
+    int64_t element = slot.getElementTypeBitWidth() / 8;
+    onOneThread(e, [&] {
+      RingUse use(e, ring.type, adaptor.getUse()[0]);
+      ViewParts view = ViewParts::from(adaptor.getView());
+      Value from =
+          e.gep(view.base, e.mul(e.toI64(adaptor.getRow()[0]), element));
+      Value operands[] = {adaptor.getSlot()[0], from,
+                          e.i32(slot.getNumElements() * element),
+                          ring.full(e, use.barrier)};
+      e.ptx("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[$0], [$1], $2, [$3];",
+            "r,l,r,r", operands);
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// One thread of each warpgroup: lane 0 of its first warp.
 struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -327,7 +353,7 @@ void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
                ReleaseLowering, TensorMapLowering, TensorMapPrefetchLowering,
-               TensorCopyLowering, TensorStoreLowering, StoreWaitLowering,
-               WarpBarrierLowering, ProxyFenceLowering>(converter,
-                                                        patterns.getContext());
+               TensorCopyLowering, BulkCopyLowering, TensorStoreLowering,
+               StoreWaitLowering, WarpBarrierLowering, ProxyFenceLowering>(
+      converter, patterns.getContext());
 }

@@ -111,6 +111,10 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     int64_t n = layout.fragCols() * 8, results = layout.numRegs();
     bool fromShared = isa<SharedAttr>(aType.getEncoding());
     Value bStart = adaptor.getB()[0];
+    if (int64_t first = op.getFirstColumn()) {
+      const SharedLayout::Panel panel = sharedLayout(bType).panelOf(first);
+      bStart = e.add(bStart, panel.offset + (first - panel.col) * 2);
+    }
     if (acc.getGroups()[1] > 1)
       bStart = ownColumns(e, bType, bStart, GroupPlace(e, acc).col,
                           layout.colsPerWarp(), op.getTransposeB());

@@ -168,6 +168,8 @@ int64_t Emit::firstWarp() {
   auto [roles, role] = roleAt(b);
   return roles ? roles.getFirstWarp(role) : 0;
 }
+constexpr StringLiteral kOneThread = "one_thread";
+
 void fa2::gpu::onOneThread(Emit &e, function_ref<void()> body) {
   auto [roles, role] = roleAt(e.b);
   if (!roles || roles.getOneThread()[role])
@@ -178,6 +180,7 @@ void fa2::gpu::onOneThread(Emit &e, function_ref<void()> body) {
   };
   OpBuilder::InsertionGuard guard(e.b);
   auto warp = scf::IfOp::create(e.b, e.loc, isFirst());
+  warp->setAttr(kOneThread, e.b.getUnitAttr());
   e.b.setInsertionPointToStart(warp.thenBlock());
   auto one = scf::IfOp::create(e.b, e.loc, e.elect());
   // The warp goes on together: matmuls ask for all of its lanes.
@@ -185,6 +188,40 @@ void fa2::gpu::onOneThread(Emit &e, function_ref<void()> body) {
   e.b.setInsertionPointToStart(one.thenBlock());
   body();
 }
+
+/// What one thread does, in a branch that onOneThread made.
+static Block *workOfOneThread(Operation *op) {
+  auto warp = dyn_cast_or_null<scf::IfOp>(op);
+  if (!warp || !warp->hasAttr(kOneThread))
+    return nullptr;
+  return (*warp.thenBlock()->getOps<scf::IfOp>().begin()).thenBlock();
+}
+
+void fa2::gpu::mergeOneThreads(Operation *root) {
+  root->walk([](Block *block) {
+    Operation *before = nullptr; // a branch with nothing but numbers behind it
+    for (Operation &op : llvm::make_early_inc_range(*block)) {
+      Block *work = workOfOneThread(&op), *into = workOfOneThread(before);
+      if (!work) {
+        if (before && isPure(&op) && !op.hasTrait<OpTrait::IsTerminator>())
+          op.moveBefore(before);
+        else
+          before = nullptr;
+        continue;
+      }
+      if (!into) {
+        before = &op;
+        continue;
+      }
+      auto &ops = work->getOperations();
+      into->getOperations().splice(into->getTerminator()->getIterator(), ops,
+                                   ops.begin(),
+                                   work->getTerminator()->getIterator());
+      op.erase();
+    }
+  });
+}
+
 Value Emit::elect() {
   return NVVM::ElectSyncOp::create(b, loc, b.getI1Type(), Value());
 }
@@ -230,6 +267,13 @@ SmallVector<Value> Emit::ptxDefining(StringRef text, int64_t count,
   return unpack(*this,
                 inlinePtx(*this, text, resultsOf(*this, count), all, operands),
                 count);
+}
+Value Emit::copyOf(Value v) {
+  return LLVM::InlineAsmOp::create(
+             b, loc, b.getF32Type(), v, "mov.f32 $0, $1;", "=f,f",
+             /*has_side_effects=*/true, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+      .getResult(0);
 }
 SmallVector<Value> Emit::ptxUpdating(StringRef text, ValueRange tied,
                                      StringRef constraints,

@@ -90,6 +90,9 @@ public:
                                              llvm::StringRef constraints,
                                              mlir::ValueRange operands);
 
+  /// An f32 in a register of its own, from here on.
+  mlir::Value copyOf(mlir::Value v);
+
   mlir::LLVM::LLVMPointerType pointer(AddressSpace space);
   mlir::Value gep(mlir::Value pointer, mlir::Value bytes);
   mlir::Value gep(mlir::Value pointer, int64_t bytes);
@@ -135,6 +138,8 @@ void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity);
 void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
 void barrierExpect(Emit &e, mlir::Value barrier, int64_t bytes);
 /// Builds `body` for one thread of the role: it alone, where it runs the role.
+/// Branches of one thread that stand side by side become one.
+void mergeOneThreads(mlir::Operation *root);
 void onOneThread(Emit &e, llvm::function_ref<void()> body);
 /// What is left of fa2gpu.roles when its programs have been lowered.
 void lowerRoles(RolesOp op, int64_t registersAtEntry);

@@ -134,7 +134,7 @@ void Partitioner::convertLoads() {
       return;
     b.setInsertionPoint(op);
     auto plain = cast<RankedTensorType>(op.getTile().getType());
-    auto type = sharedPanel
+    auto type = sharedPanel && plain.getRank() == 2
                     ? withEncoding(plain, SharedAttr::get(ctx, sharedPanel))
                     : sharedTile(plain, columnParts(op.getTile()));
     Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
@@ -207,7 +207,8 @@ void Partitioner::convertDots() {
     b.setInsertionPoint(dot);
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
-        dot.getAcc(), dot.getTransposeB(), dot.getTransposeA());
+        dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
+        dot.getNameAttr(), dot.getFirstColumn());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

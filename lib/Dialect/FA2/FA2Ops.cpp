@@ -588,7 +588,14 @@ LogicalResult ViewOp::verify() {
   if (source.getRank() != 4 && source.getRank() != 3)
     return emitOpError() << "expected a source of rank 4 or 3, got rank "
                          << source.getRank();
-  if (view.getCols() != cols ||
+  int64_t firstColumn = getFirstColumn();
+  if (firstColumn < 0 || (cols > 0 && firstColumn >= cols) ||
+      (cols == 0 && firstColumn != 0))
+    return emitOpError() << "expected first_column to be one of " << cols
+                         << " columns, got " << firstColumn;
+  if ((firstColumn || (cols && view.getCols())
+           ? view.getCols() > cols - firstColumn
+           : view.getCols() != cols) ||
       view.getElementType() != source.getElementType())
     return emitOpError() << "expected a view of " << cols << " columns of "
                          << source.getElementType() << " because its source is "
@@ -731,7 +738,16 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "expected a to have b's " << k << " inner "
                          << (getTransposeA() ? "rows" : "columns") << ", got "
                          << a.getDimSize(getTransposeA() ? 0 : 1);
-  if (d.getDimSize(0) != m || d.getDimSize(1) != n)
+  int64_t first = getFirstColumn();
+  if (first != 0 && (getTransposeB() || first < 0 || first % 32 != 0 ||
+                     first + d.getDimSize(1) > n))
+    return emitOpError() << "expected first_column to be a multiple of 32 that "
+                            "leaves "
+                         << d.getDimSize(1) << " of the " << n
+                         << " columns of b, not transposed, got " << first;
+  // Of columns that begin later, or stop earlier, there are as many as d has.
+  if (d.getDimSize(0) != m ||
+      (getTransposeB() ? d.getDimSize(1) != n : d.getDimSize(1) > n))
     return emitOpError() << "expected a result of " << m << "x" << n << ", got "
                          << d;
   if (getAcc() && getAcc().getType() != d)

@@ -38,6 +38,7 @@ template <typename T> unsigned maxOf();
 template <> unsigned maxOf<Partition>() { return getMaxEnumValForPartition(); }
 template <> unsigned maxOf<TileOrder>() { return getMaxEnumValForTileOrder(); }
 template <> unsigned maxOf<GradQ>() { return getMaxEnumValForGradQ(); }
+template <> unsigned maxOf<LoopOrder>() { return getMaxEnumValForLoopOrder(); }
 
 template <typename T> llvm::SmallVector<StringRef> namesOf() {
   llvm::SmallVector<StringRef> names;
@@ -91,6 +92,7 @@ template <typename T> std::optional<T> ScheduleField<T>::parse(StringRef text) {
 template struct ScheduleField<Partition>;
 template struct ScheduleField<TileOrder>;
 template struct ScheduleField<GradQ>;
+template struct ScheduleField<LoopOrder>;
 } // namespace fa2
 
 //===----------------------------------------------------------------------===//
@@ -172,6 +174,8 @@ static StringRef kernelsOf(FieldGroup group) {
     return "sm_90a: ";
   case FieldGroup::Gradient:
     return "backward: ";
+  case FieldGroup::GradientRoles:
+    return "sm_90a, backward: ";
   }
   return "";
 }

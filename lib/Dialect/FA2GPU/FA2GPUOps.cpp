@@ -68,6 +68,17 @@ LogicalResult TensorCopyOp::verify() {
   return verifyHeads(*this, getMap(), getHeads());
 }
 
+LogicalResult BulkCopyOp::verify() {
+  auto slot = cast<RankedTensorType>(getSlot().getType());
+  if (slot.getRank() != 1 || getView().getType().getCols() ||
+      slot.getElementType() != getView().getType().getElementType() ||
+      slot.getNumElements() * slot.getElementTypeBitWidth() % 128 != 0)
+    return emitOpError() << "expected a vector of whole 16 bytes and a view of "
+                            "such, got "
+                         << slot << " and " << getView().getType();
+  return success();
+}
+
 LogicalResult TensorStoreOp::verify() {
   return verifyHeads(*this, getMap(), getHeads());
 }
@@ -92,6 +103,11 @@ LogicalResult LocalStoreOp::verify() {
   return success();
 }
 
+/// Whether columns from `first` on lie in whole panels of 64, or in half a one.
+static bool beginsInPanel(int64_t first, int64_t cols) {
+  return first % 64 == 0 || (first % 32 == 0 && cols <= 32);
+}
+
 LogicalResult DotStartOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType());
   auto b = cast<RankedTensorType>(getB().getType());
@@ -99,11 +115,18 @@ LogicalResult DotStartOp::verify() {
   int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
   int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
   int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
+  int64_t first = getFirstColumn(), cols = d.getDimSize(1);
+  bool wrong = getTransposeB()
+                   ? cols != n || first != 0
+                   : !beginsInPanel(first, cols) || first + cols > n;
   if (a.getDimSize(getTransposeA() ? 0 : 1) != k || d.getDimSize(0) != m ||
-      d.getDimSize(1) != n)
+      wrong)
     return emitOpError() << "expected " << m << "x" << k << " by " << k << "x"
                          << n << ", got " << a << " by " << b << " into " << d;
   auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
+  if (acc && first != 0 && acc.getFamily().warpsPerInstruction() == 1)
+    return emitOpError() << "expected first_column = 0 because "
+                         << acc.getFamily() << " multiplies, got " << first;
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;
@@ -125,10 +148,10 @@ LogicalResult DotStartOp::verify() {
                               "its rows of the result, "
                            << acc << ", got " << operand;
   }
-  std::string wrong =
+  std::string refusal =
       acc.getFamily().checkProduct(a, b, d, getTransposeA(), getTransposeB());
-  if (!wrong.empty())
-    return emitOpError() << "expected " << wrong << " because "
+  if (!refusal.empty())
+    return emitOpError() << "expected " << refusal << " because "
                          << acc.getFamily() << " multiplies";
   if (getAcc() && getAcc().getType() != d)
     return emitOpError() << "expected acc to have the result's type " << d;

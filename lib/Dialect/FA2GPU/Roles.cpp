@@ -12,8 +12,17 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
+OpOperand *fa2::gpu::signalledUse(Operation *op) {
+  if (auto copy = dyn_cast<TensorCopyOp>(op))
+    return &copy.getUseMutable();
+  if (auto copy = dyn_cast<BulkCopyOp>(op))
+    return &copy.getUseMutable();
+  return nullptr;
+}
+
 bool fa2::gpu::isCopied(Value ring) {
-  return llvm::any_of(ring.getUsers(), llvm::IsaPred<TensorCopyOp>);
+  return llvm::any_of(ring.getUsers(),
+                      [](Operation *user) { return signalledUse(user); });
 }
 
 bool fa2::gpu::isReadByEngines(Value ring) {
@@ -59,7 +68,7 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
 }
 
 bool fa2::gpu::isOneThreads(Operation *op) {
-  return isa<TensorCopyOp>(op) ||
+  return signalledUse(op) ||
          (isa<RingAcquireOp, RingCommitOp>(op) && isCopied(op->getOperand(0)));
 }
 

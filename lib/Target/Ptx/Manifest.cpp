@@ -159,6 +159,8 @@ private:
       return target.hasRoles();
     case FieldGroup::Gradient:
       return s.partition == Partition::Keys;
+    case FieldGroup::GradientRoles:
+      return s.partition == Partition::Keys && target.hasRoles();
     }
     return false;
   }

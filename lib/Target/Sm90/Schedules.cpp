@@ -53,6 +53,44 @@ constexpr Entry kTable[] = {
 
 // clang-format on
 
+struct BackwardEntry {
+  int64_t maxHeadDim; // of d and d_v, inclusive
+  int64_t stages, exchangeSlots;
+  LoopOrder loopOrder;
+};
+
+// Blocks of 128 keys, 64 a warpgroup, and tiles of 64 queries. The producer
+// multiplies dS with the keys: its 56 registers hold 32 columns of dQ. At 128
+// starting both products of scores first was 4 percent slower, at 64 as much
+// faster (docs/performance.md).
+// clang-format off
+constexpr BackwardEntry kBackwardTable[] = {
+    // d  stages exchange slots  order
+    {  64,  4,    2,             LoopOrder::ScoresFirst},
+    { 128,  3,    1,             LoopOrder::Written},
+    { 128,  2,    1,             LoopOrder::Written},
+};
+// clang-format on
+
+std::vector<Schedule> backwardSchedules(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  std::vector<Schedule> schedules;
+  for (const BackwardEntry &e : kBackwardTable)
+    if (dim <= e.maxHeadDim) {
+      Schedule &s = schedules.emplace_back();
+      s.partition = Partition::Keys;
+      s.blockQ = 64;
+      s.blockKV = 128;
+      s.warps = 8;
+      s.stages = e.stages;
+      s.exchangeSlots = e.exchangeSlots;
+      s.loopOrder = e.loopOrder;
+      s.dqByProducer = true;
+      s.dqColumns = 32;
+    }
+  return schedules;
+}
+
 void setFields(Variant &v, StringRef fields) {
   std::string wrong = v.fields.setFields("variants", fields);
   assert(wrong.empty() && "fields that the table spells wrong");
@@ -61,6 +99,8 @@ void setFields(Variant &v, StringRef fields) {
 } // namespace
 
 std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
+  if (problem.backward)
+    return backwardSchedules(problem);
   std::vector<Schedule> schedules;
   for (const Entry &e : kTable)
     if (problem.headDim <= e.maxHeadDim && problem.headDimV <= e.maxHeadDimV) {
@@ -148,6 +188,8 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
 
 std::vector<Variant> sm90::tunedVariants(const Problem &problem,
                                          const Schedule &base) {
+  if (problem.backward)
+    return {};
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Variant> variants;
   // Few queries of grouped heads share the tile that reads their keys. The

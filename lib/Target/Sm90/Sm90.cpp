@@ -7,6 +7,8 @@
 
 #include "Sm90.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 
 using namespace fa2;
@@ -24,7 +26,9 @@ public:
   int computeCapability() const override { return 90; }
   bool isFamilySpecific() const override { return true; }
   const TargetLimits &limits() const override { return lim; }
-  PtxRequirement ptx() const override { return {80, 12000}; }
+  // Reductions of four neighbours came with 8.1.
+  PtxRequirement ptx() const override { return {81, 12010}; }
+  bool hasVectorReductions() const override { return true; }
   gpu::MatmulFamilyAttr
   matmulFamily(mlir::MLIRContext *context) const override {
     return gpu::WgmmaAttr::get(context);
@@ -36,6 +40,21 @@ public:
                                      const Schedule &base) const override {
     return sm90::tunedVariants(problem, base);
   }
+  std::string backwardError(const Problem &problem) const override {
+    constexpr int64_t limit = 128; // a warpgroup's dK and dV, 64 keys each
+    int64_t dim = std::max(problem.headDim, problem.headDimV);
+    constexpr const char *nearest = "the nearest supported is sm_90, whose "
+                                    "code runs on it";
+    if (dim > limit)
+      return llvm::formatv("expected head dims up to {0} in backward kernels "
+                           "of sm_90a, got {1}; {2}",
+                           limit, dim, nearest);
+    if (problem.program)
+      return llvm::formatv("backward kernels of score programs are not "
+                           "generated for sm_90a; {0}",
+                           nearest);
+    return "";
+  }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {8, 12, 4};
     return choices;
@@ -46,18 +65,22 @@ public:
   /// The budgets, summed over warpgroups, must not exceed what the block has at
   /// entry, or setmaxnreg.inc waits for ever. A consumer never gets fewer than
   /// at entry: setmaxnreg.inc does not give back.
-  RoleRegisters roleRegisters(int64_t warps) const override {
-    int64_t groups = warps / 4;
-    int64_t threads = (warps + kProducerWarps) * gpu::kWarpLanes;
+  RoleRegisters roleRegisters(const Schedule &s) const override {
+    int64_t groups = s.warps / 4;
+    int64_t threads = (s.warps + kProducerWarps) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, 1) / 8 * 8;
     RoleRegisters r;
-    r.producer = groups > 2 ? 32 : 24;
+    r.producer = s.dqByProducer ? 56 : groups > 2 ? 32 : 24;
     int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;
   }
   Schedule ruleBase(const Problem &problem) const override {
     Schedule s;
+    if (problem.backward) {
+      s.loopOrder = LoopOrder::ScoresFirst;
+      return s;
+    }
     s.lazyRescale = problem.maxSlack;
     s.overlap = s.persistent = true;
     return s;

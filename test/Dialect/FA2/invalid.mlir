@@ -249,8 +249,8 @@ fa2.kernel @k(%c: f32) attributes {spec = #fa2.spec<pass = "forward", dtype = f1
 // -----
 
 func.func @view(%x: memref<?x?x?x64xf16>, %i: index) {
-  // expected-error @+1 {{expected a view of 64 columns of 'f16' because its source is 'memref<?x?x?x64xf16>', got '!fa2.view<? x 32 x f16>'}}
-  %v = fa2.view %x[%i, %i] rows(%i, %i) : memref<?x?x?x64xf16> -> !fa2.view<? x 32 x f16>
+  // expected-error @+1 {{expected a view of 64 columns of 'f16' because its source is 'memref<?x?x?x64xf16>', got '!fa2.view<? x 72 x f16>'}}
+  %v = fa2.view %x[%i, %i] rows(%i, %i) : memref<?x?x?x64xf16> -> !fa2.view<? x 72 x f16>
   return
 }
 

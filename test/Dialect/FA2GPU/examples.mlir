@@ -74,6 +74,13 @@ func.func @tensor_maps(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: i
   return
 }
 
+func.func @bulk_copy(%n: !fa2.view<? x f32>, %row: index, %slot: tensor<64xf32, #fa2gpu.shared>,
+                     %r: !fa2gpu.ring<2 x tensor<64xf32, #fa2gpu.shared>>, %use: index) {
+  fa2gpu.bulk_copy %n[%row], %slot signal %r[%use] : !fa2.view<? x f32>, tensor<64xf32, #fa2gpu.shared>, !fa2gpu.ring<2 x tensor<64xf32, #fa2gpu.shared>>
+  fa2gpu.role_barrier
+  return
+}
+
 func.func @tensor_store(%m: !fa2gpu.tensor_map, %row: index, %head: index, %batch: index,
                         %slot: tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>) {
   fa2gpu.proxy_fence

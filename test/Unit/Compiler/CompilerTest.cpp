@@ -39,6 +39,7 @@ TEST(Specification, EveryKeyCanBeSet) {
                                 .Case("partition", "keys")
                                 .Case("order", "ascending")
                                 .Case("dq", "recompute")
+                                .Case("loop_order", "written")
                                 .Default("1");
     EXPECT_EQ(s.set(key.name, value), "") << key.name.str();
     EXPECT_FALSE(key.help.empty());

@@ -48,14 +48,15 @@ TEST_F(TargetTest, RolesAreOfSm90aAlone) {
     EXPECT_EQ(t->hasRoles(), is) << t->name().str();
     EXPECT_EQ(t->isFamilySpecific(), is) << t->name().str();
     EXPECT_EQ(t->sharedPanelBytes(), is ? 128 : 0) << t->name().str();
-    EXPECT_EQ(t->roleRegisters(8).consumer > 0, is) << t->name().str();
+    EXPECT_EQ(t->roleRegisters(Schedule()).consumer > 0, is)
+        << t->name().str();
   }
   const Target &t = target("sm_90a");
   EXPECT_EQ(t.computeCapability(), 90);
   EXPECT_EQ(t.limits().sharedBytesPerBlock, 232448);
   EXPECT_EQ(t.limits().sharedBytesPerMultiprocessor, 233472);
-  EXPECT_EQ(t.ptx().isaVersion, 80);
-  EXPECT_EQ(t.ptx().minDriver, 12000);
+  EXPECT_EQ(t.ptx().isaVersion, 81);
+  EXPECT_EQ(t.ptx().minDriver, 12010);
   EXPECT_EQ(t.matmulFamily(&context).warpsPerInstruction(), 4);
 }
 
@@ -64,12 +65,18 @@ TEST_F(TargetTest, RolesAreOfSm90aAlone) {
 // what the block got at entry.
 TEST_F(TargetTest, RoleBudgetsFitTheRegistersAtEntry) {
   const Target &t = target("sm_90a");
-  for (auto [warps, entry, producer, consumer] :
-       {std::tuple{4, 248, 24, 248}, {8, 168, 24, 240}, {12, 128, 32, 160}}) {
+  for (auto [warps, dqByProducer, entry, producer, consumer] :
+       {std::tuple{4, false, 248, 24, 248},
+        {8, false, 168, 24, 240},
+        {8, true, 168, 56, 224},
+        {12, false, 128, 32, 160}}) {
     int64_t groups = warps / 4;
     EXPECT_EQ(t.registerBudget((warps + kProducerWarps) * 32, 1) / 8 * 8,
               entry);
-    RoleRegisters r = t.roleRegisters(warps);
+    Schedule schedule;
+    schedule.warps = warps;
+    schedule.dqByProducer = dqByProducer;
+    RoleRegisters r = t.roleRegisters(schedule);
     EXPECT_EQ(r.producer, producer) << warps;
     EXPECT_EQ(r.consumer, consumer) << warps;
     EXPECT_LE(groups * r.consumer + r.producer, (groups + 1) * entry) << warps;

@@ -48,6 +48,13 @@ def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key t
   let genSpecializedAttr = 0;
 }
 
+def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products start", [
+    I32EnumAttrCase<"Written", 0, "written">,
+    I32EnumAttrCase<"ScoresFirst", 1, "scores_first">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
 def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">]> {
@@ -106,6 +113,8 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     /// Warps along the keys, and along the rows of dQ, of partition `keys`.
     int64_t warpsAlongKeys() const { return getFields().derived().keyWarps; }
     int64_t warpsAlongGradQ() const { return getFields().derived().dqWarps; }
+    /// All warps that multiply dS with the keys.
+    int64_t warpsOfGradQ() const { return getFields().warpsOfGradQ(); }
 
     /// The first field by which a forward kernel of this schedule may give a row other bits than
     /// one of `other`; empty where both are of one class of bits.

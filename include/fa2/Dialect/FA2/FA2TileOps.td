@@ -96,7 +96,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   let description = [{
     `view[r] = source[batch, offset + r, head]` for 0 <= r < length; for a rank-3 source
     (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`. A view of
-    several heads shows `head` and those after it.
+    several heads shows `head` and those after it. Columns before `first_column`, and those behind as many as
+    the view has, are not shown; of a view with an order each tile has them one column after the other.
 
     Example:
 
@@ -105,7 +106,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
         : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
     ```
   }];
-  let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length);
+  let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
+    DefaultValuedAttr<I64Attr, "0">:$first_column);
   let results = (outs FA2_ViewType:$view);
   let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
     `:` type($source) `->` type($view) }];
@@ -164,7 +166,9 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   let description = [{
     `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
     without acc, acc is 0. `warps` says how the block's warps share the result; where it is not
-    said, they have what is combined with it, or else the rows.
+    said, they have what is combined with it, or else the rows. Of b without `transpose_b` the columns from
+    `first_column` on, a multiple of 32, are taken, as many as d has. `name` is what schedules of a loop
+    call the product.
 
     Example:
 
@@ -173,7 +177,8 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps, OptionalAttr<StrAttr>:$name,
+    DefaultValuedAttr<I64Attr, "0">:$first_column);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) (`over` $warps^)? }];

@@ -27,6 +27,9 @@ constexpr int64_t kMaxSlack = 60;
 /// says how many; the others split its columns.
 int64_t warpsAlongGradQ(int64_t warps, int64_t blockQ);
 
+/// Warps of a producer role: a warpgroup.
+constexpr int64_t kProducerWarps = 4;
+
 struct Schedule {
 #define FA2_SCHEDULE_FIELD(TYPE, MEMBER, GETTER, NAME, DEFAULT, ...)           \
   TYPE MEMBER = DEFAULT;
@@ -36,6 +39,8 @@ struct Schedule {
   Schedule derived() const;
   /// Slots of the ring of a tensor, in the loop over tiles or around it.
   int64_t slotsOf(llvm::StringRef tensor, bool inLoop) const;
+  /// All warps that multiply dS with the keys: the block's, or a role's.
+  int64_t warpsOfGradQ() const { return dqByProducer ? kProducerWarps : warps; }
   /// What is wrong with the fields on any target, or an empty string.
   std::string check() const;
   /// Fails with that in `error`.
@@ -79,7 +84,7 @@ struct FieldRange {
   std::string text() const;
 };
 
-enum class FieldGroup { Every, Roles, Gradient };
+enum class FieldGroup { Every, Roles, Gradient, GradientRoles };
 enum class FieldShown { Always, Manifest, WhereSet };
 enum class FieldBits { Same, Own };
 

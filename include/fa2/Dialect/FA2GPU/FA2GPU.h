@@ -52,6 +52,12 @@ struct RingArrivals {
   int64_t consumers, fillers;
 };
 RingArrivals arrivalsOf(mlir::Value ring, RolesOp roles);
+/// Where a copy by the engine says which use its arrival completes; null for
+/// other operations. Its ring is the operand before.
+mlir::OpOperand *signalledUse(mlir::Operation *op);
+inline mlir::Value signalledRing(mlir::OpOperand &use) {
+  return use.getOwner()->getOperand(use.getOperandNumber() - 1);
+}
 /// Whether the copy engine fills the ring's slots; else threads write them.
 bool isCopied(mlir::Value ring);
 /// Whether the copy engine or matmuls that read shared memory by themselves

@@ -120,7 +120,8 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     memory; the result is in flight until it is waited for. Registers of a belong to the warps
     that have its rows of the result. What else an instruction asks, its family knows: wgmma
     takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
-    columns that warpgroups share 32 or a multiple of 64 each where b is not transposed.
+    columns that warpgroups share 32 or a multiple of 64 each where b is not transposed. Of such b the columns from `first_column` on
+    are taken, as many as d has. `name` is what schedules of a loop call the product.
 
     Example:
 
@@ -131,7 +132,8 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
-    UnitAttr:$transpose_b, UnitAttr:$transpose_a);
+    UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<StrAttr>:$name,
+    DefaultValuedAttr<I64Attr, "0">:$first_column);
   let results = (outs FA2GPU_InFlightType:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
@@ -410,6 +412,21 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
   let hasVerifier = 1;
 }
 
+def FA2GPU_BulkCopyOp : FA2GPU_Op<"bulk_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts copying a vector into a slot; its arrival completes the ring's use";
+  let description = [{
+    One thread issues it (cp.async.bulk). All of the slot is read: the view holds whole tiles, as
+    workspaces do, and begins at a multiple of 16 bytes.
+
+    Example:
+    `fa2gpu.bulk_copy %n[%row], %slot signal %r[%use] : !fa2.view<? x f32>, tensor<64xf32, #fa2gpu.shared>, !fa2gpu.ring<2 x tensor<64xf32, #fa2gpu.shared>>`
+  }];
+  let arguments = (ins FA2_ViewType:$view, Index:$row, AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
+  let assemblyFormat = [{ $view `[` $row `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
+    `:` type($view) `,` type($slot) `,` type($ring) }];
+  let hasVerifier = 1;
+}
+
 def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "starts storing this warpgroup's 64 rows of a tile";
   let description = [{
@@ -453,6 +470,17 @@ def FA2GPU_GroupBarrierOp : FA2GPU_Op<"group_barrier", [MemoryEffects<[MemRead, 
     Warpgroup g uses named barrier `id` + g; `id` is set by `fa2gpu-allocate`.
 
     Example: `fa2gpu.group_barrier`
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$id);
+  let assemblyFormat = "attr-dict";
+}
+
+def FA2GPU_RoleBarrierOp : FA2GPU_Op<"role_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all warps of the role have come here";
+  let description = [{
+    Its named barrier is `id`, which is set by `fa2gpu-allocate`.
+
+    Example: `fa2gpu.role_barrier`
   }];
   let arguments = (ins OptionalAttr<I64Attr>:$id);
   let assemblyFormat = "attr-dict";

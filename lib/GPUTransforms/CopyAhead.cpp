@@ -1,0 +1,152 @@
+//===- CopyAhead.cpp - fa2gpu-copy-ahead ----------------------------------===//
+//
+// A role that only copies runs ahead of the others by itself, as far as rings
+// have slots. One that multiplies too would wait for what it multiplies first:
+// in its loops, copies are taken so many tiles ahead. Three loops do it, each
+// over as many places as there are, so that nothing is asked in them:
+//
+//   places [0, d)        copies
+//   places [0, n - d)    copies of the place d further on, and the rest
+//   places [n - d, n)    the rest
+//
+//===----------------------------------------------------------------------===//
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_COPYAHEAD
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// A loop's operations: copies, the rest, and numbers that either needs.
+struct Parts {
+  explicit Parts(scf::ForOp loop) : loop(loop) {
+    for (Operation &op : loop.getBody()->without_terminator())
+      if (isOneThreads(&op))
+        copies.insert(&op);
+      else if (!isPure(&op) || op.getNumResults() == 0 ||
+               !llvm::all_of(op.getResultTypes(), isNumber))
+        rest.insert(&op);
+  }
+
+  static bool isNumber(Type type) {
+    return type.isIntOrIndexOrFloat() || isa<ViewType>(type);
+  }
+  /// What the loop carries of a copy: the cursor of a ring that it fills.
+  bool ofCopies(unsigned i) {
+    Operation *last = loop.getYieldedValues()[i].getDefiningOp();
+    return last && copies.contains(last);
+  }
+
+  scf::ForOp loop;
+  llvm::SmallSetVector<Operation *, 16> copies, rest;
+};
+
+struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    for (auto roles : getOperation().getOps<RolesOp>())
+      for (Region &program : roles.getPrograms())
+        if (!isOneThreads(program))
+          program.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+    for (scf::ForOp loop : loops) {
+      Parts parts(loop);
+      if (!parts.copies.empty() && !parts.rest.empty())
+        takeAhead(parts);
+    }
+  }
+
+  /// As far as every ring has slots but the one that is read.
+  static int64_t distance(Parts &parts) {
+    int64_t slots = std::numeric_limits<int64_t>::max();
+    for (Operation *op : parts.copies)
+      if (auto acquire = dyn_cast<RingAcquireOp>(op))
+        slots = std::min(slots, acquire.getRing().getType().getSlots());
+    return std::max<int64_t>(slots - 1, 1);
+  }
+
+  static void takeAhead(Parts &parts) {
+    scf::ForOp loop = parts.loop;
+    Location loc = loop.getLoc();
+    OpBuilder b(loop);
+    Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
+    Value count = b.createOrFold<arith::SubIOp>(loc, upper, lower);
+    Value ahead = b.createOrFold<arith::MinSIOp>(
+        loc, count, arith::ConstantIndexOp::create(b, loc, distance(parts)));
+    Value last = b.createOrFold<arith::SubIOp>(loc, upper, ahead);
+    Value first = b.createOrFold<arith::AddIOp>(loc, lower, ahead);
+    SmallVector<Value> state(loop.getInitArgs());
+    state = part(b, parts, lower, first, state, /*copies=*/Value(),
+                 /*copy=*/true, /*work=*/false);
+    state = part(b, parts, lower, last, state, ahead, true, true);
+    state = part(b, parts, last, upper, state, Value(), false, true);
+    loop.replaceAllUsesWith(state);
+    loop.erase();
+  }
+
+  /// A loop over [lower, upper) with the copies of places `ahead` further on,
+  /// the rest, or both.
+  static SmallVector<Value> part(OpBuilder &b, Parts &parts, Value lower,
+                                 Value upper, ArrayRef<Value> state,
+                                 Value ahead, bool copy, bool work) {
+    scf::ForOp loop = parts.loop;
+    Location loc = loop.getLoc();
+    SmallVector<unsigned> carried;
+    SmallVector<Value> inits, next(state);
+    for (unsigned i = 0; i < state.size(); ++i)
+      if (parts.ofCopies(i) ? copy : work) {
+        carried.push_back(i);
+        inits.push_back(state[i]);
+      }
+    auto body = [&](OpBuilder &inner, Location, Value place, ValueRange args) {
+      IRMapping copies, rest;
+      for (auto [i, arg] : llvm::zip(carried, args)) {
+        copies.map(loop.getRegionIterArgs()[i], arg);
+        rest.map(loop.getRegionIterArgs()[i], arg);
+      }
+      rest.map(loop.getInductionVar(), place);
+      if (copy) {
+        copies.map(loop.getInductionVar(),
+                   ahead ? inner.createOrFold<arith::AddIOp>(loc, place, ahead)
+                         : place);
+        cloneInto(inner, parts, parts.copies, copies);
+      }
+      if (work)
+        cloneInto(inner, parts, parts.rest, rest);
+      SmallVector<Value> yields;
+      for (unsigned i : carried)
+        yields.push_back((parts.ofCopies(i) ? copies : rest)
+                             .lookupOrDefault(loop.getYieldedValues()[i]));
+      scf::YieldOp::create(inner, loc, yields);
+    };
+    auto made =
+        scf::ForOp::create(b, loc, lower, upper, loop.getStep(), inits, body);
+    for (auto [i, result] : llvm::zip(carried, made.getResults()))
+      next[i] = result;
+    return next;
+  }
+
+  /// The operations of `which`, and the numbers that they need.
+  static void cloneInto(OpBuilder &b, Parts &parts,
+                        llvm::SmallSetVector<Operation *, 16> &which,
+                        IRMapping &map) {
+    auto &other = &which == &parts.copies ? parts.rest : parts.copies;
+    for (Operation &op : parts.loop.getBody()->without_terminator())
+      if (!other.contains(&op))
+        b.clone(op, map);
+  }
+};
+
+} // namespace
