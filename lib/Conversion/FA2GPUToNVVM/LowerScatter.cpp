@@ -120,8 +120,9 @@ struct ScatterLowering : public OpConversionPattern<ScatterOp> {
   }
 };
 
-/// Rows of the last dimension one after the other, a thread an element. An
-/// extent of 1 that stands for all has stride 0, and is one element.
+/// A loop a dimension: the last one's elements go to threads, the rows of the
+/// one before it to blocks. An extent of 1 that stands for all has stride 0,
+/// and is one element.
 struct ZeroLowering : public OpConversionPattern<ZeroOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -131,35 +132,32 @@ struct ZeroLowering : public OpConversionPattern<ZeroOp> {
     Emit e(rewriter, loc);
     auto type = cast<MemRefType>(op.getSum().getType());
     MemRefParts sum(type, adaptor.getSum());
-    SmallVector<Value> extents;
-    Value rows = e.i64(1);
-    for (int64_t d = 0; d < type.getRank(); ++d) {
+    Value part = e.toI64(adaptor.getPart()[0]),
+          parts = e.toI64(adaptor.getParts()[0]);
+    Value thread = e.toI64(e.toIndex(e.thread()));
+    int64_t threads = threadsOf(op);
+    Value offset = e.i64(0);
+    OpBuilder::InsertionGuard guard(rewriter);
+    for (int64_t d = 0, last = type.getRank() - 1; d <= last; ++d) {
       Value extent =
           sum.extents[d] ? e.toI64(sum.extents[d]) : e.i64(type.getDimSize(d));
-      Value one = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
-                                        sum.strides[d], e.i64(0));
-      extents.push_back(e.select(one, e.i64(1), extent));
-      if (d + 1 < type.getRank())
-        rows = e.mul(rows, extents.back());
+      Value single = arith::CmpIOp::create(
+          rewriter, loc, arith::CmpIPredicate::eq, sum.strides[d], e.i64(0));
+      Value from = e.i64(0), step = e.i64(1);
+      if (d + 1 == last)
+        std::tie(from, step) = std::tie(part, parts);
+      else if (d == last && last > 0)
+        std::tie(from, step) = std::pair(thread, e.i64(threads));
+      else if (d == last)
+        std::tie(from, step) = std::pair(e.add(e.mul(part, threads), thread),
+                                         e.mul(parts, threads));
+      auto loop = scf::ForOp::create(rewriter, loc, from,
+                                     e.select(single, e.i64(1), extent), step);
+      rewriter.setInsertionPointToStart(loop.getBody());
+      offset = e.add(offset, e.mul(loop.getInductionVar(), sum.strides[d]));
     }
-    auto outer =
-        scf::ForOp::create(rewriter, loc, e.toI64(adaptor.getPart()[0]), rows,
-                           e.toI64(adaptor.getParts()[0]));
-    OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPointToStart(outer.getBody());
-    Value rest = outer.getInductionVar(), offset = e.i64(0);
-    for (int64_t d = type.getRank() - 1; d-- > 0;) {
-      offset = e.add(offset, e.mul(e.remU(rest, extents[d]), sum.strides[d]));
-      rest = e.divU(rest, extents[d]);
-    }
-    Value row = e.gep(sum.base, e.mul(offset, 4));
-    auto inner =
-        scf::ForOp::create(rewriter, loc, e.toI64(e.toIndex(e.thread())),
-                           extents.back(), e.i64(threadsOf(op)));
-    rewriter.setInsertionPointToStart(inner.getBody());
-    Value element = e.mul(inner.getInductionVar(), sum.strides.back());
     LLVM::StoreOp::create(rewriter, loc, e.f32(0),
-                          e.gep(row, e.mul(element, 4)));
+                          e.gep(sum.base, e.mul(offset, 4)));
     rewriter.eraseOp(op);
     return success();
   }
