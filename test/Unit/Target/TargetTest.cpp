@@ -48,8 +48,7 @@ TEST_F(TargetTest, RolesAreOfSm90aAlone) {
     EXPECT_EQ(t->hasRoles(), is) << t->name().str();
     EXPECT_EQ(t->isFamilySpecific(), is) << t->name().str();
     EXPECT_EQ(t->sharedPanelBytes(), is ? 128 : 0) << t->name().str();
-    EXPECT_EQ(t->roleRegisters(Schedule()).consumer > 0, is)
-        << t->name().str();
+    EXPECT_EQ(t->roleRegisters(Schedule()).consumer > 0, is) << t->name().str();
   }
   const Target &t = target("sm_90a");
   EXPECT_EQ(t.computeCapability(), 90);
