@@ -3,7 +3,6 @@
 #include "ProgramTiler.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -26,92 +25,6 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
         b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock);
   write(None);
   write(Rows);
-  if (!splits.empty())
-    origin = arith::MulIOp::create(
-        b, loc, place.rowBlock,
-        arith::ConstantIndexOp::create(b, loc, place.rows));
-  for (Operation &step : block.without_terminator())
-    for (Value result : step.getResults())
-      if (splits.contains(result))
-        apart[result] = writeApart(result);
-}
-
-Operation *ProgramTiler::distanceOf(Operation &step) const {
-  if (!isa<arith::SIToFPOp>(step))
-    return nullptr;
-  Value x = step.getOperand(0);
-  while (auto cast = x.getDefiningOp()) {
-    Type type = x.getType();
-    bool wide = type.isIndex() || type.getIntOrFloatBitWidth() >= 32;
-    if (auto difference = dyn_cast<arith::SubIOp>(cast))
-      return wide ? cast : nullptr;
-    if (!wide || !isa<arith::IndexCastOp, arith::ExtSIOp>(cast))
-      return nullptr;
-    x = cast->getOperand(0);
-  }
-  return nullptr;
-}
-
-bool ProgramTiler::isDistance(Operation &step) const {
-  Operation *difference = distanceOf(step);
-  if (!difference)
-    return false;
-  auto is = [&](unsigned operand, unsigned argument) {
-    return difference->getOperand(operand) ==
-           program.block().getArgument(argument);
-  };
-  return (is(0, ScoreProgram::Row) && is(1, ScoreProgram::Column)) ||
-         (is(0, ScoreProgram::Column) && is(1, ScoreProgram::Row));
-}
-
-/// The other factor of a product is a number.
-bool ProgramTiler::keepsSplit(Operation &step) const {
-  if (isa<arith::AddFOp, arith::SubFOp, arith::NegFOp>(step))
-    return true;
-  return isa<arith::MulFOp>(step) &&
-         llvm::any_of(step.getOperands(),
-                      [&](Value v) { return axesOf(v) == None; });
-}
-
-/// The columns' positions from the rows' first, or the rows', with the sign
-/// that each has in the difference.
-Value ProgramTiler::writeDistance(Operation &step, bool columns) {
-  unsigned argument =
-      columns != place.transposed ? ScoreProgram::Column : ScoreProgram::Row;
-  Value x = PositionsOp::create(
-      b, loc, typeWith(columns ? Columns : Rows, b.getF32Type()),
-      columns ? columnBlock : place.rowBlock, origin);
-  if (distanceOf(step)->getOperand(1) == program.block().getArgument(argument))
-    x = arith::NegFOp::create(b, loc, x);
-  return x;
-}
-
-Value ProgramTiler::writeApart(Value v) {
-  Operation &step = *v.getDefiningOp();
-  if (isDistance(step))
-    return writeDistance(step, /*columns=*/false);
-  SmallVector<Value> parts;
-  for (Value operand : step.getOperands())
-    parts.push_back(splits.contains(operand) ? writeApart(operand) : Value());
-  if (isa<arith::MulFOp>(step))
-    for (auto [i, part] : llvm::enumerate(parts))
-      if (!part)
-        part = spread(step.getOperand(i), Rows);
-  Type type = typeWith(Rows, b.getF32Type());
-  if (parts.size() == 2 && !parts[1])
-    return parts[0];
-  if (parts.size() == 2 && !parts[0])
-    return isa<arith::AddFOp>(step)
-               ? parts[1]
-               : Value(arith::NegFOp::create(b, loc, parts[1]));
-  OperationState state(step.getLoc(), step.getName(), parts, {type},
-                       step.getAttrs());
-  return b.create(state)->getResult(0);
-}
-
-Value ProgramTiler::rowsApart() {
-  Value result = program.result();
-  return splits.contains(result) ? writeApart(result) : Value();
 }
 
 void ProgramTiler::findAxes() {
@@ -122,17 +35,8 @@ void ProgramTiler::findAxes() {
   axes[block.getArgument(ScoreProgram::Column)] =
       place.transposed ? Rows : Columns;
   for (Operation &step : block.without_terminator())
-    for (Value result : step.getResults()) {
-      bool split = llvm::any_of(step.getOperands(),
-                                [&](Value v) { return splits.contains(v); });
+    for (Value result : step.getResults())
       axes[result] = axesOfAll(step.getOperands());
-      if (isDistance(step))
-        axes[result] = Columns;
-      else if (split && !keepsSplit(step))
-        axes[result] = Axes(axes[result] | Rows);
-      if (isDistance(step) || (split && keepsSplit(step)))
-        splits.insert(result);
-    }
 }
 
 ProgramTiler::Axes ProgramTiler::axesOfAll(ValueRange values) const {
@@ -156,21 +60,15 @@ Type ProgramTiler::typeWith(Axes which, Type element) const {
   llvm_unreachable("no other axes");
 }
 
-Value ProgramTiler::repeat(Value x, Axes from, Axes to, Type element) {
+Value ProgramTiler::spread(Value v, Axes to) {
+  Value x = written.lookup(v);
+  Axes from = axesOf(v);
   if (from == to)
     return x;
-  Type type = typeWith(to, element);
+  Type type = typeWith(to, v.getType());
   if (from == None)
     return tensor::SplatOp::create(b, loc, type, x, ValueRange{});
   return BroadcastOp::create(b, loc, type, x, /*columns=*/from == Columns);
-}
-
-Value ProgramTiler::spread(Value v, Axes to, bool split) {
-  Value x = repeat(written.lookup(v), axesOf(v), to, v.getType());
-  if (split || !splits.contains(v))
-    return x;
-  return arith::AddFOp::create(b, loc, x,
-                               repeat(apart.lookup(v), Rows, to, v.getType()));
 }
 
 /// A dimension whose index is a coordinate has its extent. Other indices are
@@ -233,28 +131,12 @@ Value ProgramTiler::writeStep(Operation &step) {
   Axes to = axesOf(result);
   if (isa<arith::ExtFOp>(step)) // reads extend
     return written.lookup(step.getOperand(0));
-  if (isDistance(step))
-    return writeDistance(step, /*columns=*/true);
   SmallVector<Value> operands;
   for (Value v : step.getOperands())
-    operands.push_back(spread(v, to, /*split=*/splits.contains(result)));
-  if (Value sum = fused(step, operands))
-    return sum;
+    operands.push_back(spread(v, to));
   OperationState state(step.getLoc(), step.getName(), operands,
                        {typeWith(to, result.getType())}, step.getAttrs());
   return b.create(state)->getResult(0);
-}
-
-/// a b + c in one operation, where nothing else reads a b.
-Value ProgramTiler::fused(Operation &step, ValueRange operands) {
-  if (!isa<arith::AddFOp>(step) || axesOf(step.getResult(0)) == None)
-    return {};
-  for (unsigned i : {0, 1})
-    if (auto product = operands[i].getDefiningOp<arith::MulFOp>();
-        product && step.getOperand(i).hasOneUse())
-      return math::FmaOp::create(b, loc, product.getLhs(), product.getRhs(),
-                                 operands[1 - i]);
-  return {};
 }
 
 void ProgramTiler::write(Axes which) {
@@ -264,8 +146,7 @@ void ProgramTiler::write(Axes which) {
         written[result] = writeStep(step);
 }
 
-void ProgramTiler::atColumns(Value block) {
-  columnBlock = block;
+void ProgramTiler::atColumns(Value columnBlock) {
   Value columns = program.block().getArgument(
       place.transposed ? ScoreProgram::Row : ScoreProgram::Column);
   if (!columns.use_empty())
@@ -274,11 +155,11 @@ void ProgramTiler::atColumns(Value block) {
   write(Columns);
 }
 
-SmallVector<Value> ProgramTiler::atScores(Value scores, bool whole) {
+SmallVector<Value> ProgramTiler::atScores(Value scores) {
   written[program.block().getArgument(ScoreProgram::Score)] = scores;
   write(Tile);
   SmallVector<Value> results;
   for (Value result : program.block().getTerminator()->getOperands())
-    results.push_back(spread(result, Tile, /*split=*/!whole));
+    results.push_back(spread(result, Tile));
   return results;
 }

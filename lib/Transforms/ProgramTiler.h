@@ -20,13 +20,6 @@ struct ScorePlace {
 /// depends on batch entry and head are scalars, and what depends on the tile's
 /// rows besides are vectors, both before the loop; what depends on its columns
 /// alone are vectors in the loop; the rest are tiles.
-///
-/// The distance of column and row, as f32, is split: the column's, from the
-/// rows' first, is a vector in the loop, and the row's is kept apart through
-/// products with numbers, sums and differences. So a bias by distance costs an
-/// element one addition, and what is left of the rows may be added to the
-/// softmax's result. Both parts are within a tile of the distance: they round
-/// as it does.
 class ProgramTiler {
 public:
   /// `extras` are the kernel's arguments. Writes what stands before the loop.
@@ -35,12 +28,8 @@ public:
 
   /// In the loop, before the scores are known: what depends on columns alone.
   void atColumns(mlir::Value columnBlock);
-  /// The program's results for scores in natural units (scale * q.k). Without
-  /// `whole`, they lack `rowsApart`.
-  llvm::SmallVector<mlir::Value> atScores(mlir::Value scores,
-                                          bool whole = true);
-  /// What the first result lacks, a value a row, written here, or null.
-  mlir::Value rowsApart();
+  /// The program's results for scores in natural units (scale * q.k).
+  llvm::SmallVector<mlir::Value> atScores(mlir::Value scores);
 
   /// What a value depends on, besides batch entry and head.
   enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
@@ -66,14 +55,6 @@ private:
   };
 
   void findAxes();
-  /// Whether it is the distance of column and row, or row and column, as f32.
-  bool isDistance(mlir::Operation &step) const;
-  mlir::Operation *distanceOf(mlir::Operation &step) const;
-  bool keepsSplit(mlir::Operation &step) const;
-  /// The rows' part of a split value.
-  mlir::Value writeApart(mlir::Value v);
-  mlir::Value writeDistance(mlir::Operation &step, bool columns);
-  mlir::Value fused(mlir::Operation &step, mlir::ValueRange operands);
   Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
   Axes axesOfAll(mlir::ValueRange values) const;
   /// Writes the steps that have these axes.
@@ -83,10 +64,8 @@ private:
                                               mlir::Value argument,
                                               mlir::Value source, Axes to);
   mlir::Value writeStep(mlir::Operation &step);
-  /// The value with other axes: repeated along those that it lacks. A split
-  /// one's parts are added, unless `split` is to stay.
-  mlir::Value spread(mlir::Value v, Axes to, bool split = false);
-  mlir::Value repeat(mlir::Value x, Axes from, Axes to, mlir::Type element);
+  /// The value with other axes: repeated along those that it lacks.
+  mlir::Value spread(mlir::Value v, Axes to);
   mlir::Type typeWith(Axes which, mlir::Type element) const;
 
   mlir::OpBuilder &b;
@@ -96,10 +75,6 @@ private:
   ScorePlace place;
   llvm::DenseMap<mlir::Value, Axes> axes;
   llvm::DenseMap<mlir::Value, mlir::Value> written;
-  llvm::DenseSet<mlir::Value> splits;
-  llvm::DenseMap<mlir::Value, mlir::Value> apart; // of splits: the rows' part
-  mlir::Value origin;                             // the rows' first
-  mlir::Value columnBlock;
 };
 
 } // namespace fa2

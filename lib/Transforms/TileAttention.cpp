@@ -12,7 +12,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -46,9 +45,8 @@ private:
   void buildTile(Value qBlock, Value head, Value batch);
 
   /// One pass over the key tiles: the final (m, l, o).
-  ForTilesOp buildLoop(Value qTile, ScorePlace place,
-                       std::optional<ProgramTiler> &program, Value kView,
-                       Value vView, Value seqlenQ, Value seqlenK);
+  ForTilesOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
+                       Value seqlenQ, Value seqlenK);
   int64_t start() const;
 
   func::FuncOp func;
@@ -108,8 +106,7 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
 }
 
-ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
-                            std::optional<ProgramTiler> &tiler, Value kView,
+ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                             Value vView, Value seqlenQ, Value seqlenK) {
   Value qBlock = place.rowBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
@@ -119,6 +116,7 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
                                   /*nonempty=*/false, /*past_end=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
   bool program = !op.getScore().empty();
+  std::optional<ProgramTiler> tiler;
   if (program)
     tiler.emplace(b, loc, programOf(op), extras, place);
   float none = program ? std::numeric_limits<float>::lowest() : kNoScore;
@@ -146,8 +144,7 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
                     splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
   if (program) {
     Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
-    Value scaled = arith::MulFOp::create(b, loc, s, factors);
-    s = tiler->atScores(scaled, /*whole=*/false).front();
+    s = tiler->atScores(arith::MulFOp::create(b, loc, s, factors)).front();
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           op.getMaskAttr(), /*transposed=*/false, packed);
@@ -202,9 +199,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
                      ? scale
                      : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
   ScorePlace place{batch, head, qBlock, bq, schedule.getBlockKv()};
-  std::optional<ProgramTiler> program;
-  ForTilesOp loop = buildLoop(qTile, place, program, kView, vView,
-                              qSeq.getLength(), kSeq.getLength());
+  ForTilesOp loop =
+      buildLoop(qTile, place, kView, vView, qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
@@ -212,12 +208,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
                                           finish.getOut());
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
-  // What all of a row's scores have more is in lse alone.
-  Value rowLse = finish.getLse(),
-        more = program ? program->rowsApart() : Value();
-  if (more)
-    rowLse = arith::AddFOp::create(b, loc, rowLse, more);
-  StoreOp::create(b, loc, rowLse, view(lse, batch, head, qSeq, packed), row);
+  StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq, packed),
+                  row);
 }
 
 void Tiler::run(const Twine &name, GuardAttr when) {

@@ -13,7 +13,6 @@
 #include "fa2/Dialect/FA2GPU/Layout.h"
 #include "fa2/Transforms/Passes.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

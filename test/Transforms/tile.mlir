@@ -196,38 +196,3 @@ func.func @packed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
 }
-
-// -----
-
-// The distance of row and column is split: what the column has of it, from the tile's first row, is a vector in the loop, times a number too; what the
-// row has is the same for all of a row's scores and is added to lse. Where something else than sums reads it, both parts are added first.
-// CHECK-LABEL: fa2.kernel @distance
-// CHECK: %[[FIRST:.*]] = arith.muli %{{.*}}, %{{.*}} : index
-// CHECK: fa2.for_tiles %[[J:.*]] in
-// CHECK: %[[COLS:.*]] = fa2.positions %[[J]] from %{{.*}} : tensor<64xf32>
-// CHECK: %[[AWAY:.*]] = arith.negf %[[COLS]] : tensor<64xf32>
-// CHECK: %[[BIAS:.*]] = arith.mulf %{{.*}}, %[[AWAY]] : tensor<64xf32>
-// CHECK: %[[S:.*]] = fa2.dot
-// CHECK: %[[TILE:.*]] = fa2.broadcast %[[BIAS]] {columns} : tensor<64xf32> -> tensor<64x64xf32>
-// CHECK: %[[X:.*]] = math.fma %[[S]], %{{.*}}, %[[TILE]] : tensor<64x64xf32>
-// CHECK: fa2.apply_mask %[[X]]
-// CHECK: %{{.*}}, %[[LSE:.*]] = fa2.softmax_finish
-// CHECK: %[[ROWS:.*]] = fa2.positions %{{.*}} from %{{.*}} : tensor<64xf32>
-// CHECK: %[[MORE:.*]] = arith.mulf %{{.*}}, %[[ROWS]] : tensor<64xf32>
-// CHECK: arith.addf %[[LSE]], %[[MORE]] : tensor<64xf32>
-func.func @distance(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %slope: f32)
-    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%slope : f32)
-      {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
-      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-      score {
-      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %sl: f32):
-        %d = arith.subi %i, %j : index
-        %d32 = arith.index_cast %d : index to i32
-        %f = arith.sitofp %d32 : i32 to f32
-        %x = arith.mulf %sl, %f : f32
-        %r = arith.addf %s, %x : f32
-        fa2.yield %r : f32
-      }
-  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-}

@@ -52,9 +52,7 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
     take(text->second);
   else
     drawValues(stream);
-  if (rule.tensor && text != given.end())
-    packStrides();
-  else if (rule.tensor)
+  if (rule.tensor)
     drawStrides(random);
   store();
 }
@@ -81,13 +79,6 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
     bool repeats = rule.broadcast && !own && random.chance(0.25);
     values.shape.push_back(repeats ? 1 : extent);
   }
-}
-
-/// What is given lies packed, as it would for a measurement.
-void Extra::packStrides() {
-  strides.assign(values.shape.size(), 1);
-  for (size_t d = strides.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<int64_t>(1, values.shape[d]);
 }
 
 /// From the innermost dimension out, or in another order; with gaps.

@@ -43,7 +43,6 @@ public:
 private:
   Extra() = default;
   void drawShape(const Configuration &configuration, Sequence &random);
-  void packStrides();
   void drawStrides(Sequence &random);
   void drawValues(uint64_t stream);
   void take(const std::string &text);

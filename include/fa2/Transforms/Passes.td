@@ -46,7 +46,7 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
     becomes a kernel of its own; `when` says which launches it is for, so that exactly
     one of them is.
   }];
-  let dependentDialects = ["::mlir::math::MathDialect", "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {
@@ -58,7 +58,7 @@ def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {
     group; and dQ: the f32 sum of all key tiles' parts, scaled and rounded, or, with
     `dq = recompute`, a loop over key tiles of its own.
   }];
-  let dependentDialects = ["::mlir::math::MathDialect", "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
                            "::mlir::tensor::TensorDialect"];
 }
 

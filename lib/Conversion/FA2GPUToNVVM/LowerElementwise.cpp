@@ -122,25 +122,6 @@ struct FunctionLowering : public OpConversionPattern<Op> {
   }
 };
 
-struct FmaLowering : public OpConversionPattern<math::FmaOp> {
-  FmaLowering(TypeConverter &converter, MLIRContext *context)
-      : OpConversionPattern(converter, context, /*benefit=*/2) {}
-  LogicalResult
-  matchAndRewrite(math::FmaOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    auto type = dyn_cast<RankedTensorType>(op.getType());
-    if (!type || !inRegisters(type) || !type.getElementType().isF32())
-      return rewriter.notifyMatchFailure(op, "not f32 in registers");
-    Emit e(rewriter, op.getLoc());
-    SmallVector<Value> out;
-    for (auto [x, y, z] :
-         llvm::zip(adaptor.getA(), adaptor.getB(), adaptor.getC()))
-      out.push_back(e.fma(x, y, z));
-    rewriter.replaceOpWithMultiple(op, {out});
-    return success();
-  }
-};
-
 /// f32 to a 16-bit type, two by two.
 struct TruncFLowering : public OpConversionPattern<arith::TruncFOp> {
   TruncFLowering(TypeConverter &converter, MLIRContext *context)
@@ -226,7 +207,7 @@ void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                FunctionLowering<math::Exp2Op, lowerExp2>,
                FunctionLowering<math::ExpOp, lowerExp>,
                FunctionLowering<math::TanhOp, lowerTanh>,
-               FunctionLowering<math::AbsFOp, lowerAbs>, FmaLowering,
-               TruncFLowering, ExtFLowering, ConvertLayoutLowering>(
-      converter, patterns.getContext());
+               FunctionLowering<math::AbsFOp, lowerAbs>, TruncFLowering,
+               ExtFLowering, ConvertLayoutLowering>(converter,
+                                                    patterns.getContext());
 }

@@ -26,20 +26,11 @@ struct PositionsLowering : public OpConversionPattern<PositionsOp> {
     Value lane = row ? laneRow(e, layout) : laneCol(e, layout);
     Value first = e.add(e.mul(adaptor.getBlock()[0], type.getDimSize(0)),
                         e.toIndex(lane));
-    if (op.getOrigin())
-      first = e.sub(first, adaptor.getOrigin()[0]);
-    // One conversion for all slots.
-    bool real = type.getElementType().isF32();
-    if (real)
-      first = LLVM::SIToFPOp::create(rewriter, op.getLoc(),
-                                     type.getElementType(), e.toI32(first));
     SmallVector<Value> out;
     int64_t slots = row ? layout.numRowSlots() : layout.numColSlots();
-    for (int64_t slot = 0; slot < slots; ++slot) {
-      int64_t own = row ? rowOfSlot(layout, slot) : colOfSlot(layout, slot);
-      out.push_back(real ? e.fadd(first, e.f32(float(own)))
-                         : e.add(first, own));
-    }
+    for (int64_t slot = 0; slot < slots; ++slot)
+      out.push_back(e.add(first, row ? rowOfSlot(layout, slot)
+                                     : colOfSlot(layout, slot)));
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }

@@ -188,14 +188,13 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
 def FA2_PositionsOp : FA2_Op<"positions", [Pure]> {
   let summary = "where the rows, or the columns, of a tile are in their sequence";
   let description = [{
-    `result[i] = block * (length of the result) + i`, less `origin` where there is one. As f32,
-    it is exact up to 2^24.
+    `result[i] = block * (length of the result) + i`.
 
-    Example: `%rows = fa2.positions %qb : tensor<128xindex>`, `%d = fa2.positions %j from %first : tensor<64xf32>`
+    Example: `%rows = fa2.positions %qb : tensor<128xindex>`
   }];
-  let arguments = (ins Index:$block, Optional<Index>:$origin);
+  let arguments = (ins Index:$block);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$block (`from` $origin^)? attr-dict `:` type($result)";
+  let assemblyFormat = "$block attr-dict `:` type($result)";
 }
 
 def FA2_ReadOp : FA2_Op<"read", [Pure]> {
