@@ -97,6 +97,11 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "64 rows of four warps; got dq_warps = {1}, warps = {2} and "
                    "block_q = {3}",
                    t.name(), d.dqWarps, s.warps, s.blockQ);
+  // dS is shared while the product with dK reads it in the same registers.
+  if (s.loopOrder == LoopOrder::ScoresFirst && !s.dqByProducer)
+    return formatv("expected loop_order = written without dq_by_producer on "
+                   "{0}; got scores_first",
+                   t.name());
   if (s.dq == GradQ::Recompute)
     return formatv("expected dq = atomic or atomic_v4 on {0}; the nearest "
                    "target with dq = recompute is sm_{1}",
