@@ -77,10 +77,8 @@ public:
   }
   Schedule ruleBase(const Problem &problem) const override {
     Schedule s;
-    if (problem.backward) {
-      s.loopOrder = LoopOrder::ScoresFirst;
+    if (problem.backward)
       return s;
-    }
     s.lazyRescale = problem.maxSlack;
     s.overlap = s.persistent = true;
     return s;
