@@ -1,5 +1,7 @@
 """Attention on PyTorch's tensors: launches and gradients."""
 
+import math
+
 import torch
 
 from .choice import lengths_of
@@ -7,7 +9,6 @@ from .compiler import CompileError
 from .kernels import kernels
 from .specification import Specification
 
-_empty_like = torch.empty_like
 
 
 class Plan:
@@ -16,7 +17,6 @@ class Plan:
     def __init__(self, ordinal, specification: Specification, heads_first: bool, deterministic: bool):
         self.ordinal, self.specification = ordinal, specification
         self.heads_first, self.deterministic = heads_first, deterministic
-        self.widths_are_equal = specification.head_dim == specification.head_dim_v
         self._backward = None
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
@@ -32,10 +32,8 @@ class Plan:
             ) from None
         return self._backward
 
-    def lse_like(self, q):
-        """What is like the lse of q, and takes no memory of its own: empty_like costs the host half of what empty does."""
-        shape = q.shape[0], q.shape[self._heads], q.shape[self._seqlen]
-        return torch.empty((), dtype=torch.float32, device=q.device).expand(shape)
+    def lse_shape(self, q):
+        return q.shape[0], q.shape[self._heads], q.shape[self._seqlen]
 
     def program_for(self, q_shape, v_shape):
         """The forward kernel for tensors of such shapes."""
@@ -44,7 +42,7 @@ class Plan:
 
     def forward(self, q, k, v, scale, out):
         """(out, lse)"""
-        lse = torch.empty_like(self.lse_like(q))
+        lse = torch.empty(self.lse_shape(q), dtype=torch.float32, device=q.device)
         _launch(self.program_for(q.shape, v.shape), q, k, v, out, lse, scale)
         return out, lse
 
@@ -67,20 +65,49 @@ def _launch(program, q, k, v, out, lse, scale):
 
 
 class Call:
-    """A plan, and what each call of the same shapes needs besides."""
+    """A plan, and what each call of tensors with the same shapes, and q with the same strides, needs besides."""
 
-    __slots__ = ("plan", "program", "lse_like", "width_v")
+    __slots__ = ("plan", "program", "_empty", "_out", "_lse", "_unwanted")
 
     def __init__(self, plan, q, v):
-        self.plan, self.program, self.lse_like = plan, plan.program_for(q.shape, v.shape), plan.lse_like(q)
-        self.width_v = None if plan.widths_are_equal else plan.specification.head_dim_v
+        self.plan, self.program = plan, plan.program_for(q.shape, v.shape)
+        out = empty_of_width(q, v.shape[-1])
+        lse = unwanted(plan.lse_shape(q), q.device)
+        self._empty, self._unwanted = allocator(q.device), lse
+        self._out, self._lse = ((tuple(x.shape), x.stride(), x.dtype) for x in (out, lse))
 
-    def forward(self, q, k, v, scale):
+    def forward(self, q, k, v, scale, wants_lse):
         """(out, lse), out lying in memory as q does."""
-        out = _empty_like(q) if self.width_v is None else empty_of_width(q, self.width_v)
-        lse = _empty_like(self.lse_like)
+        empty = self._empty
+        out = empty(*self._out)
+        lse = empty(*self._lse) if wants_lse else self._unwanted
         _launch(self.program, q, k, v, out, lse, scale)
         return out, lse
+
+
+_unwanted = {}  # by device: float32 tensors, the largest last
+
+
+def unwanted(shape, device):
+    """Memory for an lse that nobody reads, which kernels write all the same.
+
+    All calls and streams share it, and it is never given back: a graph may hold its address.
+    """
+    kept = _unwanted.setdefault(device, [torch.empty(0, device=device)])
+    size = math.prod(shape)
+    if kept[-1].numel() < size:
+        kept.append(torch.empty(max(size, 2 * kept[-1].numel()), device=device))
+    return kept[-1][:size].view(shape)
+
+
+def allocator(device):
+    """A function of a shape, strides and dtype, to an empty tensor there: by that of torch.compile's code where there is only one such
+    device, which costs the host half of what torch.empty_strided does."""
+    if device.type == "cpu" or torch.cuda.device_count() == 1:
+        direct = getattr(getattr(torch._C._dynamo, "guards", None), f"_empty_strided_{device.type}", None)
+        if direct is not None:
+            return direct
+    return lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
 
 def empty_of_width(q, width):
@@ -99,7 +126,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, call, scale, return_lse):
-        out, lse = call.forward(q, k, v, scale)
+        out, lse = call.forward(q, k, v, scale, True)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.plan, ctx.scale = call.plan, scale
         ctx.set_materialize_grads(False)

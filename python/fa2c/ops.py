@@ -20,7 +20,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, mask: str, scale: Optional[float], 
     torch_attention.check(q, k, v, heads_first)
     plan = torch_attention.plan_of(q, k, v, mask, program, deterministic, heads_first)
     out = empty_of_width(q, v.shape[-1])
-    q, k, v = torch_attention.prepared(q, k, v, heads_first, plan, says_copies=False)
+    q, k, v = torch_attention.prepared(q, k, v, heads_first, says_copies=False)
     return plan.forward(q, k, v, scale, out)
 
 
@@ -39,7 +39,7 @@ def backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Te
     torch_attention.check(q, k, v, heads_first)
     plan = torch_attention.plan_of(q, k, v, mask, program, deterministic, heads_first)
     gradients = tuple(empty_of_width(x, x.shape[-1]) for x in (q, k, v))
-    q, k, v = torch_attention.prepared(q, k, v, heads_first, plan, says_copies=False)
+    q, k, v = torch_attention.prepared(q, k, v, heads_first, says_copies=False)
     return plan.backward(q, k, v, readable(out), lse.contiguous(), readable(dout), scale, gradients)
 
 

@@ -200,7 +200,11 @@ class Program:
         """Whether the call was launched: it is one of `direct`, whose tensors the runtime could read."""
         if direct.numbers and not direct.has_numbers(arguments):
             return False
-        memory, workspace, stream = self._place(direct.workspace_bytes)
+        size, find_stream = direct.workspace_bytes, self._stream
+        if size or find_stream is None:
+            memory, workspace, stream = self._place(size)
+        else:
+            workspace, stream = None, find_stream(self._ordinal)
         try:
             status = self._start_direct(direct.call, arguments, workspace, stream)
         except Exception:  # of what reads the tensors; read by their attributes, they tell what is wrong

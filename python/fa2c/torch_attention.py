@@ -39,24 +39,30 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
         deterministic = False
     elif deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    # Of k the runtime sees whether it fits.
-    key = (q.dtype, q.get_device(), q.shape, v.shape, causal, program, deterministic, heads_first)
-    call = _calls.get(key) or _make_call(key, q, k, v)
-    if call.plan.ordinal is None:
-        q, k, v = prepared(q, k, v, heads_first, call.plan)
-        return _run(call, q, k, v, scale, return_lse, wants_grad)
-    try:
-        return _run(call, q, k, v, scale, return_lse, wants_grad)
-    except Error as error:
-        if error.status != _ARGUMENT_ERROR:
-            raise
+    options = causal, program, deterministic, heads_first
+    if q.is_cuda:
+        try:
+            return _run(q, k, v, options, scale, return_lse, wants_grad)
+        except Error as error:
+            if error.status != _ARGUMENT_ERROR:
+                raise
     # The runtime takes no such tensors: either checks say better why, or copies will do.
-    q, k, v = prepared(q, k, v, heads_first, call.plan)
-    return _run(call, q, k, v, scale, return_lse, wants_grad)
+    q, k, v = prepared(q, k, v, heads_first)
+    return _run(q, k, v, options, scale, return_lse, wants_grad)
+
+
+def _run(q, k, v, options, scale, return_lse, wants_grad):
+    # Of k the runtime sees whether it fits.
+    key = (q.dtype, q.get_device(), q.shape, q.stride(), v.shape, options)
+    call = _calls.get(key) or _make_call(key, q, k, v)
+    if wants_grad:
+        return apply(q, k, v, call, scale, return_lse)
+    out, lse = call.forward(q, k, v, scale, return_lse)
+    return (out, lse) if return_lse else out
 
 
 def _make_call(key, q, k, v):
-    *_, causal, program, deterministic, heads_first = key
+    causal, program, deterministic, heads_first = key[-1]
     check(q, k, v, heads_first)
     plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
     if len(_calls) >= _MOST_CALLS:
@@ -74,13 +80,6 @@ def plan_of(q, k, v, mask, program, deterministic, heads_first):
         specification = Specification(_DTYPES[q.dtype], q.shape[-1], v.shape[-1], mask, program)
         plan = _plans[key] = Plan(ordinal, specification, heads_first, deterministic)
     return plan
-
-
-def _run(call, q, k, v, scale, return_lse, wants_grad):
-    if wants_grad:
-        return apply(q, k, v, call, scale, return_lse)
-    out, lse = call.forward(q, k, v, scale)
-    return (out, lse) if return_lse else out
 
 
 def registered(q, k, v, causal, scale, program, deterministic, return_lse, heads_first):
@@ -118,10 +117,10 @@ def check(q, k, v, heads_first):
     check_shapes(q.shape, k.shape, v.shape, heads_first)
 
 
-def prepared(q, k, v, heads_first, plan, says_copies=True):
+def prepared(q, k, v, heads_first, says_copies=True):
     """The tensors, checked, or copies of those that the kernels cannot read as they lie."""
     check(q, k, v, heads_first)
-    if plan.ordinal is None:
+    if not q.is_cuda:
         check_size(q.shape, k.shape, v.shape, heads_first)
     return tuple(_readable(name, x, says_copies) for name, x in (("q", q), ("k", k), ("v", v)))
 

@@ -110,7 +110,7 @@ def _forward(q, k, v, is_causal, scale, heads_first):
 
 def _backward(dout, q, k, v, out, lse, is_causal, scale, heads_first):
     plan = plan_of(q, k, v, mask_of(is_causal), None, torch.are_deterministic_algorithms_enabled(), heads_first)
-    return plan.backward(*prepared(q, k, v, heads_first, plan), readable(out), lse.contiguous(), readable(dout), scale)
+    return plan.backward(*prepared(q, k, v, heads_first), readable(out), lse.contiguous(), readable(dout), scale)
 
 
 def _random_state(q):
