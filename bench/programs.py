@@ -156,7 +156,7 @@ def compare(torch, fa2c, name, args):
         contestants = [Contestant(label, make(label), 1) for label in calls]
         interleave(contestants, args.seconds, 30)
         milliseconds.update({(c.label, what): c.median for c in contestants})
-    errors = [worst(torch, mine, theirs.double()) for mine, theirs in zip(results["fa2c"], results["FlexAttention"])]
+    errors = [worst(torch, mine, theirs.detach().double()) for mine, theirs in zip(results["fa2c"], results["FlexAttention"])]
     cells = []
     for what in passes:
         ours, theirs = milliseconds["fa2c", what], milliseconds["FlexAttention", what]
@@ -168,11 +168,11 @@ def main(arguments):
     args = parse(arguments)
     use_build(args.build)
     import torch
+    import torch._functorch.config
 
     import fa2c
 
-    if args.device != "cpu":
-        torch._functorch.config.donated_buffer = False  # backward passes are repeated
+    torch._functorch.config.donated_buffer = False  # backward passes are repeated
     names = args.only or [*programs(torch, 1, 8, "cpu")]
     rows, wrong = [], 0
     with tempfile.TemporaryDirectory() as folder:

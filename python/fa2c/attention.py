@@ -3,6 +3,7 @@
 import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
+from .named_options import named_options
 from .shapes import LAYOUTS, check_scale, heads_first, refuse_uncovered
 from .tracing import ScoreProgram, trace
 
@@ -42,15 +43,21 @@ def attention(
 
     causal         True: row i sees the keys j <= i + seqlen_k - seqlen_q; "top_left": j <= i
     scale          positive; 1 / sqrt(d) by default. A launch's argument: a new value compiles nothing
-    score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score, or what fa2c.program made;
-                   gradients raise NotImplementedError unless this compiler derives them
+    window         (left, right): row i sees the keys i + seqlen_k - seqlen_q - left to i + seqlen_k - seqlen_q + right; -1 or
+                   None is all of them
+    softcap        c: scaled scores become c tanh(score / c)
+    bias           added to scaled, capped scores: a tensor that expands to [batch, heads, seqlen_q, seqlen_k]
+    alibi_slopes   float32 [heads] or [batch, heads]: slope |i + seqlen_k - seqlen_q - j| is taken from the score
+    score_mod      FlexAttention's: (score, b, h, q_idx, kv_idx) -> score, of the scaled score behind these, or what
+                   fa2c.program made; may read elements of captured tensors
     mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; a causal mask is one of the
                    kernels' own, any other is a score_mod
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
-    window, softcap, bias, alibi_slopes, dropout_p, sinks
+    dropout_p, sinks
                    are not supported yet and raise NotImplementedError
 
-    CUDA tensors of PyTorch run on the current stream; gradients go to q, k and v (not through lse). Tensors of the CPU,
+    CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes and captured tensors (not through
+    lse). Tensors of the CPU,
     NumPy's arrays (bfloat16: of ml_dtypes) and whatever speaks DLPack run on the simulator, forward alone but for
     PyTorch's, when they are small.
 
@@ -59,20 +66,23 @@ def attention(
 
     Source: FlashAttention-2 (https://arxiv.org/abs/2307.08691).
     """
-    if (window is not None or softcap or bias is not None or alibi_slopes is not None or dropout_p
-            or sinks is not None):
-        refuse_uncovered(window, softcap, bias, alibi_slopes, dropout_p, sinks)
-    program = None
-    if score_mod is not None or mask_mod is not None:
-        if isinstance(score_mod, ScoreProgram):
-            causal, program = score_mod.under(mask_mod, causal)
-        else:
-            causal, program = trace(score_mod, mask_mod, causal)
+    if dropout_p or sinks is not None:
+        refuse_uncovered(dropout_p, sinks)
+    order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
+    named = program = None
+    operands = ()
+    if window is not None or softcap or bias is not None or alibi_slopes is not None:
+        causal, named = named_options(q, k, causal, window, softcap, bias, alibi_slopes, order)
+    if isinstance(score_mod, ScoreProgram):
+        if named is not None:
+            raise ValueError("score_mod: a traced program beside window, softcap, bias or alibi_slopes; give its function")
+        causal, program, operands = score_mod.under(mask_mod, causal)
+    elif score_mod is not None or mask_mod is not None or named is not None:
+        causal, program, operands = trace(score_mod, mask_mod, causal, named)
     if scale is not None:
         scale = check_scale(scale)
     compute = _OF_TYPE.get(type(q)) or _find(q)
-    order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
-    return compute(q, k, v, causal, scale, program, deterministic, return_lse, order)
+    return compute(q, k, v, causal, scale, program, operands, deterministic, return_lse, order)
 
 
 _OF_TYPE = {}  # from a type of q to what computes

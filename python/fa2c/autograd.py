@@ -1,12 +1,15 @@
 """Attention on PyTorch's tensors: launches and gradients."""
 
 import math
+import sys
 
 import torch
 
 from .choice import lengths_of
 from .compiler import CompileError
+from .errors import not_supported
 from .kernels import kernels
+from .operands import in_order, of_types, operand
 from .specification import Specification
 
 
@@ -17,20 +20,26 @@ class Plan:
     def __init__(self, ordinal, specification: Specification, heads_first: bool, deterministic: bool):
         self.ordinal, self.specification = ordinal, specification
         self.heads_first, self.deterministic = heads_first, deterministic
-        self._backward = None
+        self.operands = specification.operands  # types by names
+        self._backward = {}  # by the names of operands whose gradients are wanted
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
-    def _make_backward(self):
-        gradient = self.specification.gradient(self.deterministic)
-        try:
-            self._backward = kernels.program(self.ordinal, gradient, self.heads_first)
-        except CompileError as error:
-            if self.specification.program is None:
-                raise
-            raise NotImplementedError(
-                f"score_mod: its gradients are not supported ({error}); forward alone is (under torch.no_grad())"
-            ) from None
-        return self._backward
+    def backward_for(self, grads):
+        """The kernels that give the gradients of these operands, too."""
+        program = self._backward.get(grads)
+        if program is None:
+            if grads and self.deterministic:
+                raise not_supported("deterministic", True, f"gradients of what scores read ({', '.join(grads)}) are sums in no fixed order")
+            gradient = self.specification.gradient(self.deterministic, grads)
+            try:
+                program = self._backward[grads] = kernels.program(self.ordinal, gradient, self.heads_first)
+            except CompileError as error:
+                if self.specification.program is None:
+                    raise
+                raise NotImplementedError(
+                    f"score_mod: its gradients are not supported ({error}); forward alone is (under torch.no_grad())"
+                ) from None
+        return program
 
     def lse_shape(self, q):
         return q.shape[0], q.shape[self._heads], q.shape[self._seqlen]
@@ -40,25 +49,39 @@ class Plan:
         lengths = lengths_of(q_shape, v_shape, self.heads_first)
         return kernels.program_for(lengths, self.ordinal, self.specification, self.heads_first)
 
-    def forward(self, q, k, v, scale, out):
+    def given(self, operands, device):
+        """What the program reads, by its names."""
+        return {name: operand(value, device, self.heads_first) for name, value in zip(self.operands, operands)}
+
+    def forward(self, q, k, v, scale, out, operands=()):
         """(out, lse)"""
         lse = torch.empty(self.lse_shape(q), dtype=torch.float32, device=q.device)
-        _launch(self.program_for(q.shape, v.shape), q, k, v, out, lse, scale)
+        _launch(self.program_for(q.shape, v.shape), q, k, v, out, lse, scale, self.given(operands, q.device))
         return out, lse
 
-    def backward(self, q, k, v, out, lse, dout, scale, gradients=None):
-        """(dq, dk, dv); `gradients` is where to, if not in new memory that lies as q, k and v do."""
-        program = self._backward or self._make_backward()
+    def backward(self, q, k, v, out, lse, dout, scale, operands=(), wanted=(), gradients=None):
+        """[dq, dk, dv, and of each operand its gradient where it is wanted, else None]; `gradients` is where the first three go, if not to new
+        memory that lies as q, k and v do."""
+        grads = tuple(name for name, is_wanted in zip(self.operands, wanted) if is_wanted)
+        program = self.backward_for(grads)
         dq, dk, dv = gradients or (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v))
-        if scale is None:
-            program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv)
-        else:
-            program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, scale=scale)
-        return dq, dk, dv
+        given = {} if scale is None else {"scale": scale}
+        given.update(self.given(operands, q.device))
+        sums = {}
+        for name, value in zip(self.operands, operands):
+            if name in grads:
+                sums[name] = torch.empty(value.shape, dtype=torch.float32, device=q.device)
+                given[sys.intern(f"d{name}")] = in_order(sums[name], self.heads_first)
+        program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
+        return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
 
 
-def _launch(program, q, k, v, out, lse, scale):
-    if scale is None:
+def _launch(program, q, k, v, out, lse, scale, given):
+    if given:
+        if scale is not None:
+            given["scale"] = scale
+        program(q=q, k=k, v=v, out=out, lse=lse, **given)
+    elif scale is None:
         program(q=q, k=k, v=v, out=out, lse=lse)
     else:
         program(q=q, k=k, v=v, out=out, lse=lse, scale=scale)
@@ -76,12 +99,12 @@ class Call:
         self._empty, self._unwanted = allocator(q.device), lse
         self._out, self._lse = ((tuple(x.shape), x.stride(), x.dtype) for x in (out, lse))
 
-    def forward(self, q, k, v, scale, wants_lse):
+    def forward(self, q, k, v, scale, wants_lse, operands):
         """(out, lse), out lying in memory as q does."""
         empty = self._empty
         out = empty(*self._out)
         lse = empty(*self._lse) if wants_lse else self._unwanted
-        _launch(self.program, q, k, v, out, lse, scale)
+        _launch(self.program, q, k, v, out, lse, scale, operands and self.plan.given(operands, q.device))
         return out, lse
 
 
@@ -122,26 +145,37 @@ def empty_of_width(q, width):
 
 
 class Attention(torch.autograd.Function):
-    """out, or (out, lse), of a call."""
+    """out, or (out, lse), of a call; the last arguments are what its program reads."""
 
     @staticmethod
-    def forward(ctx, q, k, v, call, scale, return_lse):
-        out, lse = call.forward(q, k, v, scale, True)
-        ctx.save_for_backward(q, k, v, out, lse)
+    def forward(ctx, q, k, v, call, scale, return_lse, *operands):
+        out, lse = call.forward(q, k, v, scale, True, operands)
+        if operands:
+            tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+            ctx.numbers = [x for x in operands if not isinstance(x, torch.Tensor)]
+            ctx.save_for_backward(q, k, v, out, lse, *tensors)
+        else:
+            ctx.save_for_backward(q, k, v, out, lse)
         ctx.plan, ctx.scale = call.plan, scale
-        ctx.set_materialize_grads(False)
-        return (out, lse) if return_lse else out
+        if return_lse:
+            ctx.set_materialize_grads(False)
+            return out, lse
+        return out
 
     @staticmethod
     def backward(ctx, dout, dlse=None):
         if dlse is not None:
             raise NotImplementedError("lse: its gradient is not supported yet; use lse.detach() where it is not wanted")
+        wanted = ctx.needs_input_grad[6:]
         if dout is None:
-            return None, None, None, None, None, None
-        gradients = ctx.plan.backward(*ctx.saved_tensors, readable(dout), ctx.scale)
+            return (None,) * (6 + len(wanted))
+        q, k, v, out, lse, *operands = ctx.saved_tensors
+        if wanted:
+            operands = of_types(ctx.plan.operands.values(), operands, ctx.numbers)
+        gradients = ctx.plan.backward(q, k, v, out, lse, readable(dout), ctx.scale, operands, wanted)
         if torch.is_grad_enabled():  # create_graph
             gradients = without_derivative(gradients)
-        return (*gradients, None, None, None)
+        return (*gradients[:3], None, None, None, *gradients[3:])
 
 
 # Function.apply without its look for torch.func's transforms, which callers have refused: 2.5 us a call.
@@ -150,8 +184,10 @@ apply = super(torch.autograd.Function, Attention).apply
 
 def without_derivative(gradients):
     """Tensors whose own gradients raise, where silence would leave them out of a sum."""
-    say = torch._C._functions.DelayedError(b"fa2c.attention: second derivatives are not supported yet", len(gradients))
-    return say(*(gradient.detach().requires_grad_() for gradient in gradients))
+    there = [gradient.detach().requires_grad_() for gradient in gradients if gradient is not None]
+    say = torch._C._functions.DelayedError(b"fa2c.attention: second derivatives are not supported yet", len(there))
+    said = iter(say(*there))
+    return [None if gradient is None else next(said) for gradient in gradients]
 
 
 def readable(dout):

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from typing import Callable, Optional, Union
+from typing import Callable, Optional, Sequence, Union
 
 from .compiler import compile_ptx
 from .library import Error, error_of
@@ -25,23 +25,26 @@ def export(
     mask_mod: Optional[Callable] = None,
     backward: bool = False,
     deterministic: bool = False,
+    grads: Sequence[str] = (),
     arch: str = "sm_80",
 ) -> str:
     """Compiles and writes PTX, whose first lines are its manifest; returns the compiler's explanation of the schedule.
 
     dtype is "bf16" or "f16", or a dtype of PyTorch's or NumPy's. arch "sm_80" runs on every later GPU, "sm_90a" on H100 and
-    H200 alone. A file appears whole or not at all.
+    H200 alone. Captured tensors of a program are arguments x0, x1, ... in the order in which it reads them; with `backward`, those that
+    `grads` names have gradients, dx0, ... A file appears whole or not at all.
     """
     name = str(getattr(dtype, "name", dtype)).replace("torch.", "")
     if name not in _DTYPES:
         raise TypeError(f"dtype is {dtype!r}; expected 'bf16' or 'f16'")
+    program = None
     if isinstance(score_mod, ScoreProgram):
-        causal, program = score_mod.under(mask_mod, causal)
-    else:
-        causal, program = trace(score_mod, mask_mod, causal) if score_mod or mask_mod else (causal, None)
+        causal, program, _ = score_mod.under(mask_mod, causal)
+    elif score_mod or mask_mod:
+        causal, program, _ = trace(score_mod, mask_mod, causal)
     specification = Specification(
         _DTYPES[name], head_dim, head_dim if head_dim_v is None else head_dim_v, mask_of(causal), program, backward,
-        backward and deterministic,
+        backward and deterministic, grads=tuple(grads),
     )
     compiled = compile_ptx(specification.text(arch), specification.module())
     _write(os.fspath(path), compiled.ptx)

@@ -3,8 +3,7 @@
 Signatures are those of flash_attn 2.8; keywords that flash_attn 3 added stand behind them. `import
 fa2c.flash_attn_interface as flash_attn_interface` is enough for most programs.
 
-What the kernels do not cover is refused by name: dropout, windows, softcap, ALiBi, rotary embeddings, block tables, sequences
-of several lengths. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
+What the kernels do not cover is refused by name: dropout, rotary embeddings, block tables, sequences of several lengths. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
 Head dims that are no multiples of 8 are padded with zeros, as flash_attn does.
 
 With return_attn_probs the result is (out, softmax_lse, None): flash_attn gives probabilities only with dropout.
@@ -35,10 +34,8 @@ def flash_attn_func(
 
     causal and window_size are aligned to the last query and the last key.
     """
-    _refuse(dropout_p=dropout_p, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv, q_descale=q_descale, k_descale=k_descale,
-            v_descale=v_descale, attention_chunk=attention_chunk)
-    causal = _mask(window_size, causal, q.shape[1], k.shape[1])
-    out, lse = _attention(q, k, v, softmax_scale, causal, deterministic)
+    _refuse(dropout_p=dropout_p, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+    out, lse = _attention(q, k, v, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return (out, lse, None) if return_attn_probs else out
 
 
@@ -103,7 +100,7 @@ def flash_attn_with_kvcache(
     k and v, where they are given, are first written to the cache behind these, and count.
     """
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx, cache_leftpad=cache_leftpad,
-            block_table=block_table, softcap=softcap, alibi_slopes=alibi_slopes, qv=qv, q_descale=q_descale, k_descale=k_descale,
+            block_table=block_table, qv=qv, q_descale=q_descale, k_descale=k_descale,
             v_descale=v_descale, page_table=page_table, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=cu_seqlens_k_new,
             rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
     used = _cache_length(cache_seqlens, k_cache, k)
@@ -114,9 +111,8 @@ def flash_attn_with_kvcache(
         k_cache[:, used:end].copy_(k)
         v_cache[:, used:end].copy_(v)
         used = end
-    causal = _mask(window_size, causal, q.shape[1], used)
     with torch.no_grad():
-        out, lse = _attention(q, k_cache[:, :used], v_cache[:, :used], softmax_scale, causal, False)
+        out, lse = _attention(q, k_cache[:, :used], v_cache[:, :used], softmax_scale, causal, window_size, softcap, alibi_slopes, False)
     return (out, lse) if return_softmax_lse else out
 
 
@@ -127,26 +123,13 @@ def _refuse(**given):
         raise not_supported(name, value)
 
 
-def _mask(window, causal, seqlen_q, seqlen_k):
-    """fa2c.attention's `causal` for a window, which may be as wide as the keys."""
-    left, right = (-1 if side is None else side for side in window)
-    if left >= seqlen_k - 1:
-        left = -1
-    if causal:
-        right = 0
-    elif right >= seqlen_q - 1:
-        right = -1
-    if left >= 0 or right > 0:
-        raise not_supported("window_size", tuple(window), f"windows wider than {seqlen_k} keys, and (-1, 0), which is causal, are")
-    return right == 0
-
-
-def _attention(q, k, v, scale, causal, deterministic):
+def _attention(q, k, v, scale, causal, window, softcap, alibi_slopes, deterministic):
     width, width_v = q.shape[-1], v.shape[-1]
     if width % 8 or width_v % 8:
         scale = width ** -0.5 if scale is None else scale
         q, k, v = (F.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
-    out, lse = attention(q, k, v, causal=causal, scale=scale, deterministic=deterministic, return_lse=True, layout="bshd")
+    out, lse = attention(q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, alibi_slopes=alibi_slopes,
+                         deterministic=deterministic, return_lse=True, layout="bshd")
     return out[..., :width_v] if width_v % 8 else out, lse
 
 

@@ -66,17 +66,8 @@ def check_scale(scale):
     return value
 
 
-def refuse_uncovered(window, softcap, bias, alibi_slopes, dropout_p, sinks) -> None:
+def refuse_uncovered(dropout_p, sinks) -> None:
     """Raises NotImplementedError for what no kernel computes yet."""
-    program = "score_mod computes it, from constants"
-    if window is not None and tuple(window) not in ((-1, -1), (None, None)):
-        raise not_supported("window", window, "mask_mod computes it")
-    if softcap:
-        raise not_supported("softcap", softcap, program)
-    if bias is not None:
-        raise not_supported("bias", bias)
-    if alibi_slopes is not None:
-        raise not_supported("alibi_slopes", alibi_slopes, program)
     if dropout_p:
         raise not_supported("dropout_p", dropout_p)
     if sinks is not None:

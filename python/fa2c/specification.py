@@ -1,14 +1,17 @@
 """What a kernel is compiled from."""
 
+import re
+import sys
 from dataclasses import dataclass, replace
-from typing import Optional
+from functools import cached_property
+from typing import Dict, Optional, Tuple
 
 MASKS = ("none", "causal", "causal_top_left")
 
 
 @dataclass(frozen=True)
 class Specification:
-    """An attention, as the compiler is asked for it; `program` is the body of a score region, or None."""
+    """An attention, as the compiler is asked for it; `program` is a score region, or None."""
 
     dtype: str
     head_dim: int
@@ -18,9 +21,16 @@ class Specification:
     backward: bool = False
     deterministic: bool = False
     schedule: Optional[str] = None  # all fields of it; by default the compiler chooses, and variants too
+    grads: Tuple[str, ...] = ()  # operands of the program that have gradients too
 
-    def gradient(self, deterministic: bool) -> "Specification":
-        return replace(self, backward=True, deterministic=deterministic)
+    @cached_property
+    def operands(self) -> Dict[str, str]:
+        """Types of what the program reads by their names: the region's arguments behind its five."""
+        block = (self.program or "").partition("):")[0].partition("%kv_idx: index")[2]
+        return {sys.intern(name): type for name, type in re.findall(r"%(\w+): (tensor<[^>]*>|\w+)", block)}
+
+    def gradient(self, deterministic: bool, grads: Tuple[str, ...] = ()) -> "Specification":
+        return replace(self, backward=True, deterministic=deterministic, grads=grads)
 
     def text(self, arch: str) -> str:
         """As fa2_compile takes it; as fa2_compile_module does where there is a program."""
@@ -31,6 +41,8 @@ class Specification:
             keys.update(variants="none", schedule=f"'{self.schedule}'")
         elif self.deterministic:
             keys["dq"] = "recompute"
+        if self.grads:
+            keys["grads"] = f"'{','.join(self.grads)}'"
         return " ".join(f"{key}={value}" for key, value in keys.items())
 
     def module(self) -> Optional[str]:
@@ -38,11 +50,16 @@ class Specification:
         if self.program is None:
             return None
         q, v = (f"tensor<?x?x?x{d}x{self.dtype}>" for d in (self.head_dim, self.head_dim_v))
-        mask = "" if self.mask == "none" else f" {{mask = #fa2.mask<{self.mask}>}}"
+        names, types = list(self.operands), list(self.operands.values())
+        given = "".join(f", %given_{name}: {type}" for name, type in self.operands.items())
+        extras, attributes = "", [] if self.mask == "none" else [f"mask = #fa2.mask<{self.mask}>"]
+        if names:
+            extras = f" extras({', '.join(f'%given_{name}' for name in names)} : {', '.join(types)})"
+            attributes.append("extra_names = [" + ", ".join(f'"{name}"' for name in names) + "]")
+        attributes = f" {{{', '.join(attributes)}}}" if attributes else ""
         return f"""\
-func.func @fa2_forward_program(%q: {q}, %k: {q}, %v: {v}, %scale: f32) -> ({v}, tensor<?x?x?xf32>) {{
-  %out, %lse = fa2.attention ins(%q, %k, %v) scale(%scale){mask} : {q}, {q}, {v} -> {v}, tensor<?x?x?xf32> score {{
-  ^bb0(%score: f32, %b: index, %h: index, %q_idx: index, %kv_idx: index):
+func.func @fa2_forward_program(%q: {q}, %k: {q}, %v: {v}, %scale: f32{given}) -> ({v}, tensor<?x?x?xf32>) {{
+  %out, %lse = fa2.attention ins(%q, %k, %v) scale(%scale){extras}{attributes} : {q}, {q}, {v} -> {v}, tensor<?x?x?xf32> score {{
 {self.program}
   }}
   return %out, %lse : {v}, tensor<?x?x?xf32>

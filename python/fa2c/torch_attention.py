@@ -23,10 +23,10 @@ _dispatch_modes, _any_autocast = torch._C._len_torch_dispatch_stack, torch._C._i
 _transforms = torch._C._functorch.peek_interpreter_stack
 
 
-def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_first):
-    """As fa2c.attention, of checked options; `program` is the text of a score program, or None."""
+def attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
+    """As fa2c.attention, of checked options; `program` is a region of scores, or None, and `operands` what it reads."""
     if _is_compiling() or _dispatch_modes() or not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
-        return registered(q, k, v, causal, scale, program, deterministic, return_lse, heads_first)
+        return registered(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first)
     if _transforms() is not None:
         raise NotImplementedError(
             "fa2c.attention does not run under torch.func's transforms (vmap, grad, jvp, ...): give it the batch as its "
@@ -34,7 +34,7 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
         )
     if _any_autocast():
         q, k, v = autocast(q, k, v)
-    wants_grad = _is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    wants_grad = _is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad or (operands and _requires_grad(operands)))
     if not wants_grad:
         deterministic = False
     elif deterministic is None:
@@ -42,22 +42,22 @@ def attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_
     options = causal, program, deterministic, heads_first
     if q.is_cuda:
         try:
-            return _run(q, k, v, options, scale, return_lse, wants_grad)
+            return _run(q, k, v, options, scale, operands, return_lse, wants_grad)
         except Error as error:
             if error.status != _ARGUMENT_ERROR:
                 raise
     # The runtime takes no such tensors: either checks say better why, or copies will do.
     q, k, v = prepared(q, k, v, heads_first)
-    return _run(q, k, v, options, scale, return_lse, wants_grad)
+    return _run(q, k, v, options, scale, operands, return_lse, wants_grad)
 
 
-def _run(q, k, v, options, scale, return_lse, wants_grad):
+def _run(q, k, v, options, scale, operands, return_lse, wants_grad):
     # Of k the runtime sees whether it fits.
     key = (q.dtype, q.get_device(), q.shape, q.stride(), v.shape, options)
     call = _calls.get(key) or _make_call(key, q, k, v)
     if wants_grad:
-        return apply(q, k, v, call, scale, return_lse)
-    out, lse = call.forward(q, k, v, scale, return_lse)
+        return apply(q, k, v, call, scale, return_lse, *operands)
+    out, lse = call.forward(q, k, v, scale, return_lse, operands)
     return (out, lse) if return_lse else out
 
 
@@ -82,13 +82,17 @@ def plan_of(q, k, v, mask, program, deterministic, heads_first):
     return plan
 
 
-def registered(q, k, v, causal, scale, program, deterministic, return_lse, heads_first):
+def _requires_grad(operands):
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in operands)
+
+
+def registered(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
     """By the registered operation, which traces, fake tensors and other subclasses go by."""
     from . import ops
 
     q, k, v = autocast(q, k, v)
     check(q, k, v, heads_first)
-    return ops.attention(q, k, v, causal, scale, program, deterministic, return_lse, heads_first)
+    return ops.attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first)
 
 
 def autocast(q, k, v):

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import fa2c
 
+from fa2c.kernels import kernels
+
 try:
     import numpy as np
     from reference import UNIT, attention, excess
@@ -98,16 +100,51 @@ class Arrays(unittest.TestCase):
             (ValueError, "scale is -1.0; expected a positive, finite number", (q, q, q), {"scale": -1}),
             (ValueError, "scale is nan", (q, q, q), {"scale": float("nan")}),
             (ValueError, "simulator, which is for trying things out", [self.draw(1, 32, 2048, 64)] * 3, {}),
-            (NotImplementedError, r"window = \(5, 0\) is not supported yet", (q, q, q), {"window": (5, 0)}),
-            (NotImplementedError, "softcap = 30.0 is not supported yet; score_mod", (q, q, q), {"softcap": 30.0}),
-            (NotImplementedError, "bias = ", (q, q, q), {"bias": q}),
-            (NotImplementedError, "alibi_slopes = ", (q, q, q), {"alibi_slopes": [0.5]}),
+            (NotImplementedError, r"window = \(5, 0\) is not supported yet; with causal=True it is", (q, q, q),
+             {"window": (5, 0), "causal": "top_left"}),
+            (ValueError, r"window is \(-3, 0\); expected numbers of keys", (q, q, q), {"window": (-3, 0)}),
+            (TypeError, "window: got int; expected", (q, q, q), {"window": 3}),
+            (ValueError, "softcap is -30.0; expected a positive", (q, q, q), {"softcap": -30.0}),
+            (ValueError, r"bias: the shape is \(1, 2, 8, 64\); expected one that expands to .*\(1, 2, 8, 8\)", (q, q, q), {"bias": q}),
+            (TypeError, "bias: dtype is bool; expected float32", (q, q, q), {"bias": np.ones((8, 8), bool)}),
+            (TypeError, "alibi_slopes: got list; expected a tensor", (q, q, q), {"alibi_slopes": [0.5]}),
+            (ValueError, r"alibi_slopes: the shape is \(3,\); expected \[heads\]", (q, q, q), {"alibi_slopes": f32[0, 0, 0, :3]}),
             (NotImplementedError, "dropout_p = 0.1", (q, q, q), {"dropout_p": 0.1}),
             (NotImplementedError, "sinks = ", (q, q, q), {"sinks": [0.0]}),
             (TypeError, "unexpected keyword", (q, q, q), {"windows": 3}),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 fa2c.attention(*given, **options)
+
+    def test_options_that_are_programs(self):
+        """Every combination of a cap, a bias, slopes and windows, and a new value of each, which compiles nothing."""
+        b, h, sq, sk = 2, 4, 24, 40
+        q, k, v = self.draw(b, h, sq, 64), self.draw(b, 2, sk, 64), self.draw(b, 2, sk, 64)
+        distance = np.arange(sq)[:, None] + sk - sq - np.arange(sk)
+        biases = [self.draw(*shape).astype(np.float32) for shape in ((sq, sk), (b, 1, 1, sk), (1, h, sq, 1), (b, h, sq, sk))]
+        compiled = []
+        for causal, layout, options, change in (
+            (False, "bhsd", dict(softcap=2.0), lambda x: 2 * np.tanh(x / 2)),
+            (False, "bhsd", dict(softcap=3.0), lambda x: 3 * np.tanh(x / 3)),
+            (True, "bhsd", dict(bias=biases[0]), lambda x: x + biases[0]),
+            (False, "bshd", dict(bias=biases[1]), lambda x: x + biases[1]),
+            (False, "bhsd", dict(bias=biases[2], softcap=2.0), lambda x: 2 * np.tanh(x / 2) + biases[2]),
+            (False, "bhsd", dict(bias=biases[3]), lambda x: x + biases[3]),
+            (False, "bhsd", dict(alibi_slopes=biases[3][0, :, 0, 0]), lambda x: x - biases[3][0, :, 0, 0][:, None, None] * abs(distance)),
+            (True, "bshd", dict(alibi_slopes=biases[3][:, :, 0, 0]), lambda x: x - biases[3][:, :, 0, 0][:, :, None, None] * distance),
+            (False, "bhsd", dict(window=(5, 3)), lambda x: np.where((distance <= 5) & (-distance <= 3), x, -np.inf)),
+            (False, "bhsd", dict(window=(7, 1)), lambda x: np.where((distance <= 7) & (-distance <= 1), x, -np.inf)),
+            (False, "bhsd", dict(window=(6, 0)), lambda x: np.where((distance <= 6) & (distance >= 0), x, -np.inf)),
+            (True, "bhsd", dict(window=(4, -1), score_mod=lambda s, *at: s * 0.5), lambda x: np.where(distance <= 4, x * 0.5, -np.inf)),
+        ):
+            with self.subTest(**options):
+                exchange = (lambda x: x) if layout == "bhsd" else (lambda x: x.swapaxes(1, 2))
+                out, lse = fa2c.attention(*map(exchange, (q, k, v)), causal=causal, layout=layout, return_lse=True, **options)
+                wanted, wanted_lse = attention(q, k, v, causal, change=change)
+                self.assertLess(excess(exchange(out), wanted, UNIT["float16"]), 1)
+                np.testing.assert_allclose(lse, wanted_lse, rtol=2e-5, atol=2e-5)
+                compiled.append(len(kernels._programs))
+        self.assertEqual((compiled[0], compiled[8]), (compiled[1], compiled[9]))
 
     def test_no_window_is_a_window(self):
         q = self.draw(1, 1, 8, 64)

@@ -81,9 +81,25 @@ class Functions(test_torch.Case):
         for window, causal, mask in (((-1, 0), False, True), ((29, 19), False, False), ((100, -1), True, True),
                                      ((None, None), False, False), ((-1, 5), True, True)):
             self.expect(fa.flash_attn_func(q, k, v, causal=causal, window_size=window), q, k, v, mask)
-        for window in ((28, -1), (-1, 18), (0, 0)):
-            with self.assertRaisesRegex(NotImplementedError, "window_size = .* is not supported yet"):
-                fa.flash_attn_func(q, k, v, window_size=window)
+
+    def test_programs(self):
+        """Windows, caps and slopes as flash_attn defines them: aligned to the last query and the last key."""
+        q, k, v = self.draw(2, 20, 4, 64), self.draw(2, 30, 2, 64), self.draw(2, 30, 2, 64)
+        slopes = torch.rand(2, 4, device=DEVICE)
+        distance = np.arange(20)[:, None] + 10 - np.arange(30)
+        biased = lambda x: x - numbers(slopes)[:, :, None, None] * abs(distance)  # noqa: E731
+        for options, change in (
+            (dict(window_size=(3, 2)), lambda x: np.where((distance <= 3) & (distance >= -2), x, -np.inf)),
+            (dict(window_size=(3, 2), causal=True), lambda x: np.where((distance <= 3) & (distance >= 0), x, -np.inf)),
+            (dict(softcap=1.5), lambda x: 1.5 * np.tanh(x / 1.5)),
+            (dict(alibi_slopes=slopes), biased),
+            (dict(alibi_slopes=slopes, softcap=2.0, causal=True), lambda x: np.where(distance >= 0, biased(2 * np.tanh(x / 2)), -np.inf)),
+        ):
+            with self.subTest(**options):
+                out = fa.flash_attn_func(q, k, v, **options)
+                self.expect_close(out.transpose(1, 2), attention(*map(swapped, (q, k, v)), change=change)[0])
+                self.assertTrue(torch.equal(fa.flash_attn_with_kvcache(q, k, v, **options), out))
+                out.sum().backward()
 
     def test_variable_lengths_that_are_equal(self):
         q, k, v = self.draw(60, 4, 64), self.draw(75, 2, 64), self.draw(75, 2, 64)
@@ -122,8 +138,7 @@ class Functions(test_torch.Case):
 
     def test_what_is_refused_by_name(self):
         q = self.draw(1, 8, 2, 64)
-        for options in (dict(dropout_p=0.1), dict(softcap=30.0), dict(alibi_slopes=q), dict(qv=q), dict(q_descale=q),
-                        dict(attention_chunk=128)):
+        for options in (dict(dropout_p=0.1), dict(qv=q), dict(q_descale=q), dict(attention_chunk=128)):
             with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
                 fa.flash_attn_func(q, q, q, **options)
         fa.flash_attn_func(q, q, q, num_splits=4, pack_gqa=True, sm_margin=8)

@@ -6,7 +6,7 @@
 
 Both interfaces are registered: without the second, transformers would build no mask and say nothing. Causal and bidirectional
 masks are the kernels'; others, such as sliding windows, are traced to programs, which cannot stand behind a
-cache. Padding, dropout, softcap, sinks and position biases are refused by name.
+cache. Padding, dropout, sinks and position biases are refused by name.
 """
 
 from typing import Optional
@@ -31,14 +31,17 @@ def register() -> None:
 def attention(module, query, key, value, attention_mask=None, dropout: float = 0.0, scaling: Optional[float] = None,
               is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, **options):
     """(out [batch, seqlen, heads, d], None) of query [batch, heads, seqlen, d] and what mask() gave."""
-    _refuse(dropout=dropout, softcap=options.get("softcap"), position_bias=options.get("position_bias"),
+    _refuse(dropout=dropout, position_bias=options.get("position_bias"),
             s_aux=options.get("s_aux"), cache=options.get("cache"))
+    softcap = options.get("softcap")
     if attention_mask is None:
-        if sliding_window is not None and key.shape[2] > sliding_window:
-            raise not_supported("sliding_window", sliding_window)
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        out = fa2c_attention(query, key, value, causal=bool(causal), scale=scaling)
+        causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        # So many keys are seen, the query's own with them.
+        window = None if sliding_window is None else (sliding_window - 1, -1 if causal else sliding_window - 1)
+        out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap)
     elif isinstance(attention_mask, ScoreProgram):
+        if softcap:
+            raise not_supported("softcap", softcap, "beside a mask that is a program; beside causal masks it is")
         out = fa2c_attention(query, key, value, score_mod=attention_mask, scale=scaling)
     else:
         raise not_supported("attention_mask", attention_mask, "fa2c's mask interface makes masks: register() registers it")

@@ -5,12 +5,14 @@ __torch_function__. PyTorch need not be there.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Callable, Optional, Tuple, Union
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Tuple, Union
 
 from .builder import ARGUMENTS, Builder
-from .captured import watched
+from .captured import elements, watched
 from .functions import where
+from .options import NamedOptions, of_options
 from .signature import NoSignature, Signature
 from .values import Traced, is_number, kind_of
 
@@ -19,42 +21,70 @@ _kept = {}  # programs by signature
 _latest = {}  # (signature, program) by functions, whose captured values may have changed since
 
 
+# (causal, the region of scores or None, what it reads: tensors and numbers in the region's order), which fa2c.attention's options come to
+Attention = Tuple[Union[bool, str], Optional[str], Tuple[Any, ...]]
+
+
 @dataclass(frozen=True)
 class ScoreProgram:
     """What score_mod and mask_mod compute, as MLIR, and the mask that mask_mod is or contains."""
 
     text: Optional[str]  # None: nothing but the mask
     mask: Union[bool, str]  # as fa2c.attention's `causal`
+    operands: Tuple[Any, ...] = field(default=(), compare=False)  # the captured tensors that it reads
 
-    def under(self, mask_mod: Optional[Callable], causal: Union[bool, str]) -> Tuple[Union[bool, str], Optional[str]]:
-        """(causal, text) beside fa2c.attention's other options."""
+    def under(self, mask_mod: Optional[Callable], causal: Union[bool, str]) -> Attention:
+        """Beside fa2c.attention's other options."""
         if mask_mod is not None:
             raise ValueError("mask_mod is given beside a program; give it to fa2c.program(score_mod, mask_mod)")
         if causal is not False and self.mask is not False and causal != self.mask:
             raise ValueError(f"causal is {causal!r}, and the program's mask is {self.mask!r}; give one of them")
-        return causal or self.mask, self.text
+        return causal or self.mask, self.text, self.operands
 
 
 def program(score_mod: Optional[Callable] = None, mask_mod: Optional[Callable] = None) -> ScoreProgram:
     """Traces; fa2c.attention takes the result as its score_mod. `text` shows what was traced."""
-    mask, text = trace(score_mod, mask_mod, False)
-    return ScoreProgram(text, mask)
+    mask, text, operands = trace(score_mod, mask_mod, False)
+    return ScoreProgram(text, mask, operands)
 
 
-def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], causal: Union[bool, str]) -> Tuple[Union[bool, str], Optional[str]]:
-    """(causal, the text of a program or None) of fa2c.attention's options."""
-    latest = _latest.get((score_mod, mask_mod, causal))
+def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], causal: Union[bool, str],
+          named: Optional[NamedOptions] = None) -> Attention:
+    """Of fa2c.attention's options."""
+    if named is not None:
+        causal, text, operands = trace_kinds(score_mod, mask_mod, causal, named.kinds)
+        return causal, text, named.values + operands
+    return trace_kinds(score_mod, mask_mod, causal, ())
+
+
+def trace_kinds(score_mod, mask_mod, causal, kinds) -> Attention:
+    """`kinds`: names and types of operands that stand for fa2c.attention's own options, whose values are not in the result."""
+    latest = _latest.get((score_mod, mask_mod, causal, kinds))
     if latest is not None and latest[0].unchanged():
         return latest[1]
     try:
-        signature = Signature(score_mod, mask_mod, causal)
+        signature = Signature(score_mod, mask_mod, causal, kinds)
     except NoSignature:
-        return _trace(score_mod, mask_mod, causal)
+        return _trace(score_mod, mask_mod, causal, kinds)
     found = _kept.get(signature.key)
     if found is None:
-        found = _keep(_kept, signature.key, _trace(score_mod, mask_mod, causal))
-    _keep(_latest, (score_mod, mask_mod, causal), (signature, found))
-    return found
+        mask, text, operands = _trace(score_mod, mask_mod, causal, kinds)
+        places = tuple(next(i for i, x in enumerate(signature.tensors) if x is tensor) for tensor in operands)
+        found = _keep(_kept, signature.key, (mask, text, places))
+    mask, text, places = found
+    result = mask, text, tuple(signature.tensors[i] for i in places)
+    if signature.tensors and is_in_dynamo():
+        raise NotImplementedError("score_mod: under torch.compile a function that captures tensors is traced before: give "
+                                  "fa2c.program(score_mod, mask_mod), made outside of what is compiled")
+    if not signature.tensors:  # which must not live for as long as what is kept
+        _keep(_latest, (score_mod, mask_mod, causal, kinds), (signature, result))
+    return result
+
+
+def is_in_dynamo():
+    """Whether torch.compile runs this for its result."""
+    guards = sys.modules.get("torch._guards")
+    return guards is not None and guards.TracingContext.try_get() is not None
 
 
 def _keep(where, key, value):
@@ -64,32 +94,34 @@ def _keep(where, key, value):
     return value
 
 
-trace._dynamo_marked_constant = True  # torch.compile runs it, and takes its result as a constant
+trace_kinds._dynamo_marked_constant = True  # torch.compile runs it, and takes its result as a constant
 
 
-def _trace(score_mod, mask_mod, causal):
+def _trace(score_mod, mask_mod, causal, kinds):
     builder = Builder()
     score = Traced(builder, "f32", "%score")
-    result = score
+    result = of_options(builder, score, causal, kinds)
     if score_mod is not None:
-        result = _call("score_mod", score_mod, builder, ("score", "b", "h", "q_idx", "kv_idx"))
-        result = _score(result)
+        result = _score(_call("score_mod", score_mod, builder, ("b", "h", "q_idx", "kv_idx"), result))
     if mask_mod is not None:
         visible = _call("mask_mod", mask_mod, builder, ("b", "h", "q_idx", "kv_idx"))
         causal, visible = _split_mask(builder, _mask(visible), causal)
         if visible is not True:
             result = where(visible, result, -math.inf)
-    return causal, None if result is score else builder.text(result.name)
+    if result is score:
+        return causal, None, ()
+    return (causal, *builder.region(result.name))
 
 
-def _call(name, function, builder, parameters):
-    values = [Traced(builder, ARGUMENTS[p], builder.argument(p)) for p in parameters]
+def _call(name, function, builder, parameters, *scores):
+    values = [*scores, *(Traced(builder, ARGUMENTS[p], builder.argument(p)) for p in parameters)]
     if not callable(function):
-        raise TypeError(f"{name}: got {type(function).__name__}; expected a function of ({', '.join(parameters)})")
+        expected = ", ".join(("score",) * len(scores) + parameters)
+        raise TypeError(f"{name}: got {type(function).__name__}; expected a function of ({expected})")
     try:
-        with watched():
-            return function(*values)
-    except (NotImplementedError, TypeError, ValueError, ZeroDivisionError) as error:
+        with watched(builder):
+            return elements(builder, function(*values))
+    except (NotImplementedError, TypeError, ValueError, IndexError, ZeroDivisionError) as error:
         raise type(error)(f"{name}: {error}") from None
 
 

@@ -3,6 +3,7 @@
 import math
 import operator
 
+from .captured import elements
 from .place import cannot
 from .values import Traced, as_kind, builder_of, common_kind, is_number, kind_of
 
@@ -422,8 +423,8 @@ _UNARY = {"neg": "neg", "pos": "pos", "abs": "abs", "invert": "~"}
 def _set_operators():
     for name, symbol in _OPERATORS.items():
         function = FUNCTIONS[symbol]
-        setattr(Traced, f"__{name}__", lambda a, b, f=function: f(a, b))
-        setattr(Traced, f"__r{name}__", lambda a, b, f=function: f(b, a))
+        setattr(Traced, f"__{name}__", lambda a, b, f=function: f(a, elements(a.builder, b)))
+        setattr(Traced, f"__r{name}__", lambda a, b, f=function: f(elements(a.builder, b), a))
     for name, known in _UNARY.items():
         setattr(Traced, f"__{name}__", lambda a, f=FUNCTIONS[known]: f(a))
 
@@ -434,7 +435,7 @@ _set_operators()
 def method(value, name):
     """A method of a traced value, or what it has of a tensor's attributes."""
     if name in FUNCTIONS and name.isidentifier():
-        return lambda *arguments, **options: _call(name, (value, *arguments), options)
+        return lambda *arguments, **options: _call(name, (value, *elements(value.builder, arguments)), elements(value.builder, options))
     if name.startswith("__") or name.endswith("__"):
         raise AttributeError(name)
     if name in ("shape", "ndim", "dtype", "device", "size", "dim", "is_cuda", "requires_grad"):
@@ -470,8 +471,6 @@ def _of_operator(name, arguments):
         return FUNCTIONS[_OPERATORS[name]](*arguments)
     if name[0] == "r" and name[1:] in _OPERATORS:
         return FUNCTIONS[_OPERATORS[name[1:]]](*reversed(arguments))
-    if name == "getitem":
-        kind_of(arguments[0])  # raises
     raise cannot(_unknown(f"the operator {name}"))
 
 

@@ -1,6 +1,7 @@
 """What a traced function's program follows from, so that it is traced once."""
 
 import functools
+import sys
 import types
 
 # Modules whose attributes nobody changes.
@@ -13,12 +14,13 @@ class NoSignature(Exception):
 
 
 class Signature:
-    """Of several values: `key`, a hashable that is another one where they compute something else.
+    """Of several values: `key`, a hashable that is another one where they compute something else, and `tensors`, those that they capture.
 
     Raises NoSignature. `unchanged()` says without looking at values again that the key is still theirs.
     """
 
     def __init__(self, *values):
+        self.tensors = []  # the key has their types, and which of them are one
         self._cells, self._globals, self._functions = [], [], []
         self._is_fixed = True  # whether all that may change is in these lists
         self.key = tuple(map(self._of, values))
@@ -47,6 +49,8 @@ class Signature:
             return type(value), value.hex() if isinstance(value, float) else value
         if isinstance(value, types.FunctionType):
             return self._of_function(value)
+        if _is_tensor(value):
+            return self._of_tensor(value)
         if isinstance(value, functools.partial):
             self._is_fixed = self._is_fixed and not value.keywords
             return self._of(value.func), self._of(value.args), self._of(tuple(sorted(value.keywords.items())))
@@ -58,6 +62,11 @@ class Signature:
         if isinstance(value, (types.BuiltinFunctionType, type)) or type(value).__name__ == "dtype":
             return id(value), type(value)
         raise NoSignature(type(value).__name__)
+
+    def _of_tensor(self, tensor):
+        self.tensors.append(tensor)
+        first = next(i for i, other in enumerate(self.tensors) if other is tensor)
+        return "tensor", first, str(tensor.dtype), tensor.dim()
 
     def _of_function(self, function):
         if any(function is known for known, *_ in self._functions):
@@ -80,6 +89,11 @@ class Signature:
                 globals_used.append((name, self._of(value)))
         defaults = self._of(function.__defaults__ or ()), self._of(tuple(sorted((function.__kwdefaults__ or {}).items())))
         return function.__code__, tuple(cells), tuple(globals_used), defaults
+
+
+def _is_tensor(value):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _names(code):

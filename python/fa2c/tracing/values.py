@@ -90,9 +90,8 @@ def kind_of(value) -> str:
 
 def _unsupported(value):
     if hasattr(value, "shape"):
-        shape = tuple(value.shape)
-        what = f"a captured tensor of shape {shape}" if shape else "a captured 0-d tensor"
-        return f"{what} is not supported yet in a program; Python's numbers are, which become constants"
+        return (f"a captured {type(value).__name__} of shape {tuple(value.shape)} is not supported here; a program reads single "
+                "elements of PyTorch's tensors, tensor[b, h, ...], and Python's numbers are its constants")
     return f"expected a traced value or a number, got {type(value).__name__}"
 
 
