@@ -146,6 +146,25 @@ class Arrays(unittest.TestCase):
                 compiled.append(len(kernels._programs))
         self.assertEqual((compiled[0], compiled[8]), (compiled[1], compiled[9]))
 
+    def test_whatever_speaks_dlpack(self):
+        class Other:
+            """An array of another library, which lies on the host."""
+
+            def __init__(self, x, device=1):
+                self.x, self.device = x, device
+
+            def __dlpack__(self, **options):
+                return self.x.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.device, 0
+
+        q, k, v = (self.draw(1, 2, n, 64) for n in (24, 40, 40))
+        got = np.from_dlpack(fa2c.attention(Other(q), Other(k), Other(v), causal=True))
+        np.testing.assert_array_equal(got, fa2c.attention(q, k, v, causal=True))
+        with self.assertRaisesRegex(TypeError, r"k: a Other on a GPU; pass torch.from_dlpack\(k\), which shares its memory"):
+            fa2c.attention(q, Other(k, 2), v)
+
     def test_no_window_is_a_window(self):
         q = self.draw(1, 1, 8, 64)
         fa2c.attention(q, q, q, window=(-1, -1), softcap=0.0, dropout_p=0.0)

@@ -15,11 +15,17 @@ string(REPLACE "\n *   " "\n" sample "${sample}")
 string(REPLACE "\n *\n" "\n\n" sample "${sample}")
 file(WRITE ${WORK}/sample.c "${sample}")
 
+# What the page for C tells to write, as it stands there.
+file(READ ${SOURCE}/../../../docs/guide/from-c.md page)
+string(REGEX MATCH "```cmake\n([^`]*)```" block "${page}")
+file(WRITE ${WORK}/guide.cmake "${CMAKE_MATCH_1}")
+
 set(configure ${CMAKE_COMMAND} -S ${SOURCE} -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${WORK}/prefix -D CMAKE_C_FLAGS=${FLAGS}
-  -D SAMPLE=${WORK}/sample.c)
+  -D SAMPLE=${WORK}/sample.c -D GUIDE=${WORK}/guide.cmake)
 run(${configure} -B ${WORK}/build)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
+run(${WORK}/build/app)
 execute_process(COMMAND ${WORK}/build/sample RESULT_VARIABLE result OUTPUT_VARIABLE ptx)
 if(NOT result EQUAL 0 OR NOT ptx MATCHES "^// fa2-manifest-begin\n.*\n\\.target sm_90a\n")
   message(FATAL_ERROR "the sample of fa2.h (${result}) printed no PTX of sm_90a: ${ptx}")

@@ -1,0 +1,113 @@
+"""What a program around fa2c.attention does with it: registered operations, CUDA graphs, a GPU's own kernels."""
+
+import os
+import unittest
+from unittest import mock
+
+import test_torch
+
+torch, DEVICE = test_torch.torch, test_torch.DEVICE
+setUpModule = test_torch.setUpModule
+if torch is not None:
+    import fa2c
+    from fa2c import autograd, kernels, ops, torch_attention  # noqa: F401  (which registers)
+
+
+class Registered(test_torch.Case):
+    def test_opcheck(self):
+        """PyTorch's own checks of a registered operation: schema, autograd, fake tensors, and traces with dynamic shapes."""
+        q, k, v = self.three(1, 2, 1, 8, 16, 32, 16)
+        slopes = torch.rand(2, device=DEVICE, requires_grad=True)
+        program = fa2c.program(lambda s, b, h, i, j: s + slopes[h] * j)
+        checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+        close = dict(rtol=0.05, atol=0.05)  # dQ is a sum in no fixed order
+        plain = (q, k, v, [], [], "causal", None, None, False, True)
+        read = (q, k, v, [slopes], [], "none", 0.2, program.text, False, False)
+        for arguments in (plain, (*plain[:-1], False), read):
+            arguments = [x.transpose(1, 2) if isinstance(x, torch.Tensor) and not arguments[-1] else x for x in arguments]
+            arguments = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in arguments]
+            torch.library.opcheck(torch.ops.fa2c.attention, tuple(arguments), test_utils=checks, **close)
+        out, lse = torch.ops.fa2c.attention(*(x.detach() if isinstance(x, torch.Tensor) else x for x in plain))
+        torch.library.opcheck(
+            torch.ops.fa2c.attention_backward, (torch.randn_like(out), q.detach(), k.detach(), v.detach(), out, lse, [], [], [], *plain[5:]),
+            test_utils=("test_schema", "test_faketensor"), **close)
+
+    def test_export(self):
+        class Module(torch.nn.Module):
+            def forward(self, q, k, v):
+                return fa2c.attention(q, k, v, causal=True) * 2
+
+        given = tuple(x.detach() for x in self.three(1, 2, 1, 8, 16, 32, 32))
+        exported = torch.export.export(Module(), given)
+        self.assertIn("fa2c.attention", str(exported.graph))
+        self.assertTrue(torch.equal(exported.module()(*given), Module()(*given)))
+
+
+class OfAnH100(test_torch.Case):
+    """Kernels of sm_90a under autograd: on the simulated one where there is no other."""
+
+    def setUp(self):
+        super().setUp()
+        if DEVICE == "cpu":
+            for change in (mock.patch.dict(os.environ, {"FA2_SIMULATOR": "sim:sm_90?strict"}),
+                           mock.patch.object(autograd, "kernels", kernels.Kernels()),
+                           mock.patch.dict(torch_attention._plans, clear=True), mock.patch.dict(torch_attention._calls, clear=True)):
+                change.start()
+                self.addCleanup(change.stop)
+        elif torch.cuda.get_device_capability() != (9, 0):
+            self.skipTest("the GPU is of another compute capability than 9.0")
+
+    def targets(self):
+        """{head dim: (forward's, backward's)} of the plans that this test made."""
+        forward = {call.plan: call.program.manifest["target"]["arch"] for call in torch_attention._calls.values()}
+        return {(plan.specification.head_dim, plan.deterministic): (forward[plan], plan._backward[()].manifest["target"]["arch"])
+                for plan in torch_attention._plans.values() if plan in forward and () in plan._backward}
+
+    def test_gradients(self):
+        for d, d_v, options in ((8, 8, {}), (64, 64, dict(causal=True)), (128, 128, dict(causal=True)), (72, 40, {}),
+                                (128, 128, dict(causal="top_left", deterministic=True))):
+            with self.subTest(d=d, **options):
+                self.expect_right(*self.three(1, 4, 2, 40, 72, d, d_v), **options)
+        targets = self.targets()
+        for d in (8, 64, 72, 128):
+            self.assertEqual(targets[d, False], ("sm_90a", "sm_90a"))
+        self.assertEqual(targets[128, True], ("sm_90a", "sm_90"))
+
+    def test_programs(self):
+        """Gradients of programs are the sm_80 family's until sm_90a's backward has them, and are there."""
+        q, k, v = self.three(1, 2, 2, 24, 40, 64, 64)
+        fa2c.attention(q, k, v, softcap=2.0).sum().backward()
+        self.assertTrue(torch.isfinite(q.grad).all())
+
+
+@unittest.skipIf(DEVICE == "cpu", "there is no GPU")
+class Graphs(test_torch.Case):
+    def test_forward_and_backward(self):
+        """A first call within a capture, too; a graph's results are its own, whatever runs between replays."""
+        q, k, v = self.three(1, 4, 2, 100, 130, 64, 64)
+        dout = torch.randn(1, 4, 100, 64, device=DEVICE, dtype=q.dtype)
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            torch.autograd.grad(fa2c.attention(q, k, v, causal=True), (q, k, v), dout)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = fa2c.attention(q, k, v, causal=True)
+            gradients = torch.autograd.grad(out, (q, k, v), dout)
+            with torch.no_grad():
+                longer = fa2c.attention(torch.cat([q, q, q], 2), k, v)  # the lse that nobody reads grows within the capture
+        with torch.no_grad():
+            q.mul_(0.5)
+        fa2c.attention(q.detach(), k.detach(), v.detach())
+        graph.replay()
+        torch.cuda.synchronize()
+        wanted = fa2c.attention(q, k, v, causal=True)
+        self.assertTrue(torch.equal(out, wanted))
+        for got, expected in zip(gradients, torch.autograd.grad(wanted, (q, k, v), dout)):
+            self.assertLess((got - expected).abs().max().item(), 0.02 * expected.abs().max().item())
+        with torch.no_grad():
+            self.assertTrue(torch.equal(longer, fa2c.attention(torch.cat([q, q, q], 2), k, v)))
+
+
+if __name__ == "__main__":
+    unittest.main()
