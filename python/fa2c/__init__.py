@@ -27,3 +27,17 @@ __all__ = [
     "CompileError", "Device", "Error", "Program", "ScoreProgram", "Tensor", "attention", "compiler_version", "export", "load",
     "program", "tensor", "version",
 ]
+
+_OF_FLASH_ATTN = {
+    "flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache",
+}
+
+
+def __getattr__(name):
+    """flash_attn's functions, which need PyTorch, when they are first asked for: the hub's loaders look for them here."""
+    if name not in _OF_FLASH_ATTN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import flash_attn_interface
+
+    return getattr(flash_attn_interface, name)

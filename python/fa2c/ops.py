@@ -14,7 +14,11 @@ from .operands import of_types
 from .shapes import check_scale, check_shapes
 
 
-@torch.library.custom_op("fa2c::attention", mutates_args=())
+# A package that is loaded twice, as the hub's kernels may be, is one of two names.
+_NAMESPACE = __name__.split(".")[0]
+
+
+@torch.library.custom_op(f"{_NAMESPACE}::attention", mutates_args=())
 def forward(q: Tensor, k: Tensor, v: Tensor, tensors: Sequence[Tensor], numbers: Sequence[float], mask: str, scale: Optional[float],
             program: Optional[str], deterministic: bool, heads_first: bool) -> Tuple[Tensor, Tensor]:
     """(out, lse); `tensors` and `numbers` are what the program reads."""
@@ -33,7 +37,7 @@ def _(q, k, v, tensors, numbers, mask, scale, program, deterministic, heads_firs
     return empty_of_width(q, v.shape[-1]), lse
 
 
-@torch.library.custom_op("fa2c::attention_backward", mutates_args=())
+@torch.library.custom_op(f"{_NAMESPACE}::attention_backward", mutates_args=())
 def backward(dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, tensors: Sequence[Tensor],
              numbers: Sequence[float], wanted: Sequence[bool], mask: str, scale: Optional[float], program: Optional[str],
              deterministic: bool, heads_first: bool) -> List[Tensor]:
@@ -63,7 +67,7 @@ def _save(ctx, inputs, output):
 
 def _differentiate(ctx, dout, _):
     q, k, v, out, lse, *tensors = ctx.saved_tensors
-    dq, dk, dv, *rest = torch.ops.fa2c.attention_backward(dout, q, k, v, out, lse, tensors, ctx.numbers, ctx.wanted, *ctx.options)
+    dq, dk, dv, *rest = _operations.attention_backward(dout, q, k, v, out, lse, tensors, ctx.numbers, ctx.wanted, *ctx.options)
     rest = iter(rest)
     of_tensors = [next(rest) if is_wanted else None for is_wanted in ctx.wanted]
     of_numbers = None if ctx.numbers else []  # PyTorch takes an empty list for one of tensors
@@ -71,6 +75,7 @@ def _differentiate(ctx, dout, _):
 
 
 forward.register_autograd(_differentiate, setup_context=_save)
+_operations = getattr(torch.ops, _NAMESPACE)
 
 
 def attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
@@ -87,6 +92,5 @@ def attention(q, k, v, causal, scale, program, operands, deterministic, return_l
         )
     if deterministic is None:
         deterministic = wants_grad and torch.are_deterministic_algorithms_enabled()
-    out, lse = torch.ops.fa2c.attention(q, k, v, tensors, numbers, mask_of(causal), check_scale(scale), program, deterministic,
-                                        heads_first)
+    out, lse = _operations.attention(q, k, v, tensors, numbers, mask_of(causal), check_scale(scale), program, deterministic, heads_first)
     return (out, lse) if return_lse else out
