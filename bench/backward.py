@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fa2bench import options as command_line  # noqa: E402
+from fa2bench import ends, options as command_line  # noqa: E402
 from fa2bench.cases import MASKS, Refused, paper_grid  # noqa: E402
 from fa2bench.kernels import find_kernels  # noqa: E402
 from fa2bench.peers import BACKENDS  # noqa: E402
@@ -166,15 +166,9 @@ def measure(options):
         sets[label] = kernels
     cases = paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
                        options.tokens, options.dtype)
-    try:
-        import torch
-    except ImportError:
-        raise Refused("PyTorch is not installed") from None
-    if not torch.cuda.is_available():
-        raise Refused("PyTorch sees no CUDA device")
+    torch = ends.with_gpu()
     from fa2bench.check import WrongResult
     from fa2bench.measure import Contestant, interleave
-    torch.zeros(1, device="cuda")
     device = library.open_device("cuda")
     loaded, failures, rows, ratios = set(), [], [], {}
     generator = torch.Generator(device="cuda").manual_seed(options.seed)
@@ -220,17 +214,12 @@ def measure(options):
               f"in geometric mean, {min(values):.3f} at least")
     if options.csv:
         options.csv.write_text("\n".join(["label,head_dim,mask,seqlen,tflops,worst_row", *rows, ""]))
-    for text in failures:
-        print(f"FAILED {text}")
-    return 1 if failures else 0
+    return ends.status_of(failures)
 
 
 def main(arguments):
-    try:
-        return measure(parse(arguments))
-    except (Refused, RuntimeFailure) as error:
-        print(f"backward.py: error: {error}", file=sys.stderr)
-        return 2
+    options = parse(arguments)
+    return ends.said("backward.py", lambda: measure(options))
 
 
 if __name__ == "__main__":

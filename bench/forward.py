@@ -6,12 +6,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fa2bench import options as command_line, session  # noqa: E402
-from fa2bench.cases import Refused, make_case, paper_grid  # noqa: E402
+from fa2bench import ends, options as command_line, session  # noqa: E402
+from fa2bench.cases import make_case, paper_grid  # noqa: E402
 from fa2bench.group import Group  # noqa: E402
 from fa2bench.plot import write_plot  # noqa: E402
 from fa2bench.results import Results, read_csv, write_csv  # noqa: E402
-from fa2bench.runtime import RuntimeFailure  # noqa: E402
 from fa2bench.tables import markdown, terminal  # noqa: E402
 
 
@@ -45,6 +44,11 @@ def make_groups(options, ours, peers):
     return [group for group in groups if group.entries]
 
 
+def render(options):
+    write_all(read_csv(options.render), options)
+    return 0
+
+
 def measure(options):
     library = session.open_library(options)
     ours, peers = session.find_sets(options, library)
@@ -59,14 +63,7 @@ def measure(options):
 
 def main(arguments):
     options = command_line.parse(arguments)
-    try:
-        if options.render:
-            write_all(read_csv(options.render), options)
-            return 0
-        return measure(options)
-    except (Refused, RuntimeFailure) as error:
-        print(f"forward.py: error: {error}", file=sys.stderr)
-        return 2
+    return ends.said("forward.py", lambda: render(options) if options.render else measure(options))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parent
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "python")]
 
-from fa2bench import options as command_line  # noqa: E402
+from fa2bench import ends, options as command_line  # noqa: E402
 from fa2bench.cases import Refused  # noqa: E402
 from fa2bench.runtime import find_library, manifest_of  # noqa: E402
 
@@ -202,18 +202,11 @@ def table(rows):
 def measure(options):
     kernels = find(options.kernels)  # refuses before a GPU is touched
     os.environ["FA2RT_LIBRARY"] = find_library(options.runtime)
-    try:
-        import torch
-    except ImportError:
-        raise Refused("PyTorch is not installed") from None
+    simulated = options.device.startswith("sim")
+    torch = ends.with_torch() if simulated else ends.with_gpu(options.device)
     import fa2c
     from fa2c.exchange import tensor_reader
 
-    simulated = options.device.startswith("sim")
-    if not simulated:
-        if not torch.cuda.is_available():
-            raise Refused("PyTorch sees no CUDA device")
-        torch.zeros(1, device=options.device)  # makes the context that the runtime then works in
     try:
         device = fa2c.Device(options.device)
     except (fa2c.Error, OSError) as error:
@@ -260,11 +253,7 @@ def measure(options):
 
 def main(arguments):
     options = parse(arguments)
-    try:
-        return measure(options)
-    except Refused as error:
-        print(f"launch_cost.py: error: {error}", file=sys.stderr)
-        return 2
+    return ends.said("launch_cost.py", lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fa2bench import options as command_line  # noqa: E402
+from fa2bench import ends, options as command_line  # noqa: E402
 from fa2bench.cases import MASKS, Refused  # noqa: E402
 from fa2bench.kernels import KernelFile  # noqa: E402
 from fa2bench.peers import PyTorchPeer  # noqa: E402
@@ -113,15 +113,9 @@ class Run:
 def measure(options):
     library = Library(options.runtime)
     kernels = read(options.kernels, library)
-    try:
-        import torch
-    except ImportError:
-        raise Refused("PyTorch is not installed") from None
-    if not torch.cuda.is_available():
-        raise Refused("PyTorch sees no CUDA device")
+    torch = ends.with_gpu()
     from fa2bench.check import WrongResult
     from fa2bench.measure import Contestant, interleave
-    torch.zeros(1, device="cuda")
     device = library.open_device("cuda")
     generator = torch.Generator(device="cuda").manual_seed(options.seed)
     ratios, failures = {}, []
@@ -161,17 +155,12 @@ def measure(options):
             print(text, flush=True)
     for name, values in ratios.items():
         print(f"{name}: {geometric_mean(values):.3f} in geometric mean, {min(values):.3f} at least")
-    for text in failures:
-        print(f"FAILED {text}")
-    return 1 if failures else 0
+    return ends.status_of(failures)
 
 
 def main(arguments):
-    try:
-        return measure(parse(arguments))
-    except (Refused, RuntimeFailure) as error:
-        print(f"pairs.py: error: {error}", file=sys.stderr)
-        return 2
+    options = parse(arguments)
+    return ends.said("pairs.py", lambda: measure(options))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fa2bench import options as command_line, session, shape_lists  # noqa: E402
+from fa2bench import ends, options as command_line, session, shape_lists  # noqa: E402
 from fa2bench.cases import DTYPES, Refused  # noqa: E402
 from fa2bench.group import Group, Sample  # noqa: E402
 from fa2bench.results import Results, read_csv, write_csv  # noqa: E402
-from fa2bench.runtime import RuntimeFailure  # noqa: E402
 from fa2bench.tables import markdown, terminal  # noqa: E402
 
 SAMPLE = Sample(heads=2, rows=256)
@@ -130,11 +129,7 @@ def measure(options):
 
 def main(arguments):
     options = parse(arguments)
-    try:
-        return render(options) if options.render else measure(options)
-    except (Refused, RuntimeFailure) as error:
-        print(f"shapes.py: error: {error}", file=sys.stderr)
-        return 2
+    return ends.said("shapes.py", lambda: render(options) if options.render else measure(options))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import traceback
 
 from . import options as command_line
 from .cases import Refused, key_text
+from .ends import status_of, with_gpu
 from .kernels import find_kernels
 from .peers import ModulePeer, PyTorchPeer
 from .runtime import Library
@@ -89,17 +90,11 @@ def machine_line(torch, library):
 def run(groups, options, library, results, write, **how):
     """Measures the groups that make(...) gave; the exit status. `how`: more for run_groups."""
     command_line.prepare_output(options.out)
-    try:
-        import torch
-    except ImportError:
-        raise Refused("PyTorch is not installed; --list and --render work without it") from None
-    if not torch.cuda.is_available():
-        raise Refused("PyTorch sees no CUDA device; --list and --render work without one")
+    torch = with_gpu(otherwise="; --list and --render work without")
     from .run import Failures, load_and_check, run_groups
 
     failures = Failures(say)
     with torch.inference_mode():
-        torch.zeros(1, device="cuda")  # makes the context that the runtime then works in
         results.machine = machine_line(torch, library) + results.machine
         say(results.machine)
         try:
@@ -113,6 +108,4 @@ def run(groups, options, library, results, write, **how):
             failures.texts.append(f"the run ended early: {error}")
     if results.records:
         write(results, options)
-    for text in failures.texts:
-        print(f"FAILED {text}")
-    return 1 if failures.texts else 0
+    return status_of(failures.texts)
