@@ -1,32 +1,12 @@
-# What a wheel holds beside python/fa2c: the two libraries, which need the C library and nothing else. scikit-build-core
-# configures with this (pyproject.toml) and installs the component `python`.
-if(NOT FA2_STATIC)
-  message(FATAL_ERROR "a wheel needs FA2_STATIC=ON: on other machines there is no shared LLVM 22")
-endif()
+# What a wheel holds beside python/fa2c: the two libraries. scikit-build-core configures with this (pyproject.toml) and installs the
+# component `python`.
+include(SelfContained)
+fa2_self_contained(fa2_compiler fa2rt)
 foreach(library fa2_compiler fa2rt)
-  target_sources(${library} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/Arc4random.c)
-  target_link_options(${library} PRIVATE -static-libstdc++ -static-libgcc LINKER:--gc-sections LINKER:--strip-all
-    LINKER:--exclude-libs,ALL)
   get_target_property(name ${library} OUTPUT_NAME)
   if(NOT name)
     set(name ${library})
   endif()
   # Under the name that the loader looks for: a wheel holds no links.
   install(PROGRAMS $<TARGET_FILE:${library}> DESTINATION fa2c RENAME lib${name}.so.0 COMPONENT python)
-endforeach()
-# LLVM compresses nothing that we ask it for, but links what could.
-foreach(library zstd::libzstd_shared ZLIB::ZLIB)
-  if(TARGET ${library})
-    foreach(configuration "" _RELEASE _NONE _NOCONFIG)
-      get_target_property(path ${library} IMPORTED_LOCATION${configuration})
-      if(path)
-        get_filename_component(folder ${path} DIRECTORY)
-        get_filename_component(file ${path} NAME)
-        string(REGEX REPLACE "\\.so.*" ".a" archive ${folder}/${file})
-        if(EXISTS ${archive})
-          set_target_properties(${library} PROPERTIES IMPORTED_LOCATION${configuration} ${archive})
-        endif()
-      endif()
-    endforeach()
-  endif()
 endforeach()
