@@ -1,6 +1,7 @@
 """PyTorch's registry of flash-attention implementations, and transformers."""
 
 import unittest
+from unittest import mock
 
 import test_torch
 
@@ -98,13 +99,44 @@ class Transformers(test_torch.Case):
         self.assertEqual(got.shape, wanted.shape)
 
     def test_windows(self):
-        self.expect_as_sdpa(sliding_window=5)
+        ours, theirs, tokens = self.expect_as_sdpa(sliding_window=5)
+        self.expect_same_generated(ours, theirs, tokens)
 
-    def test_padding_is_refused(self):
-        padding = torch.ones(2, 24, dtype=torch.long, device=DEVICE)
-        padding[0, :3] = 0
-        with self.assertRaisesRegex(NotImplementedError, "attention_mask = .* padding is not"):
-            self.model("fa2c")(torch.zeros(2, 24, dtype=torch.long, device=DEVICE), attention_mask=padding)
+    def expect_same_generated(self, ours, theirs, tokens, **options):
+        """Behind a cache: the scores of each step, on the tokens that the other one chose."""
+        with torch.no_grad():
+            wanted = theirs.generate(tokens, max_new_tokens=6, do_sample=False, return_dict_in_generate=True, **options).sequences
+            cache_ours, cache_theirs, start, seen = None, None, 0, options.get("attention_mask")
+            for end in range(tokens.shape[1], wanted.shape[1]):
+                rest = {} if seen is None else {"attention_mask": torch.nn.functional.pad(seen, (0, end - seen.shape[1]), value=1)}
+                got = ours(wanted[:, start:end], past_key_values=cache_ours, use_cache=True, **rest)
+                expected = theirs(wanted[:, start:end], past_key_values=cache_theirs, use_cache=True, **rest)
+                cache_ours, cache_theirs, start = got.past_key_values, expected.past_key_values, end
+                got, expected = got.logits[:, -1].float(), expected.logits[:, -1].float()
+                self.assertLess((got - expected).abs().max().item(), 0.05 * expected.abs().max().item())
+
+    def test_padding(self):
+        """On the left, as for generation, with and without a window; what is at padding is nobody's."""
+        tokens, seen = torch.randint(0, 64, (2, 24), device=DEVICE), torch.ones(2, 24, dtype=torch.long, device=DEVICE)
+        seen[0, :7] = 0
+        for window in (None, 5):
+            ours, theirs = (self.model(name, sliding_window=window).eval() for name in ("fa2c", "sdpa"))
+            with torch.no_grad():
+                got, wanted = (m(tokens, attention_mask=seen).logits.float()[seen.bool()] for m in (ours, theirs))
+            self.assertLess((got - wanted).abs().max().item(), 0.05 * wanted.abs().max().item())
+            self.expect_same_generated(ours, theirs, tokens, attention_mask=seen)
+        ours(tokens, attention_mask=seen, labels=tokens.masked_fill(seen == 0, -100)).loss.backward()
+        self.assertTrue(all(torch.isfinite(p.grad).all() for p in ours.parameters() if p.grad is not None))
+
+    def test_no_step_of_a_cache_compiles(self):
+        from fa2c import kernels
+
+        ours = self.model("fa2c", sliding_window=5).eval()
+        tokens = torch.randint(0, 64, (1, 9), device=DEVICE)
+        with torch.no_grad():
+            ours.generate(tokens, max_new_tokens=3, do_sample=False)
+            with mock.patch.object(kernels, "compile_ptx", side_effect=AssertionError):
+                ours.generate(tokens, max_new_tokens=8, do_sample=False)
 
 
 if __name__ == "__main__":

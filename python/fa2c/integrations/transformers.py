@@ -5,11 +5,11 @@
     model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="fa2c", dtype=torch.bfloat16)
 
 Both interfaces are registered: without the second, transformers would build no mask and say nothing. Causal and bidirectional
-masks are the kernels'; others, such as sliding windows, are traced to programs, which cannot stand behind a
-cache. Padding, dropout, sinks and position biases are refused by name.
+masks are the kernels'; padding and others, such as sliding windows, chunks and packed sequences, are traced to programs, which are
+computed in every tile. Dropout, sinks and position biases are refused by name.
 """
 
-from typing import Optional
+from typing import Callable, NamedTuple, Optional
 
 import torch
 
@@ -28,42 +28,71 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, mask)
 
 
+class Mask(NamedTuple):
+    """What mask() makes for attention()."""
+
+    causal: bool
+    mask_mod: Callable
+    program: ScoreProgram  # the same, traced
+
+
 def attention(module, query, key, value, attention_mask=None, dropout: float = 0.0, scaling: Optional[float] = None,
               is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, **options):
     """(out [batch, seqlen, heads, d], None) of query [batch, heads, seqlen, d] and what mask() gave."""
-    _refuse(dropout=dropout, position_bias=options.get("position_bias"),
-            s_aux=options.get("s_aux"), cache=options.get("cache"))
+    _refuse(dropout=dropout, position_bias=options.get("position_bias"), s_aux=options.get("s_aux"), cache=options.get("cache"))
     softcap = options.get("softcap")
     if attention_mask is None:
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         # So many keys are seen, the query's own with them.
         window = None if sliding_window is None else (sliding_window - 1, -1 if causal else sliding_window - 1)
         out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap)
-    elif isinstance(attention_mask, ScoreProgram):
-        if softcap:
-            raise not_supported("softcap", softcap, "beside a mask that is a program; beside causal masks it is")
-        out = fa2c_attention(query, key, value, score_mod=attention_mask, scale=scaling)
-    else:
+    elif not isinstance(attention_mask, Mask):
         raise not_supported("attention_mask", attention_mask, "fa2c's mask interface makes masks: register() registers it")
+    elif softcap:
+        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, softcap=softcap,
+                             mask_mod=attention_mask.mask_mod)
+    else:
+        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, score_mod=attention_mask.program)
     return out.transpose(1, 2).contiguous(), None
 
 
 def mask(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0, mask_function=None,
-         attention_mask: Optional[torch.Tensor] = None, **options):
-    """None where the module's is_causal says it all, else a ScoreProgram."""
+         attention_mask: Optional[torch.Tensor] = None, **options) -> Optional[Mask]:
+    """None where the module's is_causal says it all."""
     from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
 
-    if attention_mask is not None and not attention_mask[:, -kv_length:].all():
-        raise not_supported("attention_mask", attention_mask, "padding is not; batch sequences of one length")
-    if mask_function is bidirectional_mask_function:
-        return None
-    is_causal = mask_function is None or mask_function is causal_mask_function
+    mask_function = mask_function or causal_mask_function
+    if attention_mask is not None:
+        attention_mask = attention_mask[:, kv_offset:kv_offset + kv_length]
+        if attention_mask.shape[1] < kv_length:  # a cache of a fixed length, whose end is not written yet
+            attention_mask = torch.nn.functional.pad(attention_mask, (0, kv_length - attention_mask.shape[1]))
+        if attention_mask.all():
+            attention_mask = None
     # The kernels' causal mask is aligned to the last key.
-    if is_causal and int(q_offset) + q_length == kv_length + kv_offset:
+    aligned = mask_function is causal_mask_function and int(q_offset) + q_length == kv_length + kv_offset
+    known = aligned or mask_function is bidirectional_mask_function
+    if known and attention_mask is None:
         return None
-    if int(q_offset) or kv_offset:
-        raise not_supported("past_key_values", "a cache with a mask other than causal, or longer than what it holds")
-    return program(mask_mod=mask_function or causal_mask_function)
+    device = options.get("device", "cpu") if attention_mask is None else attention_mask.device
+    mask_mod = _mask_mod(None if known else mask_function, int(q_offset), int(kv_offset), attention_mask, device)
+    return Mask(aligned, mask_mod, program(mask_mod=mask_mod))
+
+
+def _mask_mod(function, q_offset, kv_offset, seen, device):
+    """Of a function of places in the whole sequence, if there is one, and of the keys that are no padding."""
+    if q_offset or kv_offset:
+        # As tensors they are read by the launch; as numbers each place of a cache would be a kernel.
+        offsets = torch.tensor([q_offset, kv_offset], dtype=torch.int32, device=device)
+
+        def visible(b, h, q_idx, kv_idx):
+            return function(b, h, q_idx + offsets[0], kv_idx + offsets[1])
+    else:
+        visible = function
+    if seen is None:
+        return visible
+    if function is None:
+        return lambda b, h, q_idx, kv_idx: seen[b, kv_idx]
+    return lambda b, h, q_idx, kv_idx: visible(b, h, q_idx, kv_idx) & seen[b, kv_idx]
 
 
 def _refuse(**given):
