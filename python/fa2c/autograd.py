@@ -95,42 +95,53 @@ class Call:
     def __init__(self, plan, q, v):
         self.plan, self.program = plan, plan.program_for(q.shape, v.shape)
         out = empty_of_width(q, v.shape[-1])
-        lse = unwanted(plan.lse_shape(q), q.device)
-        self._empty, self._unwanted = allocator(q.device), lse
+        lse = torch.empty(plan.lse_shape(q), dtype=torch.float32, device="meta")
+        self._empty, self._unwanted = allocator(q.device), unwanted(lse.shape, q.device)
         self._out, self._lse = ((tuple(x.shape), x.stride(), x.dtype) for x in (out, lse))
 
     def forward(self, q, k, v, scale, wants_lse, operands):
         """(out, lse), out lying in memory as q does."""
         empty = self._empty
         out = empty(*self._out)
-        lse = empty(*self._lse) if wants_lse else self._unwanted
+        lse = self._unwanted
+        if wants_lse or lse is None:
+            lse = empty(*self._lse)
         _launch(self.program, q, k, v, out, lse, scale, operands and self.plan.given(operands, q.device))
         return out, lse
 
 
 _unwanted = {}  # by device: float32 tensors, the largest last
+_MOST_UNWANTED = 16 << 20  # elements
 
 
 def unwanted(shape, device):
-    """Memory for an lse that nobody reads, which kernels write all the same.
+    """Memory for an lse that nobody reads, which kernels write all the same; None for one that is too large to be kept.
 
     All calls and streams share it, and it is never given back: a graph may hold its address.
     """
     kept = _unwanted.setdefault(device, [torch.empty(0, device=device)])
     size = math.prod(shape)
+    if size > _MOST_UNWANTED:
+        return None
     if kept[-1].numel() < size:
         kept.append(torch.empty(max(size, 2 * kept[-1].numel()), device=device))
     return kept[-1][:size].view(shape)
 
 
 def allocator(device):
-    """A function of a shape, strides and dtype, to an empty tensor there: by that of torch.compile's code where there is only one such
-    device, which costs the host half of what torch.empty_strided does."""
-    if device.type == "cpu" or torch.cuda.device_count() == 1:
-        direct = getattr(getattr(torch._C._dynamo, "guards", None), f"_empty_strided_{device.type}", None)
-        if direct is not None:
-            return direct
-    return lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device=device)
+    """A function of a shape, strides and dtype, to an empty tensor there: where it can be, that of torch.compile's code, which costs the
+    host a third of what torch.empty_strided does and takes the current device."""
+    direct = getattr(getattr(torch._C._dynamo, "guards", None), f"_empty_strided_{device.type}", None)
+    if direct is not None and (device.type == "cpu" or torch.cuda.device_count() == 1):
+        return direct
+    current = getattr(torch._C, "_cuda_getDevice", None)
+
+    def allocate(shape, strides, dtype):
+        if direct is not None and current is not None and current() == device.index:
+            return direct(shape, strides, dtype)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+    return allocate
 
 
 def empty_of_width(q, width):

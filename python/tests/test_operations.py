@@ -80,6 +80,32 @@ class OfAnH100(test_torch.Case):
         self.assertTrue(torch.isfinite(q.grad).all())
 
 
+class Memory(test_torch.Case):
+    def test_an_lse_that_nobody_reads(self):
+        """It is shared by calls, and not kept where it is large; one that is returned is a call's own."""
+        q, k, v = self.three(1, 2, 2, 24, 40, 16, 16, grad=False)
+        with mock.patch.dict(autograd._unwanted, clear=True), mock.patch.dict(torch_attention._calls, clear=True):
+            wanted, lse = fa2c.attention(q, k, v, return_lse=True)
+            kept = lse.clone()
+            self.assertTrue(torch.equal(fa2c.attention(q, k * 2, v, scale=0.125), fa2c.attention(q, k, v)))
+            self.assertTrue(torch.equal(lse, kept))
+            (memory,) = [tensors[-1] for tensors in autograd._unwanted.values()]
+            self.assertEqual(memory.numel(), 48)
+            torch_attention._calls.clear()
+            with mock.patch.object(autograd, "_MOST_UNWANTED", 47):
+                self.assertTrue(torch.equal(fa2c.attention(q, k, v), wanted))
+                self.assertIsNone(next(iter(torch_attention._calls.values()))._unwanted)
+
+    def test_allocations_of_several_devices(self):
+        device = torch.device("cuda", 1)
+        with mock.patch.object(torch.cuda, "device_count", return_value=2), mock.patch.object(torch._C, "_cuda_getDevice", lambda: 1, create=True), \
+                mock.patch.object(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *a: ("direct", *a), create=True), \
+                mock.patch.object(torch, "empty_strided", lambda *a, **o: ("PyTorch's", *a)):
+            allocate = autograd.allocator(device)
+            self.assertEqual(allocate((2,), (1,), torch.float32)[0], "direct")
+            self.assertEqual(autograd.allocator(torch.device("cuda", 0))((2,), (1,), torch.float32)[0], "PyTorch's")
+
+
 @unittest.skipIf(DEVICE == "cpu", "there is no GPU")
 class Graphs(test_torch.Case):
     def test_forward_and_backward(self):
