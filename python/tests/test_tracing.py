@@ -1,5 +1,6 @@
 """Programs of callables: what they compute, on both families' kernels, and what cannot be traced."""
 
+import functools
 import math
 import os
 import unittest
@@ -354,6 +355,24 @@ class OfPyTorch(unittest.TestCase):
         self.assertEqual(fa2c.program(lambda s, b, h, q, kv: s + table[b][h]).text, text)
         self.assertIn("%x0: tensor<?x?xf32>):", text)
         self.assertIn("tensor.extract %x0[%b, %h] : tensor<?x?xf32>", text)
+
+    def test_what_was_traced_is_found_again(self):
+        """Without a look at values, as long as nothing changes; a wrapper has its function's attributes, and is another one."""
+        table, other = torch.rand(2), torch.rand(2)
+        mod = lambda s, b, h, i, j: s + table[h]  # noqa: E731
+        wrapper = functools.wraps(mod)(lambda s, b, h, i, j: s * other[h])
+        for mask_mod in (None, window):
+            first = tracing.trace(mod, mask_mod, False)
+            with mock.patch.object(tracing, "Signature", side_effect=AssertionError):
+                self.assertIs(tracing.trace(mod, mask_mod, False), first)
+        copied = functools.wraps(mod)(wrapper)
+        self.assertIs(copied._fa2c_latest, mod._fa2c_latest)
+        text, operands = tracing.trace(copied, window, False)[1:]
+        self.assertIn("mulf", text)
+        self.assertIs(operands[0], other)
+        self.assertIsNone(tracing.trace(mod, prefix, False)[0] or None)
+        table = torch.rand(2)
+        self.assertIs(tracing.trace(mod, prefix, False)[2][0], table)
 
     def test_captured_tensors_are_not_kept(self):
         q = torch.randn(1, 2, 8, 64, dtype=torch.bfloat16)

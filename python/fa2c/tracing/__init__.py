@@ -4,10 +4,13 @@ They are called once with values that record what is done to them: Python's oper
 __torch_function__. PyTorch need not be there.
 """
 
+import functools
 import math
 import sys
+import types
+import weakref
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 
 from .builder import ARGUMENTS, Builder
 from .captured import elements, watched
@@ -18,7 +21,6 @@ from .values import Traced, is_number, kind_of
 
 _MOST_KEPT = 256
 _kept = {}  # programs by signature
-_latest = {}  # (signature, program) by functions, whose captured values may have changed since
 
 
 # (causal, the region of scores or None, what it reads: tensors and numbers in the region's order), which fa2c.attention's options come to
@@ -59,9 +61,12 @@ def trace(score_mod: Optional[Callable], mask_mod: Optional[Callable], causal: U
 
 def trace_kinds(score_mod, mask_mod, causal, kinds) -> Attention:
     """`kinds`: names and types of operands that stand for fa2c.attention's own options, whose values are not in the result."""
-    latest = _latest.get((score_mod, mask_mod, causal, kinds))
-    if latest is not None and latest[0].unchanged():
-        return latest[1]
+    owner = mask_mod if score_mod is None else score_mod
+    if owner is None:
+        return _of_options_alone(causal, kinds)
+    latest = _Latest.of(owner)
+    if latest is not None and latest.options == (score_mod is owner, causal, kinds) and latest.mask_mod() is mask_mod and latest.signature.unchanged():
+        return _not_in_dynamo(latest.result)
     try:
         signature = Signature(score_mod, mask_mod, causal, kinds)
     except NoSignature:
@@ -73,18 +78,43 @@ def trace_kinds(score_mod, mask_mod, causal, kinds) -> Attention:
         found = _keep(_kept, signature.key, (mask, text, places))
     mask, text, places = found
     result = mask, text, tuple(signature.tensors[i] for i in places)
-    if signature.tensors and is_in_dynamo():
+    _Latest.keep(owner, (score_mod is owner, causal, kinds), mask_mod, signature, result)
+    return _not_in_dynamo(result)
+
+
+@functools.lru_cache(maxsize=_MOST_KEPT)
+def _of_options_alone(causal, kinds):
+    return _trace(None, None, causal, kinds)
+
+
+class _Latest(NamedTuple):
+    """What a function was traced to, kept by itself, so that what it captures lives no longer."""
+
+    owner: Callable  # weak: functools.wraps copies a function's attributes
+    options: tuple
+    mask_mod: Callable  # weak
+    signature: Signature
+    result: Attention
+
+    @classmethod
+    def of(cls, owner) -> Optional["_Latest"]:
+        latest = getattr(owner, "_fa2c_latest", None)
+        return latest if latest is not None and latest.owner() is owner else None
+
+    @classmethod
+    def keep(cls, owner, options, mask_mod, signature, result):
+        if isinstance(owner, types.FunctionType) and isinstance(mask_mod, (types.FunctionType, type(None))):
+            weak = weakref.ref(mask_mod) if mask_mod is not None else lambda: None
+            owner._fa2c_latest = cls(weakref.ref(owner), options, weak, signature, result)
+
+
+def _not_in_dynamo(result):
+    """Where torch.compile runs this, it takes the result as a constant, which tensors are not."""
+    guards = sys.modules.get("torch._guards") if result[2] else None
+    if guards is not None and guards.TracingContext.try_get() is not None:
         raise NotImplementedError("score_mod: under torch.compile a function that captures tensors is traced before: give "
                                   "fa2c.program(score_mod, mask_mod), made outside of what is compiled")
-    if not signature.tensors:  # which must not live for as long as what is kept
-        _keep(_latest, (score_mod, mask_mod, causal, kinds), (signature, result))
     return result
-
-
-def is_in_dynamo():
-    """Whether torch.compile runs this for its result."""
-    guards = sys.modules.get("torch._guards")
-    return guards is not None and guards.TracingContext.try_get() is not None
 
 
 def _keep(where, key, value):

@@ -3,6 +3,7 @@
 import functools
 import sys
 import types
+import weakref
 
 # Modules whose attributes nobody changes.
 _CONSTANT_MODULES = ("torch", "math", "operator", "numpy", "functools", "builtins")
@@ -37,8 +38,9 @@ class Signature:
         for names, name, value in self._globals:
             if names.get(name) is not value:
                 return False
-        for function, code, defaults, keyword_defaults in self._functions:
-            if (function.__code__ is not code or function.__defaults__ is not defaults
+        for weak, code, defaults, keyword_defaults in self._functions:
+            function = weak()
+            if (function is None or function.__code__ is not code or function.__defaults__ is not defaults
                     or function.__kwdefaults__ is not keyword_defaults):
                 return False
         return True
@@ -69,10 +71,10 @@ class Signature:
         return "tensor", first, str(tensor.dtype), tensor.dim()
 
     def _of_function(self, function):
-        if any(function is known for known, *_ in self._functions):
+        if any(function is known() for known, *_ in self._functions):
             return "seen", id(function)
         given = function.__code__, function.__defaults__, function.__kwdefaults__
-        self._functions.append((function, *given))
+        self._functions.append((weakref.ref(function), *given))  # which keeps this, or is kept by what keeps this
         self._is_fixed = self._is_fixed and not function.__kwdefaults__
         cells, globals_used = [], []
         for cell in function.__closure__ or ():
