@@ -95,14 +95,19 @@ def flash_attn_with_kvcache(
     qv=None, q_descale=None, k_descale=None, v_descale=None, page_table=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
     max_seqlen_q=None, rotary_seqlens=None, attention_chunk: int = 0, scheduler_metadata=None, pack_gqa=None, sm_margin: int = 0,
 ):
-    """out [batch, seqlen_q, heads, d] of q and the first cache_seqlens keys and values of a cache, an int for all.
+    """out [batch, seqlen_q, heads, d] of q and the first cache_seqlens keys and values of a cache, an int for all or int32 [batch].
 
-    k and v, where they are given, are first written to the cache behind these, and count.
+    k and v, where they are given, are first written to the cache behind these, and count. With a tensor of lengths, which the host does not
+    look at, the whole cache is computed, and what lies behind each sequence is hidden.
     """
     _refuse(rotary_cos=rotary_cos, rotary_sin=rotary_sin, cache_batch_idx=cache_batch_idx, cache_leftpad=cache_leftpad,
             block_table=block_table, qv=qv, q_descale=q_descale, k_descale=k_descale,
             v_descale=v_descale, page_table=page_table, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k_new=cu_seqlens_k_new,
             rotary_seqlens=rotary_seqlens, attention_chunk=attention_chunk)
+    if isinstance(cache_seqlens, torch.Tensor) and cache_seqlens.dim():
+        with torch.no_grad():
+            out, lse = _of_lengths(q, k_cache, v_cache, k, v, cache_seqlens, softmax_scale, causal, window_size, softcap, alibi_slopes)
+        return (out, lse) if return_softmax_lse else out
     used = _cache_length(cache_seqlens, k_cache, k)
     if k is not None:
         end = used + k.shape[1]
@@ -116,6 +121,30 @@ def flash_attn_with_kvcache(
     return (out, lse) if return_softmax_lse else out
 
 
+def _of_lengths(q, k_cache, v_cache, k, v, lengths, scale, causal, window, softcap, alibi_slopes):
+    """(out, lse) where each sequence has a length of its own."""
+    _refuse(alibi_slopes=alibi_slopes)
+    batch = q.shape[0]
+    if lengths.shape != (batch,) or lengths.dtype != torch.int32 or lengths.device != q.device:
+        raise ValueError(f"cache_seqlens: got {lengths.dtype} {tuple(lengths.shape)} on {lengths.device}; expected torch.int32 ({batch},) on {q.device}")
+    if k is not None:
+        rows = torch.arange(batch, device=q.device)[:, None]
+        places = lengths[:, None].long() + torch.arange(k.shape[1], device=q.device)
+        k_cache[rows, places], v_cache[rows, places] = k, v
+        lengths = lengths + k.shape[1]
+    first = lengths - q.shape[1]  # the place of the first query
+    left, right = (-1 if side is None else side for side in window)
+    right = 0 if causal else right
+
+    def visible(b, h, q_idx, kv_idx):
+        distance = first[b] + q_idx - kv_idx
+        seen = kv_idx < lengths[b]
+        seen = seen & (distance <= left) if left >= 0 else seen
+        return seen & (distance >= -right) if right >= 0 else seen
+
+    return _attention(q, k_cache, v_cache, scale, False, (-1, -1), softcap, None, False, visible)
+
+
 def _refuse(**given):
     for name, value in given.items():
         if value is None or isinstance(value, (int, float)) and value == 0:
@@ -123,13 +152,13 @@ def _refuse(**given):
         raise not_supported(name, value)
 
 
-def _attention(q, k, v, scale, causal, window, softcap, alibi_slopes, deterministic):
+def _attention(q, k, v, scale, causal, window, softcap, alibi_slopes, deterministic, mask_mod=None):
     width, width_v = q.shape[-1], v.shape[-1]
     if width % 8 or width_v % 8:
         scale = width ** -0.5 if scale is None else scale
         q, k, v = (F.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
     out, lse = attention(q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, alibi_slopes=alibi_slopes,
-                         deterministic=deterministic, return_lse=True, layout="bshd")
+                         mask_mod=mask_mod, deterministic=deterministic, return_lse=True, layout="bshd")
     return out[..., :width_v] if width_v % 8 else out, lse
 
 
@@ -151,8 +180,8 @@ def _sequences(name, x, cu_seqlens, max_seqlen):
 
 def _cache_length(cache_seqlens, k_cache, k):
     if isinstance(cache_seqlens, torch.Tensor):
-        if cache_seqlens.dim() or cache_seqlens.is_cuda:
-            raise not_supported("cache_seqlens", cache_seqlens, "an int is, for all sequences")
+        if cache_seqlens.is_cuda:
+            raise not_supported("cache_seqlens", cache_seqlens, "an int is, for all sequences, or a tensor of each one's length")
         cache_seqlens = int(cache_seqlens)
     if cache_seqlens is None:
         return 0 if k is not None else k_cache.shape[1]

@@ -129,12 +129,28 @@ class Functions(test_torch.Case):
         for options, error, text in (
             (dict(cache_seqlens=41), ValueError, "cache_seqlens is 41; the cache has 40 keys"),
             (dict(k=new, v=new, cache_seqlens=40), ValueError, "k: 1 keys behind 40 do not fit the cache"),
-            (dict(cache_seqlens=torch.tensor([3, 4])), NotImplementedError, "cache_seqlens = .* an int is"),
+            (dict(cache_seqlens=torch.tensor([3, 4])), ValueError, "cache_seqlens: got torch.int64 .*expected torch.int32"),
+            (dict(cache_seqlens=torch.ones(2, dtype=torch.int32, device=DEVICE), alibi_slopes=q), NotImplementedError, "alibi_slopes = "),
             (dict(block_table=new), NotImplementedError, "block_table = "),
             (dict(rotary_cos=new), NotImplementedError, "rotary_cos = "),
         ):
             with self.assertRaisesRegex(error, text):
                 fa.flash_attn_with_kvcache(q, k_cache, v_cache, **options)
+
+    def test_caches_of_several_lengths(self):
+        """Each sequence as if it were alone, its new keys in their places and nothing else of the cache touched."""
+        for sq, options in ((1, {}), (3, dict(causal=True)), (3, dict(causal=True, window_size=(6, -1), softcap=2.0)), (2, dict(window_size=(9, 1)))):
+            with self.subTest(sq=sq, **options):
+                q, new = self.draw(3, sq, 4, 64, grad=False), self.draw(3, sq, 2, 64, grad=False)
+                k_cache, v_cache = self.draw(3, 40, 2, 64, grad=False), self.draw(3, 40, 2, 64, grad=False)
+                k_wanted, v_wanted = k_cache.clone(), v_cache.clone()
+                lengths = torch.tensor([5, 0, 40 - sq], dtype=torch.int32, device=DEVICE)
+                out = fa.flash_attn_with_kvcache(q, k_cache, v_cache, new, new * 2, cache_seqlens=lengths, **options)
+                for b, length in enumerate((5, 0, 40 - sq)):
+                    k_wanted[b, length:length + sq], v_wanted[b, length:length + sq] = new[b], new[b] * 2
+                    alone = fa.flash_attn_with_kvcache(q[b:b + 1], k_wanted[b:b + 1], v_wanted[b:b + 1], cache_seqlens=length + sq, **options)
+                    self.expect_close(out[b:b + 1], numbers(alone))
+                self.assertTrue(torch.equal(k_cache, k_wanted) and torch.equal(v_cache, v_wanted))
 
     def test_what_is_refused_by_name(self):
         q = self.draw(1, 8, 2, 64)
