@@ -3,7 +3,7 @@
 Signatures are those of flash_attn 2.8; keywords that flash_attn 3 added stand behind them. `import
 fa2c.flash_attn_interface as flash_attn_interface` is enough for most programs.
 
-What the kernels do not cover is refused by name: dropout, rotary embeddings, block tables, sequences of several lengths. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
+What the kernels do not cover is refused by name: dropout, rotary embeddings, block tables. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
 Head dims that are no multiples of 8 are padded with zeros, as flash_attn does.
 
 With return_attn_probs the result is (out, softmax_lse, None): flash_attn gives probabilities only with dropout.
@@ -16,11 +16,13 @@ import torch.nn.functional as F
 
 from .attention import attention
 from .errors import not_supported
+from .sequences import mask_of
 
 __all__ = [
     "flash_attn_func", "flash_attn_kvpacked_func", "flash_attn_qkvpacked_func", "flash_attn_varlen_func",
     "flash_attn_varlen_kvpacked_func", "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache",
 ]
+_CHANGE_NOTHING = ("num_splits", "pack_gqa", "sm_margin")
 Window = Tuple[Optional[int], Optional[int]]
 
 
@@ -57,14 +59,20 @@ def flash_attn_varlen_func(
     alibi_slopes=None, deterministic: bool = False, return_attn_probs: bool = False, block_table=None, *,
     seqused_q=None, seqused_k=None, **options,
 ):
-    """out [total_q, heads, d_v] of q [total_q, heads, d], k and v [total_k, heads_k, d or d_v], sequences of one length.
+    """out [total_q, heads, d_v] of q [total_q, heads, d], k and v [total_k, heads_k, d or d_v].
 
-    That all have one length follows from the sums, total = sequences * max_seqlen, so that nothing is read from the GPU.
+    That all have one length follows from the sums, total = sequences * max_seqlen, so that nothing is read from the GPU. Else the whole is
+    computed as one sequence, of which other sequences' keys are hidden: total_q * total_k pairs, half of them where causal and cu_seqlens_q
+    is cu_seqlens_k.
     """
     _refuse(block_table=block_table, seqused_q=seqused_q, seqused_k=seqused_k)
-    batch = _sequences("q", q, cu_seqlens_q, max_seqlen_q)
-    if _sequences("k", k, cu_seqlens_k, max_seqlen_k) != batch:
+    batch = len(cu_seqlens_q) - 1
+    if len(cu_seqlens_k) - 1 != batch:
         raise ValueError(f"cu_seqlens_k: {len(cu_seqlens_k) - 1} sequences; cu_seqlens_q has {batch}: they must be equal")
+    if q.shape[0] != batch * max_seqlen_q or k.shape[0] != batch * max_seqlen_k:
+        _refuse(dropout_p=dropout_p, alibi_slopes=alibi_slopes, **{name: x for name, x in options.items() if name not in _CHANGE_NOTHING})
+        out, lse = _of_sequences(q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, causal, window_size, softcap, deterministic)
+        return (out, lse, None) if return_attn_probs else out
     q, k, v = (x.unflatten(0, (batch, length)) for x, length in ((q, max_seqlen_q), (k, max_seqlen_k), (v, max_seqlen_k)))
     result = flash_attn_func(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
                              return_attn_probs, **options)
@@ -167,15 +175,14 @@ def _check_packed(name, x, dim, parts):
         raise ValueError(f"{name}: the shape is {tuple(x.shape)}; expected {dim + 3} dimensions, of which {dim} has extent {parts}")
 
 
-def _sequences(name, x, cu_seqlens, max_seqlen):
-    """How many, all of length max_seqlen."""
-    batch = cu_seqlens.shape[0] - 1
-    if x.shape[0] != batch * max_seqlen:
-        raise NotImplementedError(
-            f"cu_seqlens_{name}: sequences of several lengths are not supported yet ({x.shape[0]} tokens are not {batch} times "
-            f"max_seqlen_{name} = {max_seqlen}); pad them, or call flash_attn_func for each"
-        )
-    return batch
+def _of_sequences(q, k, v, starts_q, starts_k, scale, causal, window, softcap, deterministic):
+    """(out, lse [heads, total_q])"""
+    for name, starts in (("cu_seqlens_q", starts_q), ("cu_seqlens_k", starts_k)):
+        if starts.dtype != torch.int32 or starts.device != q.device:
+            raise ValueError(f"{name}: got {starts.dtype} on {starts.device}; expected torch.int32 on {q.device}")
+    causal, mask_mod = mask_of(starts_q, starts_k, q.shape[0], k.shape[0], causal, window)
+    out, lse = _attention(*(x[None] for x in (q, k, v)), scale, causal, (-1, -1), softcap, None, deterministic, mask_mod)
+    return out[0], lse[0]
 
 
 def _cache_length(cache_seqlens, k_cache, k):

@@ -112,8 +112,32 @@ class Functions(test_torch.Case):
         qkv = self.draw(60, 3, 2, 64)
         out = fa.flash_attn_varlen_qkvpacked_func(qkv, starts[0], 20)
         self.expect(out.unflatten(0, (3, 20)), *(x.unflatten(0, (3, 20)) for x in qkv.unbind(1)))
-        with self.assertRaisesRegex(NotImplementedError, "cu_seqlens_q: sequences of several lengths are not supported yet"):
-            fa.flash_attn_varlen_func(q, k, v, *starts, 30, 25)
+
+    def test_variable_lengths(self):
+        """Each sequence as if it were alone, empty ones too, forward and backward."""
+        of_q, of_k = (9, 20, 0, 31), (30, 20, 5, 4)
+        self.expect_sequences(of_q, of_q, same=True)
+        self.expect_sequences(of_q, of_k, same=False)
+
+    def expect_sequences(self, of_q, of_k, same):
+        starts_q, starts_k = (torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32, device=DEVICE) for lengths in (of_q, of_k))
+        q, k, v = self.draw(sum(of_q), 4, 64), self.draw(sum(of_k), 2, 64), self.draw(sum(of_k), 2, 64)
+        dout = torch.randn_like(q)
+        for options in ({}, dict(causal=True), dict(causal=True, window_size=(4, -1), softcap=2.0), dict(window_size=(5, 2))):
+            with self.subTest(of_k=of_k, **options):
+                out, lse, _ = fa.flash_attn_varlen_func(q, k, v, starts_q, starts_q if same else starts_k, max(of_q), max(of_k),
+                                                        return_attn_probs=True, **options)
+                got = out, *torch.autograd.grad(out, (q, k, v), dout)
+                wanted = [torch.zeros_like(x, dtype=torch.float32) for x in (q, q, k, v)]
+                for i in range(len(of_q)):
+                    at_q, at_k = (slice(int(starts[i]), int(starts[i + 1])) for starts in (starts_q, starts_k))
+                    alone = [x[None].detach().requires_grad_() for x in (q[at_q], k[at_k], v[at_k])]
+                    one, one_lse, _ = fa.flash_attn_func(*alone, return_attn_probs=True, **options)
+                    np.testing.assert_allclose(numbers(lse[:, at_q]), numbers(one_lse[0]), rtol=1e-4, atol=1e-4)
+                    for x, at, y in zip(wanted, (at_q, at_q, at_k, at_k), (one, *torch.autograd.grad(one, alone, dout[at_q][None]))):
+                        x[at] = y[0].detach()
+                for x, y in zip(got, wanted):
+                    self.expect_close(x, numbers(y))
 
     def test_caches(self):
         q, new, cache = self.draw(2, 1, 4, 64), self.draw(2, 1, 2, 64, grad=False), self.draw(2, 40, 2, 64, grad=False)
@@ -158,6 +182,19 @@ class Functions(test_torch.Case):
             with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
                 fa.flash_attn_func(q, q, q, **options)
         fa.flash_attn_func(q, q, q, num_splits=4, pack_gqa=True, sm_margin=8)
+        starts = torch.tensor([0, 3, 8], dtype=torch.int32, device=DEVICE)
+        other = torch.tensor([0, 2, 8], dtype=torch.int32, device=DEVICE)
+        of = lambda starts, **options: fa.flash_attn_varlen_func(q[0], q[0], q[0], starts, starts, 6, 6, **options)  # noqa: E731
+        self.assertFalse(torch.equal(of(starts, num_splits=4), of(other)))
+        before = of(starts)
+        starts[1] = 2
+        self.assertTrue(torch.equal(of(starts), of(other)))
+        self.assertFalse(torch.equal(of(starts), before))
+        for options in (dict(dropout_p=0.1), dict(qv=q), dict(alibi_slopes=q), dict(seqused_q=q), dict(block_table=q)):
+            with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
+                of(starts, **options)
+        with self.assertRaisesRegex(ValueError, "cu_seqlens_q: got torch.int64 .*expected torch.int32"):
+            of(starts.long())
 
 
 if __name__ == "__main__":
