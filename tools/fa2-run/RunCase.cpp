@@ -2,6 +2,7 @@
 
 #include "RunCase.h"
 
+#include "Launch.h"
 #include "Parallel.h"
 
 #include <algorithm>
@@ -14,63 +15,6 @@ namespace {
 
 /// Multiply-adds of the reference in a second or two, all threads together.
 double defaultBudget() { return 1.5e9 * threadCount(); }
-
-/// Poisoned, unless the kernels count on zeros.
-class Workspace {
-public:
-  Workspace(fa2rtDevice *device, const fa2rtProgram *program,
-            const std::vector<fa2rtArgument> &arguments)
-      : device(device), zeroed(fa2rtWorkspaceZeroed(program)) {
-    check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(),
-                             &bytes, nullptr));
-    if (!bytes)
-      return;
-    buffer = Buffer(device, bytes);
-    check(fa2rtMemorySet(device, buffer.data(), zeroed ? 0 : 0xff, bytes));
-  }
-  void *data() const { return buffer.data(); }
-  /// Notes zeros that a launch was to leave and did not.
-  void note(CaseResult &result) const {
-    if (!bytes || !zeroed || !result.disturbed.empty())
-      return;
-    std::vector<unsigned char> left(bytes);
-    checkLaunch(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
-    for (size_t i = 0; i < bytes; ++i)
-      if (left[i]) {
-        result.disturbed = fmt::format("the workspace, which every launch is "
-                                       "to leave zeroed, holds {} at byte {}",
-                                       left[i], i);
-        return;
-      }
-  }
-  size_t bytes = 0;
-
-private:
-  fa2rtDevice *device;
-  bool zeroed;
-  Buffer buffer;
-};
-
-std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
-                                         const Configuration &configuration,
-                                         const Tensors &t) {
-  std::vector<fa2rtArgument> arguments = {t.q.argument(), t.k.argument(),
-                                          t.v.argument(), t.out.argument()};
-  if (kernel.pass == "backward")
-    for (const Tensor *tensor : {&t.dout, &t.dq, &t.dk, &t.dv})
-      arguments.push_back(tensor->argument());
-  if (kernel.hasLse)
-    arguments.push_back(t.lse.argument());
-  for (const auto *extras : {&t.extras, &t.dextras})
-    for (const Extra &extra : *extras)
-      arguments.push_back(extra.argument());
-  if (configuration.scale) {
-    if (!kernel.hasScale)
-      refuse("this kernel takes no scale: it was compiled in");
-    arguments.push_back(fa2rtReal("scale", *configuration.scale));
-  }
-  return arguments;
-}
 
 /// The kernels that a launch with these arguments runs.
 std::vector<std::string>
@@ -87,6 +31,12 @@ kernelsOf(const fa2rtProgram *program,
       names.emplace_back(info.name);
   }
   return names;
+}
+
+/// Notes zeros that a launch was to leave and did not.
+void noteWorkspace(CaseResult &result, const Workspace &workspace) {
+  if (result.disturbed.empty())
+    result.disturbed = workspace.leftovers();
 }
 
 /// Notes what was written outside a tensor's elements.
@@ -207,7 +157,7 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
       if (extra.changedOnDevice() && result.disturbed.empty())
         result.disturbed = extra.nameOf() + ", an input, was written";
   }
-  workspace.note(result);
+  noteWorkspace(result, workspace);
   result.passed = result.check.passed && result.disturbed.empty();
   result.flops = countFlops(kernel, configuration);
 
@@ -222,7 +172,7 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
       if (kernel.deterministic && tensor->changedOnDevice() &&
           result.disturbed.empty())
         result.disturbed = "a later launch gave other bits";
-    workspace.note(result);
+    noteWorkspace(result, workspace);
     result.passed &= result.disturbed.empty();
   }
   if (keep)

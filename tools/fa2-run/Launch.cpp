@@ -1,0 +1,52 @@
+//===- Launch.cpp - what a case passes to the runtime ---------------------===//
+
+#include "Launch.h"
+
+namespace fa2run {
+
+Workspace::Workspace(fa2rtDevice *device, const fa2rtProgram *program,
+                     const std::vector<fa2rtArgument> &arguments)
+    : device(device), zeroed(fa2rtWorkspaceZeroed(program)) {
+  check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(), &bytes,
+                           nullptr));
+  if (!bytes)
+    return;
+  buffer = Buffer(device, bytes);
+  check(fa2rtMemorySet(device, buffer.data(), zeroed ? 0 : 0xff, bytes));
+}
+
+std::string Workspace::leftovers() const {
+  if (!bytes || !zeroed)
+    return "";
+  std::vector<unsigned char> left(bytes);
+  checkLaunch(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
+  for (size_t i = 0; i < bytes; ++i)
+    if (left[i])
+      return fmt::format("the workspace, which every launch is to leave "
+                         "zeroed, holds {} at byte {}",
+                         left[i], i);
+  return "";
+}
+
+std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
+                                         const Configuration &configuration,
+                                         const Tensors &t) {
+  std::vector<fa2rtArgument> arguments = {t.q.argument(), t.k.argument(),
+                                          t.v.argument(), t.out.argument()};
+  if (kernel.pass == "backward")
+    for (const Tensor *tensor : {&t.dout, &t.dq, &t.dk, &t.dv})
+      arguments.push_back(tensor->argument());
+  if (kernel.hasLse)
+    arguments.push_back(t.lse.argument());
+  for (const auto *extras : {&t.extras, &t.dextras})
+    for (const Extra &extra : *extras)
+      arguments.push_back(extra.argument());
+  if (configuration.scale) {
+    if (!kernel.hasScale)
+      refuse("this kernel takes no scale: it was compiled in");
+    arguments.push_back(fa2rtReal("scale", *configuration.scale));
+  }
+  return arguments;
+}
+
+} // namespace fa2run
