@@ -3,6 +3,7 @@
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Pipelines/Pipelines.h"
 #include "fa2/Pipelines/Registration.h"
+#include "fa2/Schedule/Space.h"
 #include "fa2/Target/OtherTarget.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
@@ -73,28 +74,19 @@ std::string scheduleText(ModuleOp module) {
   return text;
 }
 
-std::string fieldsText(ScheduleAttr schedule) {
-  std::string text;
-  forEachScheduleField([&](auto field) {
-    text += (text.empty() ? "" : ",") + (field.name + "=").str() +
-            field.text(schedule.getFields().*field.member);
-  });
-  return text;
-}
-
 std::vector<std::string> choicesOf(ModuleOp module) {
   std::vector<std::string> choices;
   module.walk([&](Operation *op) {
     if (auto gradient = dyn_cast<AttentionGradOp>(op))
-      choices = {fieldsText(gradient.getScheduleAttr())};
+      choices = {fieldsText(gradient.getScheduleAttr().getFields())};
     auto attention = dyn_cast<AttentionOp>(op);
     if (!attention || !attention.getScheduleAttr())
       return;
-    choices = {fieldsText(attention.getScheduleAttr())};
+    choices = {fieldsText(attention.getScheduleAttr().getFields())};
     if (ArrayAttr variants = attention.getVariantsAttr())
       for (auto variant : variants.getAsRange<VariantAttr>())
         choices.push_back(variant.getWhen().getExpression().str() + ": " +
-                          fieldsText(variant.getSchedule()));
+                          fieldsText(variant.getSchedule().getFields()));
   });
   return choices;
 }

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace fa2;
 
-static bool isWhole(const Target &t, const Schedule &s) {
+bool fa2::isWhole(const Target &t, const Schedule &s) {
   if (t.hasRoles() && s.partition == Partition::Keys)
     return s.blockKV == 16 * s.derived().keyWarps &&
            s.blockQ == 16 * s.derived().dqWarps;

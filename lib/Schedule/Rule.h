@@ -11,6 +11,10 @@ namespace fa2 {
 /// than nothing.
 enum class Rule { Rows, Columns, Spilling };
 
+/// Whether warps share the tiles evenly: what fitError() says otherwise at more
+/// expense.
+bool isWhole(const Target &target, const Schedule &schedule);
+
 /// The rule: of all schedules that fit shared memory and registers, the one
 /// with the largest tile; then the one with the deepest rings; then, of those
 /// that split columns, the squarest parts; then by the target's choice of

@@ -1,0 +1,56 @@
+//===- Model.h - what a schedule's time is made of --------------*- C++ -*-===//
+//
+// An estimate that needs no GPU, to rank schedules by. It counts what a loop's
+// step asks of each unit of a multiprocessor, says what of it overlaps, and
+// shares blocks out to multiprocessors. docs/guide/tuning.md says how far it is
+// right.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_SCHEDULE_MODEL_H
+#define FA2_SCHEDULE_MODEL_H
+
+#include "fa2/Schedule/Footprint.h"
+#include "fa2/Target/Rates.h"
+
+#include <string>
+#include <vector>
+
+namespace fa2 {
+
+struct Shape {
+  int64_t batch = 4, heads = 16, headsKv = 16, seqlenQ = 4096, seqlenK = 4096;
+};
+
+/// Clocks of a multiprocessor.
+struct Estimate {
+  /// Of one step of the loop of one block, by unit.
+  double tensor = 0, exponential = 0, arithmetic = 0, shared = 0, global = 0;
+  /// Of them, what the step takes beside other blocks and by itself.
+  double step = 0, stepAlone = 0;
+  /// What a block takes before and after its loop and nothing hides.
+  double ends = 0;
+  /// Steps of a block on the average and of the longest one.
+  double steps = 0, longest = 0;
+  int64_t blocks = 0, blocksPerMultiprocessor = 1;
+  /// Blocks of the busiest multiprocessor over those of the average one.
+  double imbalance = 1;
+  double milliseconds = 0;
+
+  /// The unit that bounds a step: "the tensor cores".
+  const char *bound() const;
+  /// A line a term, for people.
+  std::vector<std::string> explain() const;
+};
+
+Estimate estimate(const Target &target, const Problem &problem,
+                  const Schedule &schedule, const Shape &shape);
+
+/// The schedules by estimated time, the fastest first: of several shapes, by
+/// how much slower than the shape's fastest they are together.
+std::vector<size_t> rankSchedules(const Target &target, const Problem &problem,
+                                  const std::vector<Schedule> &schedules,
+                                  const std::vector<Shape> &shapes);
+
+} // namespace fa2
+
+#endif

@@ -1,0 +1,273 @@
+//===- Model.cpp - what a schedule's time is made of ----------------------===//
+
+#include "fa2/Schedule/Model.h"
+#include "fa2/Target/Target.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+using namespace fa2;
+using llvm::formatv;
+
+namespace {
+/// Instructions of a lane for each score: scaled, compared, subtracted, summed
+/// and rounded; backward has two tiles of scores, their product and a second
+/// rounding.
+constexpr double kForwardInstructions = 4.5, kBackwardInstructions = 9;
+/// A rescaled accumulator: one multiplication an element, and its row's factor.
+constexpr double kRescaleInstructions = 1.2;
+/// Of the units that do not bound a step, what their work still adds to it: a
+/// warp's softmax waits for its scores, and other warps fill the gap. By how
+/// many groups of four warps there are to fill it.
+double serialPart(double groups) { return 0.75 / (groups + 0.5); }
+/// In backward every product waits for one before it.
+constexpr double kBackwardSerial = 1.8;
+/// Clocks of a barrier, or of waiting for one; of a step in which a role waits
+/// for copies and for its own asynchronous matmuls.
+constexpr double kBarrier = 100, kRoleStep = 250;
+/// What of waiting for copies other blocks do not fill.
+constexpr double kUnhidden = 0.4;
+/// What starting a block takes: its indices, its barriers.
+constexpr double kBlockStart = 900;
+/// A reduction in global memory takes as long as that many plain bytes.
+constexpr double kReductionCost = 4, kVectorReductionCost = 2;
+
+double up(int64_t n, int64_t m) { return double((n + m - 1) / m * m); }
+
+class Model {
+public:
+  Model(const Target &target, const Problem &problem, const Schedule &schedule,
+        const Shape &shape)
+      : target(target), p(problem), s(schedule), shape(shape),
+        rates(ratesOf(target)), f(footprint(target, problem, schedule)) {}
+
+  Estimate run() {
+    double scores = double(s.blockQ) * double(s.blockKV);
+    e.blocksPerMultiprocessor =
+        std::max<int64_t>(1, blocksPerMultiprocessor(target, f));
+    e.exponential = scores / rates.exponentials;
+    if (p.backward)
+      backwardStep(scores);
+    else
+      forwardStep(scores);
+    overlapStep();
+    countSteps();
+    ends();
+    shareOut();
+    return e;
+  }
+
+private:
+  double d() const { return up(p.headDim, 16); }
+  double dv() const { return up(p.headDimV, 16); }
+  double clocksOfFlops(double flops) const { return flops / rates.tensorFlops; }
+
+  void forwardStep(double scores) {
+    double rows = double(s.blockQ), keys = double(s.blockKV);
+    e.tensor = clocksOfFlops(2 * scores * (d() + dv()));
+    double lanes = scores * kForwardInstructions;
+    // What is rescaled by need is rescaled almost never.
+    if (s.lazyRescale == 0 && s.speculateMax == 0)
+      lanes += rows * dv() * kRescaleInstructions;
+    e.arithmetic = lanes / rates.lanes;
+    // Each warp, or each warpgroup, reads all keys and values.
+    double readers = target.hasRoles() ? rows / kGroupRows : double(s.warps);
+    if (s.partition == Partition::SplitK)
+      readers = 1;
+    double bytes = 2 * keys * (d() + dv()) * readers;
+    if (!s.qInRegisters)
+      bytes += 2 * rows * d() *
+               (s.partition == Partition::SplitK ? double(s.warps) : 1);
+    double copied = 2 * keys * double(p.headDim + p.headDimV);
+    e.shared = (bytes + copied) / rates.sharedBytes;
+    e.global = copied / rates.globalBytes;
+  }
+
+  /// S and dP, dV, dK and dQ; a block keeps its keys and takes tiles of rows.
+  void backwardStep(double scores) {
+    double rows = double(s.blockQ), keys = double(s.blockKV);
+    e.tensor = clocksOfFlops(2 * scores * (3 * d() + 2 * dv()));
+    e.arithmetic = scores * kBackwardInstructions / rates.lanes;
+    Schedule derived = s.derived();
+    double along = double(derived.keyWarps), warps = double(s.warps);
+    double readers = target.hasRoles() ? warps / 4 : along;
+    // Q and dO for the scores and for their gradients; dS comes and goes.
+    double bytes = 2 * rows * (d() + dv()) * 2 * readers + 4 * scores;
+    double dqReaders = target.hasRoles() ? 1 : double(derived.dqWarps);
+    bytes += 2 * keys * d() * dqReaders;
+    if (!target.hasRoles())
+      bytes += 2 * keys * (d() + dv()) * warps / along;
+    double copied = 2 * rows * double(p.headDim + p.headDimV);
+    e.shared = (bytes + copied) / rates.sharedBytes;
+    double sum = s.dq == GradQ::Recompute
+                     ? 0
+                     : 4 * rows * d() *
+                           (s.dq == GradQ::AtomicV4 ? kVectorReductionCost
+                                                    : kReductionCost);
+    e.global = (copied + sum) / rates.globalBytes;
+  }
+
+  /// Matmuls that run beside the softmax leave less of it to wait for; turns
+  /// leave still less.
+  double groups() const {
+    double groups = double(s.warps) / 4;
+    if (s.overlap || s.loopOrder == LoopOrder::ScoresFirst)
+      groups *= 2;
+    if (s.pingPong)
+      groups += 0.5;
+    return std::max(groups, 0.25);
+  }
+
+  double stepOf(double groups) const {
+    std::array units{e.tensor, e.exponential + e.arithmetic, e.shared,
+                     e.global};
+    double longest = *std::max_element(units.begin(), units.end());
+    // Shared memory and copies are the matmuls' own and run beside them.
+    double others = e.tensor + e.exponential + e.arithmetic -
+                    std::min(longest, e.tensor + e.exponential + e.arithmetic);
+    return longest +
+           others * serialPart(groups) * (p.backward ? kBackwardSerial : 1) +
+           (target.hasRoles() ? kRoleStep : kBarrier) / groups;
+  }
+
+  void overlapStep() {
+    double blocks = double(e.blocksPerMultiprocessor);
+    e.stepAlone = stepOf(groups());
+    // Copies run that many steps ahead; a producer starts one as soon as a slot
+    // is free.
+    double ahead = double(s.stages - 1) + (target.hasRoles() ? 0.2 : 0);
+    double wait = std::max(0.0, rates.copyLatency - ahead * e.stepAlone);
+    e.step = stepOf(groups() * blocks) + kUnhidden * wait / blocks;
+    e.stepAlone += wait;
+    e.step = std::max(e.step, e.stepAlone / blocks);
+  }
+
+  /// A block's steps. Under a mask the diagonal's tiles count whole.
+  void countSteps() {
+    double own = double(p.backward ? s.blockKV : s.blockQ);
+    double other = double(p.backward ? s.blockQ : s.blockKV);
+    double length = double(p.backward ? shape.seqlenK : shape.seqlenQ);
+    double through = double(p.backward ? shape.seqlenQ : shape.seqlenK);
+    e.blocks = int64_t(std::ceil(length / own)) * shape.batch * shape.heads /
+               s.packedHeads;
+    e.longest = std::ceil(through / other);
+    e.steps = e.longest;
+    if (p.masked)
+      e.steps =
+          std::min(e.longest, through / other / 2 + own / other / 2 + 0.5);
+    // A warpgroup stops at its own keys: the rows' staircase is finer.
+    if (p.masked && s.groupLimits)
+      e.steps -= (own - double(kGroupRows)) / other / 4;
+  }
+
+  void ends() {
+    double rows = double(p.backward ? s.blockKV : s.blockQ);
+    double read = 2 * rows * double(p.headDim + (p.backward ? p.headDimV : 0));
+    double write = 2 * rows * double(p.headDimV + (p.backward ? p.headDim : 0));
+    double load = rates.copyLatency + read / rates.globalBytes;
+    double store =
+        write / rates.globalBytes + rows * double(p.headDimV) * 2 / rates.lanes;
+    if (s.persistent) {
+      // The next queries come while this tile ends.
+      load *= s.querySlots > 1 ? 0.15 : s.separateOutput ? 0.5 : 0.9;
+      store *= s.separateOutput ? 0.6 : 1;
+    }
+    e.ends = load + store + (s.persistent ? kBarrier : kBlockStart);
+    if (s.partition == Partition::SplitK)
+      e.ends += double(f.scratchBytes) * 2 / rates.sharedBytes;
+  }
+
+  void shareOut() {
+    double perBlock =
+        e.steps * e.step + e.ends / double(e.blocksPerMultiprocessor);
+    double longest = e.longest * e.stepAlone + e.ends;
+    double average = double(e.blocks) / double(rates.multiprocessors);
+    double clocks = 0;
+    if (p.masked) {
+      // The longest first fill the gaps that they leave; otherwise the last to
+      // start may be the longest.
+      bool sorted = s.order == TileOrder::LongestFirst || p.backward;
+      clocks = std::max(average * perBlock + (sorted ? 0.25 : 0.6) * longest *
+                                                 std::min(1.0, average),
+                        longest);
+    } else {
+      clocks = std::max(std::ceil(average) * perBlock, longest);
+    }
+    e.imbalance = clocks / std::max(average * perBlock, 1.0);
+    clocks += rates.launchClocks;
+    if (p.backward)
+      clocks += otherKernels();
+    e.milliseconds = clocks / (rates.clockGHz * 1e6);
+  }
+
+  /// Backward's statistics read out and dO, the last kernel rounds dQ, whose
+  /// sum was zeroed: bytes that come from memory.
+  double otherKernels() const {
+    double rows =
+        double(shape.batch) * double(shape.heads) * double(shape.seqlenQ);
+    double bytes = rows * (10 * double(p.headDim) + 4 * double(p.headDimV));
+    constexpr double kHits = 0.5; // of L2's rate
+    return 2 * rates.launchClocks +
+           bytes / (rates.globalBytes * kHits * double(rates.multiprocessors));
+  }
+
+  const Target &target;
+  const Problem &p;
+  const Schedule &s;
+  const Shape &shape;
+  Rates rates;
+  Footprint f;
+  Estimate e;
+};
+} // namespace
+
+const char *Estimate::bound() const {
+  double softmax = exponential + arithmetic;
+  double most = std::max({tensor, softmax, shared, global});
+  return most == tensor    ? "the tensor cores"
+         : most == softmax ? "exponentials and other arithmetic"
+         : most == shared  ? "shared memory"
+                           : "L2";
+}
+
+std::vector<std::string> Estimate::explain() const {
+  return {formatv("a step in clocks: tensor cores {0:f0}, exponentials {1:f0}, "
+                  "other arithmetic {2:f0}, shared memory {3:f0}, L2 {4:f0}; "
+                  "together about {5:f0}, bound by {6}",
+                  tensor, exponential, arithmetic, shared, global, step,
+                  bound()),
+          formatv("{0} blocks of {1:f1} steps on average and {2:f0} clocks "
+                  "around them, {3} a multiprocessor at once; the busiest "
+                  "multiprocessor takes {4:f2} of the average time",
+                  blocks, steps, ends, blocksPerMultiprocessor, imbalance)};
+}
+
+Estimate fa2::estimate(const Target &target, const Problem &problem,
+                       const Schedule &schedule, const Shape &shape) {
+  return Model(target, problem, schedule, shape).run();
+}
+
+std::vector<size_t> fa2::rankSchedules(const Target &target,
+                                       const Problem &problem,
+                                       const std::vector<Schedule> &schedules,
+                                       const std::vector<Shape> &shapes) {
+  std::vector<double> loss(schedules.size(), 0);
+  for (const Shape &shape : shapes) {
+    std::vector<double> times;
+    for (const Schedule &s : schedules)
+      times.push_back(estimate(target, problem, s, shape).milliseconds);
+    double best =
+        times.empty() ? 1 : *std::min_element(times.begin(), times.end());
+    for (size_t i = 0; i < times.size(); ++i)
+      loss[i] += std::log(times[i] / best);
+  }
+  std::vector<size_t> order(schedules.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return loss[a] < loss[b]; });
+  return order;
+}

@@ -1,0 +1,260 @@
+//===- Space.cpp - every schedule that a kernel may have ------------------===//
+
+#include "fa2/Schedule/Space.h"
+#include "Check.h"
+#include "Rule.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <functional>
+#include <map>
+#include <unordered_set>
+
+using namespace fa2;
+using llvm::StringRef;
+
+std::string fa2::fieldsText(const Schedule &schedule) {
+  std::string text;
+  forEachScheduleField([&](auto field) {
+    text += (text.empty() ? "" : ",") + (field.name + "=").str() +
+            field.text(schedule.*field.member);
+  });
+  return text;
+}
+
+namespace {
+/// The values of each field that are worth a candidate.
+class Values {
+public:
+  Values(const Target &target, const Problem &problem,
+         const ScheduleOverrides &asked)
+      : target(target), problem(problem), asked(asked) {}
+
+  template <typename T> std::vector<T> of(const ScheduleField<T> &field) const {
+    if (auto value = asked.*field.asked)
+      return {*value};
+    if (!applies(field.group))
+      return {Schedule().*field.member};
+    if constexpr (std::is_same_v<T, bool>)
+      return flags(field);
+    else if constexpr (std::is_same_v<T, int64_t>)
+      return numbers(field);
+    else
+      return names(field);
+  }
+
+private:
+  bool applies(FieldGroup group) const {
+    switch (group) {
+    case FieldGroup::Every:
+      return true;
+    case FieldGroup::Roles:
+      return target.hasRoles() && !problem.backward;
+    case FieldGroup::Gradient:
+      return problem.backward;
+    case FieldGroup::GradientRoles:
+      return problem.backward && target.hasRoles();
+    }
+    return false;
+  }
+
+  std::vector<bool> flags(const ScheduleField<bool> &field) const {
+    if (field.member == &Schedule::qInRegisters && problem.backward)
+      return {false};
+    return {false, true};
+  }
+
+  /// What a user asks for because of what it means, not of its speed, and what
+  /// one problem has no choice of, stays as it is.
+  std::vector<Partition> names(const ScheduleField<Partition> &) const {
+    if (problem.backward)
+      return {Partition::Keys};
+    return {Partition::SplitQ, Partition::SplitK};
+  }
+  std::vector<GradQ> names(const ScheduleField<GradQ> &) const {
+    return {GradQ::Atomic, GradQ::AtomicV4};
+  }
+  std::vector<TileOrder> names(const ScheduleField<TileOrder> &) const {
+    if (problem.backward || !problem.masked)
+      return {TileOrder::Ascending};
+    return {TileOrder::Ascending, TileOrder::LongestFirst};
+  }
+  std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
+    return {LoopOrder::Written, LoopOrder::ScoresFirst};
+  }
+
+  std::vector<int64_t> numbers(const ScheduleField<int64_t> &field) const {
+    auto is = [&](int64_t Schedule::*member) { return field.member == member; };
+    if (is(&Schedule::warps))
+      return target.warpChoices().vec();
+    // Slack either lets a maximum lag as far as its type allows or not at all.
+    if (is(&Schedule::lazyRescale) || is(&Schedule::speculateMax))
+      return problem.backward ? std::vector<int64_t>{0}
+                              : std::vector<int64_t>{0, problem.maxSlack};
+    // Roles share out registers themselves.
+    if (is(&Schedule::minBlocks))
+      return target.hasRoles() ? std::vector<int64_t>{1}
+                               : std::vector<int64_t>{1, 2, 3, 4};
+    // Rings of one depth; heads are packed where a guard says that there are
+    // few queries.
+    if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
+        is(&Schedule::packedHeads))
+      return {Schedule().*field.member};
+    if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
+      return {0, 1, 2, 4, 8};
+    std::vector<int64_t> all;
+    for (int64_t n = field.range.from; n <= field.range.to; ++n)
+      if (field.range.contains(n))
+        all.push_back(n);
+    return all;
+  }
+
+  const Target &target;
+  const Problem &problem;
+  const ScheduleOverrides &asked;
+};
+
+/// A field's values as steps of the search.
+struct Choice {
+  int64_t count;
+  std::function<void(Schedule &, int64_t)> set;
+};
+
+/// What isWhole() reads: chosen first, so that what it refuses is refused once
+/// for all values of the other fields.
+bool shapesTiles(StringRef field) {
+  return llvm::is_contained({"block_q", "block_kv", "warps", "partition",
+                             "q_in_registers", "key_warps", "dq_warps",
+                             "dq_by_producer"},
+                            field);
+}
+
+/// A message without its numbers and what follows them: candidates that it
+/// drops for other numbers are of one kind.
+std::string kindOf(StringRef message) {
+  std::string kind;
+  for (char c : message.take_until([](char c) { return c == ';' || c == '('; }))
+    if (!llvm::isDigit(c))
+      kind += c;
+    else if (kind.empty() || kind.back() != '#')
+      kind += '#';
+  return StringRef(kind).rtrim().str();
+}
+
+struct HashSchedule {
+  size_t operator()(const Schedule &s) const { return hash_value(s); }
+};
+
+class Search {
+public:
+  Search(const Target &target, const Problem &problem,
+         const ScheduleOverrides &asked, SearchSpace &space)
+      : target(target), problem(problem), space(space) {
+    Values values(target, problem, asked);
+    forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
+      add(field, values.of(field));
+    });
+    choices.insert(choices.end(), inner.begin(), inner.end());
+  }
+
+  void run() {
+    std::string wrong = problem.backward ? target.backwardError(problem) : "";
+    if (wrong.empty())
+      choose(0, Schedule());
+    else
+      drop(sizeFrom(0), wrong, Schedule());
+    for (auto &entry : drops)
+      space.dropped.push_back(entry.second);
+    llvm::sort(space.dropped, [](const auto &a, const auto &b) {
+      return std::tie(b.count, a.reason) < std::tie(a.count, b.reason);
+    });
+    space.candidates = sizeFrom(0);
+  }
+
+private:
+  template <typename T>
+  void add(const ScheduleField<T> &field, std::vector<T> values) {
+    auto member = field.member;
+    Choice choice{
+        int64_t(values.size()),
+        [member, values](Schedule &s, int64_t i) { s.*member = values[i]; }};
+    if (values.size() > 1) {
+      std::string text;
+      for (T value : values)
+        text += (text.empty() ? "" : ", ") + field.text(value);
+      space.axes.push_back({field.name.str(), text});
+    }
+    if (shapesTiles(field.name)) {
+      choices.push_back(choice);
+      ++tileFields;
+    } else {
+      inner.push_back(choice);
+    }
+  }
+
+  int64_t sizeFrom(size_t depth) const {
+    int64_t size = 1;
+    for (size_t i = depth; i < choices.size(); ++i)
+      size *= choices[i].count;
+    return size;
+  }
+
+  void choose(size_t depth, Schedule s) {
+    if (depth == tileFields && !isWhole(target, s))
+      return drop(sizeFrom(depth), whyNot(s), s);
+    if (depth == choices.size())
+      return consider(s);
+    for (int64_t i = 0; i < choices[depth].count; ++i) {
+      choices[depth].set(s, i);
+      choose(depth + 1, s);
+    }
+  }
+
+  /// Why a schedule is none, or an empty string.
+  std::string whyNot(const Schedule &s) const {
+    if (std::string wrong = s.check(); !wrong.empty())
+      return wrong;
+    return fitError(target, problem, s, footprint(target, problem, s));
+  }
+
+  void consider(const Schedule &s) {
+    if (std::string wrong = whyNot(s); !wrong.empty())
+      return drop(1, wrong, s);
+    Footprint f = footprint(target, problem, s);
+    if (int64_t budget = budgetOf(target, f, s); f.registers() > budget)
+      return drop(1,
+                  llvm::formatv("about {0} registers a thread are wanted of "
+                                "{1}: the kernel would spill",
+                                f.registers(), budget),
+                  s);
+    if (!seen.insert(s.derived()).second)
+      return drop(1, "it is another candidate, written otherwise", s);
+    space.fits.push_back(s);
+  }
+
+  void drop(int64_t count, const std::string &why, const Schedule &s) {
+    SearchSpace::Drop &d = drops[kindOf(why)];
+    if (d.count == 0) {
+      d.reason = kindOf(why);
+      d.example = fieldsText(s) + ": " + why;
+    }
+    d.count += count;
+  }
+
+  const Target &target;
+  const Problem &problem;
+  SearchSpace &space;
+  std::vector<Choice> choices, inner;
+  size_t tileFields = 0;
+  std::unordered_set<Schedule, HashSchedule> seen;
+  std::map<std::string, SearchSpace::Drop> drops;
+};
+} // namespace
+
+SearchSpace fa2::searchSpace(const Target &target, const Problem &problem,
+                             const ScheduleOverrides &asked) {
+  SearchSpace space;
+  Search(target, problem, asked, space).run();
+  return space;
+}

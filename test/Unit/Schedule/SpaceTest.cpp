@@ -1,0 +1,115 @@
+//===- SpaceTest.cpp - the space of schedules, and what ranks it ----------===//
+
+#include "fa2/Schedule/Space.h"
+#include "fa2/Schedule/Model.h"
+#include "fa2/Schedule/Selection.h"
+#include "fa2/Target/Target.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace fa2;
+
+namespace {
+
+struct Space : testing::Test {
+  Space() { context.loadDialect<FA2Dialect, gpu::FA2GPUDialect>(); }
+  const Target &target(llvm::StringRef name) {
+    const Target *t = lookupTarget(name, error);
+    EXPECT_TRUE(t) << error;
+    return *t;
+  }
+  mlir::MLIRContext context;
+  std::string error;
+};
+
+const std::pair<const char *, Problem> kProblems[] = {
+    {"sm_80", {64, 64}},
+    {"sm_86", {128, 128, /*masked=*/true}},
+    {"sm_90a", {128, 128, /*masked=*/true, false, /*maxSlack=*/60}},
+    {"sm_90a", {192, 128}},
+    {"sm_80", {128, 128, false, /*backward=*/true}},
+    {"sm_90a", {64, 64, false, /*backward=*/true}},
+};
+
+// What fits is what the check of any schedule takes, and nothing is counted
+// twice or not at all.
+TEST_F(Space, FitsAreChecked) {
+  for (const auto &[name, problem] : kProblems) {
+    const Target &t = target(name);
+    SearchSpace space = searchSpace(t, problem, {});
+    int64_t dropped = 0;
+    for (const SearchSpace::Drop &drop : space.dropped)
+      dropped += drop.count;
+    EXPECT_EQ(int64_t(space.fits.size()) + dropped, space.candidates);
+    ASSERT_FALSE(space.fits.empty()) << name;
+    for (size_t i = 0; i < space.fits.size(); i += 97) {
+      auto attr = space.fits[i].toAttr(&context, name, error);
+      ASSERT_TRUE(mlir::succeeded(attr)) << error;
+      auto checked = checkSchedule(t, problem, *attr, error);
+      ASSERT_TRUE(mlir::succeeded(checked)) << error;
+      EXPECT_TRUE(checked->warnings.empty()) << checked->warnings.front();
+    }
+  }
+}
+
+// The tables' schedules, which were found by hand, are in it.
+TEST_F(Space, HasWhatIsChosen) {
+  for (const auto &[name, problem] : kProblems) {
+    const Target &t = target(name);
+    auto chosen = selectSchedule(&context, t, problem, {}, error);
+    ASSERT_TRUE(mlir::succeeded(chosen)) << error;
+    Schedule schedule = chosen->schedule.getFields().derived();
+    SearchSpace space = searchSpace(t, problem, {});
+    EXPECT_TRUE(
+        std::any_of(space.fits.begin(), space.fits.end(),
+                    [&](const Schedule &s) { return s.derived() == schedule; }))
+        << name << " " << fieldsText(schedule);
+  }
+}
+
+// What is asked for is not searched, and a schedule's text gives it again.
+TEST_F(Space, AskedFieldsAndText) {
+  ScheduleOverrides asked;
+  ASSERT_EQ(asked.setFields("schedule", "block_kv=32,stages=3,overlap=0"), "");
+  SearchSpace space = searchSpace(target("sm_90a"), {128, 128}, asked);
+  ASSERT_FALSE(space.fits.empty());
+  for (const Schedule &s : space.fits) {
+    ASSERT_TRUE(s.blockKV == 32 && s.stages == 3 && !s.overlap);
+    ScheduleOverrides again;
+    ASSERT_EQ(again.setFields("schedule", fieldsText(s)), "");
+    ASSERT_EQ(again.applyTo(Schedule()), s);
+  }
+}
+
+// Where there is nothing, the reason is the target's.
+TEST_F(Space, NothingFits) {
+  SearchSpace space =
+      searchSpace(target("sm_90a"), {256, 256, false, /*backward=*/true}, {});
+  EXPECT_TRUE(space.fits.empty());
+  ASSERT_EQ(space.dropped.size(), 1u);
+  EXPECT_NE(space.dropped[0].example.find("head dims up to 128"),
+            std::string::npos);
+}
+
+// What must hold of any estimate: more work takes longer, half of the scores
+// take less, and blocks that the device has no place for wait.
+TEST_F(Space, EstimatesAreOrdered) {
+  const Target &t = target("sm_90a");
+  auto chosen = selectSchedule(&context, t, {128, 128}, {}, error);
+  ASSERT_TRUE(mlir::succeeded(chosen)) << error;
+  Schedule s = chosen->schedule.getFields();
+  Shape shape{4, 16, 16, 4096, 4096}, longer = shape, wider = shape;
+  longer.seqlenK *= 2;
+  wider.batch *= 2;
+  double time = estimate(t, {128, 128}, s, shape).milliseconds;
+  EXPECT_GT(estimate(t, {128, 128}, s, longer).milliseconds, 1.8 * time);
+  EXPECT_GT(estimate(t, {128, 128}, s, wider).milliseconds, 1.8 * time);
+  EXPECT_LT(estimate(t, {128, 128, true}, s, shape).milliseconds, 0.7 * time);
+  // 2 * 4 * 16 * 4096^2 * 256 operations at 989e12 a second.
+  EXPECT_GT(time, 0.55);
+  EXPECT_LT(time, 2 * 0.55);
+}
+
+} // namespace
