@@ -1,0 +1,153 @@
+//===- Candidates.cpp - which schedules of a space are compiled -----------===//
+
+#include "Candidates.h"
+
+#include "fa2/Compiler/Compiler.h"
+#include "fa2/Target/Target.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+using namespace fa2;
+using namespace fa2tune;
+
+std::string fa2tune::problemOf(const Specification &spec, const Target *&target,
+                               Problem &problem, ScheduleOverrides &asked) {
+  std::string error = spec.check();
+  if (!error.empty() || !(target = lookupTarget(spec.arch, error)))
+    return error;
+  problem = Problem{spec.headDim, spec.headDimV ? spec.headDimV : spec.headDim};
+  problem.masked = spec.mask != "none";
+  problem.backward = spec.pass == "backward";
+  problem.maxSlack = spec.dtype == "bf16" ? 60 : 15;
+  problem.program =
+      !spec.softcap.empty() || !spec.alibi.empty() || !spec.bias.empty();
+  if (error = asked.setFields("schedule", spec.schedule); !error.empty())
+    return error;
+  return asked.check();
+}
+
+std::vector<Shape> fa2tune::defaultShapes(const Specification &spec) {
+  std::vector<Shape> shapes;
+  int64_t heads = std::max<int64_t>(1, 2048 / spec.headDim);
+  for (int64_t length : {512, 2048, 8192})
+    shapes.push_back({16384 / length, heads, heads, length, length});
+  shapes.push_back({1, heads, heads, 1024, 1024});
+  return shapes;
+}
+
+namespace {
+auto tileOf(const Schedule &s) {
+  return std::tuple(s.blockQ, s.blockKV, s.warps, s.stages);
+}
+
+/// In how many fields two schedules differ.
+int64_t distance(const Schedule &a, const Schedule &b) {
+  Schedule da = a.derived(), db = b.derived();
+  int64_t n = 0;
+  forEachScheduleField([&](auto f) { n += da.*f.member != db.*f.member; });
+  return n;
+}
+
+/// The schedules that the compiler takes when nothing is asked.
+std::vector<std::string> todaysChoices(const Specification &spec,
+                                       std::string &error) {
+  CompileOptions options;
+  options.emit = Emit::FA2;
+  auto compiled = compile(spec, options, error);
+  if (mlir::failed(compiled))
+    return {};
+  std::vector<std::string> fields;
+  for (llvm::StringRef choice : compiled->choices)
+    fields.push_back(choice.rsplit(": ").second.empty()
+                         ? choice.str()
+                         : choice.rsplit(": ").second.str());
+  return fields;
+}
+
+class Picker {
+public:
+  Picker(const Target &target, const Problem &problem,
+         const std::vector<Shape> &shapes, std::vector<Candidate> &picked)
+      : target(target), problem(problem), shapes(shapes), picked(picked) {}
+
+  /// False where it is picked already.
+  bool add(const Schedule &schedule, llvm::StringRef source) {
+    std::string text = fieldsText(schedule);
+    if (!texts.insert(text).second)
+      return false;
+    Candidate &c = picked.emplace_back();
+    c.schedule = text;
+    c.source = source.str();
+    for (const Shape &shape : shapes)
+      c.milliseconds.push_back(
+          estimate(target, problem, schedule, shape).milliseconds);
+    ++tiles[tileOf(schedule)];
+    return true;
+  }
+  int64_t ofTile(const Schedule &s) const {
+    auto found = tiles.find(tileOf(s));
+    return found == tiles.end() ? 0 : found->second;
+  }
+
+private:
+  const Target &target;
+  const Problem &problem;
+  const std::vector<Shape> &shapes;
+  std::vector<Candidate> &picked;
+  std::set<std::string> texts;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> tiles;
+};
+} // namespace
+
+std::vector<Candidate>
+fa2tune::chooseCandidates(const Specification &spec,
+                          const std::vector<Shape> &shapes,
+                          const Amounts &amounts, std::string &error) {
+  std::vector<Candidate> picked;
+  const Target *target = nullptr;
+  Problem problem{0, 0};
+  ScheduleOverrides asked;
+  if (error = problemOf(spec, target, problem, asked); !error.empty())
+    return {};
+  Picker picker(*target, problem, shapes, picked);
+  std::optional<Schedule> standing;
+  for (const std::string &fields : todaysChoices(spec, error)) {
+    ScheduleOverrides today;
+    if (error = today.setFields("schedule", fields); !error.empty())
+      return {};
+    // Packed heads are for launches that a guard picks.
+    if (today.packedHeads.value_or(1) != 1)
+      continue;
+    picker.add(today.applyTo(Schedule()), "today");
+    if (!standing)
+      standing = today.applyTo(Schedule());
+  }
+  if (!error.empty())
+    return {};
+  SearchSpace space = searchSpace(*target, problem, asked);
+  auto order = rankSchedules(*target, problem, space.fits, shapes);
+  // Those for which `wanted` holds, as many as are left, the best first.
+  auto pick = [&](int64_t most, llvm::StringRef source, auto wanted) {
+    for (size_t i : order)
+      if (most > 0 && wanted(space.fits[i]) &&
+          picker.add(space.fits[i], source))
+        --most;
+  };
+  int64_t third = amounts.top / 3;
+  pick(third, "neighbour", [&](const Schedule &s) {
+    return standing && distance(s, *standing) == 1;
+  });
+  constexpr int64_t alike = 3;
+  pick(third, "model",
+       [&](const Schedule &s) { return picker.ofTile(s) < alike; });
+  pick(amounts.top - 2 * third, "model",
+       [&](const Schedule &s) { return picker.ofTile(s) == 0; });
+  std::mt19937_64 random(amounts.seed);
+  std::shuffle(order.begin(), order.end(), random);
+  pick(amounts.random, "random", [](const Schedule &) { return true; });
+  return picked;
+}

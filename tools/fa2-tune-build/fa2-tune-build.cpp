@@ -1,0 +1,194 @@
+//===- fa2-tune-build.cpp - the half of fa2-tune that compiles ------------===//
+//
+// fa2-tune runs it for what needs the compiler: `space` and `build`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bundle.h"
+#include "fa2/Compiler/Compiler.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+#include <optional>
+
+namespace cl = llvm::cl;
+using namespace fa2;
+using namespace fa2tune;
+using llvm::formatv;
+
+static cl::SubCommand kSpace("space",
+                             "how many schedules there are, and why not more");
+static cl::SubCommand kBuild("build", "compile candidates into a folder");
+
+static cl::list<std::string>
+    specifications(cl::Positional, cl::OneOrMore,
+                   cl::desc("'arch=sm_90a head_dim=128 mask=causal' ..."),
+                   cl::sub(kSpace), cl::sub(kBuild));
+static cl::opt<bool> listAll("list",
+                             cl::desc("print each schedule, the one that the "
+                                      "model puts first at the top"),
+                             cl::sub(kSpace));
+static cl::opt<bool> examples("examples",
+                              cl::desc("print a dropped one for each reason"),
+                              cl::sub(kSpace));
+static cl::opt<std::string> output("o", cl::desc("the bundle's folder"),
+                                   cl::value_desc("folder"), cl::Required,
+                                   cl::sub(kBuild));
+static cl::opt<int64_t> top("top", cl::init(24),
+                            cl::desc("candidates that the model chooses"),
+                            cl::sub(kBuild));
+static cl::opt<int64_t> others("random", cl::init(0),
+                               cl::desc("further ones, at random"),
+                               cl::sub(kBuild));
+static cl::opt<uint64_t> seed("seed", cl::init(0), cl::desc("of those"),
+                              cl::sub(kBuild));
+static cl::opt<unsigned> jobs("jobs", cl::init(0),
+                              cl::desc("threads (0: one a core)"),
+                              cl::sub(kBuild));
+static cl::opt<bool> quiet("quiet", cl::desc("no progress"), cl::sub(kBuild));
+static cl::list<std::string>
+    shapeTexts("shape",
+               cl::value_desc("batch,heads,heads_kv,seqlen_q,seqlen_k"),
+               cl::desc("what to choose and measure for (default: 16384 tokens "
+                        "of 512, 2048 and 8192, and 1024 alone, a width "
+                        "of 2048)"),
+               cl::sub(kBuild), cl::sub(kSpace));
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "fa2-tune")
+      << shortened(message.str()) << "\n";
+  return 1;
+}
+
+/// "4,16,16,4096,4096"
+static std::optional<Shape> parseShape(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',');
+  Shape shape;
+  int64_t *fields[] = {&shape.batch, &shape.heads, &shape.headsKv,
+                       &shape.seqlenQ, &shape.seqlenK};
+  if (parts.size() != std::size(fields))
+    return std::nullopt;
+  for (auto [part, field] : llvm::zip(parts, fields))
+    if (part.getAsInteger(10, *field) || *field < 1 || *field > (1 << 24))
+      return std::nullopt;
+  return shape.heads % shape.headsKv ? std::nullopt : std::optional(shape);
+}
+
+/// Returns what is wrong, or "".
+static std::string shapesOf(const Specification &spec,
+                            std::vector<Shape> &shapes) {
+  shapes = defaultShapes(spec);
+  if (!shapeTexts.empty())
+    shapes.clear();
+  for (const std::string &text : shapeTexts) {
+    auto shape = parseShape(text);
+    if (!shape)
+      return formatv("expected --shape to be batch,heads,heads_kv,seqlen_q,"
+                     "seqlen_k, positive integers, heads a multiple of "
+                     "heads_kv; got '{0}'",
+                     text);
+    shapes.push_back(*shape);
+  }
+  return "";
+}
+
+/// Where the model puts what the compiler chooses today.
+static void printToday(const Specification &spec,
+                       const std::vector<Shape> &shapes, const Target &target,
+                       const Problem &problem,
+                       const std::vector<Schedule> &fits) {
+  std::string error;
+  auto today = chooseCandidates(spec, shapes, {/*top=*/0, /*random=*/0}, error);
+  ScheduleOverrides asked;
+  if (today.empty() || fits.empty() ||
+      !asked.setFields("schedule", today.front().schedule).empty())
+    return;
+  std::vector<Schedule> all(1, asked.applyTo(Schedule()));
+  all.insert(all.end(), fits.begin(), fits.end());
+  auto order = rankSchedules(target, problem, all, shapes);
+  size_t place = llvm::find(order, size_t(0)) - order.begin();
+  double ratio = 1;
+  for (const Shape &shape : shapes)
+    ratio *= estimate(target, problem, all[0], shape).milliseconds /
+             estimate(target, problem, all[order[0]], shape).milliseconds;
+  llvm::outs() << formatv(
+      "  the model puts today's choice at place {0}, {1:f3} "
+      "times the time of its first\n",
+      place + 1, std::pow(ratio, 1.0 / shapes.size()));
+}
+
+static int printSpace(const Specification &spec) {
+  const Target *target = nullptr;
+  Problem problem{0, 0};
+  ScheduleOverrides asked;
+  std::vector<Shape> shapes;
+  if (std::string wrong = problemOf(spec, target, problem, asked);
+      !wrong.empty())
+    return fail(wrong);
+  if (std::string wrong = shapesOf(spec, shapes); !wrong.empty())
+    return fail(wrong);
+  SearchSpace space = searchSpace(*target, problem, asked);
+  llvm::raw_ostream &os = llvm::outs();
+  if (listAll) {
+    for (size_t i : rankSchedules(*target, problem, space.fits, shapes))
+      os << fieldsText(space.fits[i]) << "\n";
+    return 0;
+  }
+  os << formatv("{0} on {1}: {2} of {3} candidates fit\n", spec.kernelName(),
+                spec.arch, space.fits.size(), space.candidates);
+  for (const SearchSpace::Axis &axis : space.axes)
+    os << formatv("  {0}: {1}\n", axis.field, axis.values);
+  for (const SearchSpace::Drop &drop : space.dropped) {
+    os << formatv("  {0,8} dropped: {1}\n", drop.count, drop.reason);
+    if (examples)
+      os << "           " << drop.example << "\n";
+  }
+  printToday(spec, shapes, *target, problem, space.fits);
+  return 0;
+}
+
+static int build(const std::vector<Specification> &specs) {
+  std::vector<Wanted> wanted;
+  for (const Specification &spec : specs) {
+    Wanted &w = wanted.emplace_back();
+    w.spec = spec;
+    if (std::string wrong = shapesOf(spec, w.shapes); !wrong.empty())
+      return fail(wrong);
+    std::string error;
+    w.candidates = chooseCandidates(spec, w.shapes, {top, others, seed}, error);
+    if (!error.empty())
+      return fail(error);
+  }
+  std::string wrong = writeBundle(output, wanted, jobs, quiet);
+  return wrong.empty() ? 0 : fail(wrong);
+}
+
+int main(int argc, char **argv) {
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << "fa2-tune " FA2_VERSION "\n"; });
+  cl::ParseCommandLineOptions(argc, argv,
+                              "fa2-tune: what of tuning needs the compiler\n",
+                              nullptr, nullptr, nullptr,
+                              /*LongOptionsUseDoubleDash=*/true);
+  std::vector<Specification> specs;
+  for (const std::string &text : specifications) {
+    Specification &spec = specs.emplace_back();
+    if (std::string wrong = spec.setAll(text); !wrong.empty())
+      return fail(wrong);
+    if (std::string wrong = spec.check(); !wrong.empty())
+      return fail(wrong);
+  }
+  if (kBuild)
+    return build(specs);
+  if (!kSpace)
+    return fail("expected space or build");
+  for (const Specification &spec : specs)
+    if (int status = printSpace(spec))
+      return status;
+  return 0;
+}

@@ -1,0 +1,144 @@
+//===- Choose.cpp - results become rows of a database ---------------------===//
+
+#include "Choose.h"
+#include "Statistics.h"
+
+#include "Failure.h"
+#include "Files.h"
+
+#include <set>
+
+using namespace fa2run;
+using nlohmann::json;
+
+namespace fa2tune {
+
+namespace {
+
+/// What a row is for: of two that agree in it one is taken.
+std::string keyOf(const OrderedJson &row) {
+  std::string key;
+  for (const char *name :
+       {"pass", "arch", "dtype", "head_dim", "head_dim_v", "mask", "device"})
+    key += row.at(name).dump() + " ";
+  return key;
+}
+
+using Cells = std::vector<const Cell *>;
+
+/// How much slower than the best of each cell, as a geometric mean; infinity
+/// where it was not measured on one.
+double lossOf(const Results &results, const Cells &cells,
+              const std::string &kernel) {
+  double sum = 0;
+  for (const Cell *cell : cells) {
+    auto timing = cell->timings.find(kernel);
+    if (timing == cell->timings.end() || timing->second.visits.empty())
+      return INFINITY;
+    double best =
+        cell->timings.at(results.ranking(*cell).front()).milliseconds();
+    sum += std::log(timing->second.milliseconds() / best);
+  }
+  return std::exp(sum / double(cells.size()));
+}
+
+OrderedJson rowOf(const Results &results, const Cells &cells,
+                  const std::string &kernel, double loss, double today) {
+  const Contestant &c = results.contestants.at(kernel);
+  OrderedJson row = c.problem.toJson();
+  row["device"] = results.device;
+  row["schedule"] = c.schedule;
+  OrderedJson times = OrderedJson::object();
+  std::vector<double> spreads, clocks;
+  size_t candidates = 0;
+  for (const Cell *cell : cells) {
+    const Timing &t = cell->timings.at(kernel);
+    times[cell->shape] = t.milliseconds();
+    spreads.push_back(t.spread());
+    candidates = std::max(candidates, cell->timings.size());
+    for (const Visit &v : t.visits)
+      if (v.clock > 0)
+        clocks.push_back(v.clock);
+  }
+  row["ms"] = times;
+  row["spread"] = std::round(1e4 * quantile(spreads, 0.5)) / 1e4;
+  row["of_best"] = std::round(1e3 / loss) / 1e3;
+  if (std::isfinite(today))
+    row["over_before"] = std::round(1e3 * today / loss) / 1e3;
+  row["candidates"] = candidates;
+  row["clock_mhz"] = int(quantile(clocks, 0.5));
+  row["date"] = results.date.substr(0, 10);
+  row["compiler"] = c.compiler;
+  row["checked"] = "float64";
+  return row;
+}
+
+} // namespace
+
+std::vector<OrderedJson> chooseRows(const Results &results) {
+  std::map<std::string, Cells> problems;
+  for (const auto &[key, cell] : results.cells)
+    if (!results.ranking(cell).empty())
+      problems[key.first].push_back(&cell);
+  std::vector<OrderedJson> rows;
+  for (const auto &[problem, cells] : problems) {
+    std::string best;
+    double least = INFINITY, today = INFINITY;
+    for (const std::string &kernel : results.ranking(*cells.front())) {
+      double loss = lossOf(results, cells, kernel);
+      if (results.contestants.at(kernel).source == "today")
+        today = std::min(today, loss);
+      if (loss < least) {
+        least = loss;
+        best = kernel;
+      }
+    }
+    if (!best.empty())
+      rows.push_back(rowOf(results, cells, best, least, today));
+  }
+  return rows;
+}
+
+std::vector<OrderedJson> readDatabase(const std::string &path) {
+  std::string text = readFile(path);
+  try {
+    OrderedJson document = OrderedJson::parse(text);
+    if (!document.is_object() || !document.contains("fa2_schedules"))
+      refuse("{} is not a database of schedules", path);
+    if (document["fa2_schedules"] != kDatabaseVersion)
+      refuse("{}: its version is {}, this fa2-tune reads {}", path,
+             document["fa2_schedules"].dump(), kDatabaseVersion);
+    std::vector<OrderedJson> rows = document.at("rows");
+    for (const OrderedJson &row : rows)
+      keyOf(row);
+    return rows;
+  } catch (const nlohmann::json::exception &error) {
+    refuse("{} is damaged: {}", path,
+           std::string_view(error.what()).substr(0, 200));
+  }
+}
+
+std::vector<OrderedJson>
+mergeRows(const std::vector<std::vector<OrderedJson>> &databases) {
+  std::map<std::string, OrderedJson> rows;
+  for (const auto &database : databases)
+    for (const OrderedJson &row : database) {
+      auto [at, isNew] = rows.try_emplace(keyOf(row), row);
+      if (!isNew && at->second.value("date", "") <= row.value("date", ""))
+        at->second = row;
+    }
+  std::vector<OrderedJson> list;
+  for (auto &[key, row] : rows)
+    list.push_back(std::move(row));
+  return list;
+}
+
+std::string databaseText(const std::vector<OrderedJson> &rows) {
+  std::string text =
+      fmt::format("{{\"fa2_schedules\": {},\n \"rows\": [", kDatabaseVersion);
+  for (size_t i = 0; i < rows.size(); ++i)
+    text += (i ? ",\n  " : "\n  ") + rows[i].dump();
+  return text + "]}\n";
+}
+
+} // namespace fa2tune

@@ -1,0 +1,28 @@
+//===- Choose.h - results become rows of a database -------------*- C++ -*-===//
+#ifndef FA2TUNE_CHOOSE_H
+#define FA2TUNE_CHOOSE_H
+
+#include "Results.h"
+
+namespace fa2tune {
+
+/// The version of the database; the compiler reads this one.
+constexpr int64_t kDatabaseVersion = 1;
+
+/// A row for each problem: of the schedules that were measured on all of its
+/// shapes the one that loses least over them together.
+std::vector<OrderedJson> chooseRows(const Results &results);
+
+/// The rows of a database's file. Throws Failure.
+std::vector<OrderedJson> readDatabase(const std::string &path);
+
+/// Of rows for the same thing the later one.
+std::vector<OrderedJson>
+mergeRows(const std::vector<std::vector<OrderedJson>> &databases);
+
+/// A JSON document with a row a line.
+std::string databaseText(const std::vector<OrderedJson> &rows);
+
+} // namespace fa2tune
+
+#endif // FA2TUNE_CHOOSE_H
