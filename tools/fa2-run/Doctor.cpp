@@ -98,7 +98,7 @@ std::string findPtxas() {
 }
 
 Assembled assemble(const std::string &ptxas, const std::string &ptx,
-                   const std::string &arch) {
+                   const std::string &arch, const std::string &output) {
   std::string path = "/tmp/fa2-run-XXXXXX";
   int file = mkstemp(path.data());
   if (file < 0)
@@ -116,8 +116,7 @@ Assembled assemble(const std::string &ptxas, const std::string &ptx,
   close(file);
   Assembled result;
   if (written == ptx.size()) {
-    Ran ran =
-        runProgram({ptxas, "-arch=" + arch, "-v", path, "-o", "/dev/null"});
+    Ran ran = runProgram({ptxas, "-arch=" + arch, "-v", path, "-o", output});
     result.good = ran.status == 0;
     result.text = ran.output;
   } else {

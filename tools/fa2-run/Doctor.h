@@ -17,9 +17,10 @@ struct Assembled {
   std::string text; // ptxas's words
 };
 
-/// Assembles a PTX text for `arch` and discards the cubin.
+/// Assembles a PTX text for `arch`; the cubin goes to `output`.
 Assembled assemble(const std::string &ptxas, const std::string &ptx,
-                   const std::string &arch);
+                   const std::string &arch,
+                   const std::string &output = "/dev/null");
 
 /// Driver, devices, ptxas and simulator, and what each allows.
 nlohmann::ordered_json examine();

@@ -23,6 +23,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -92,6 +93,12 @@ private:
   void add(const OrderedJson &line);
   void sayBest(const Task &task);
 
+  std::vector<std::string> arguments(const std::string &device) const {
+    std::vector<std::string> words = {"--device", device};
+    if (!options.cubins.empty())
+      words.insert(words.end(), {"--cubins", options.cubins});
+    return words;
+  }
   double left() const {
     double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     return options.seconds > 0 ? options.seconds - spent : 1e9;
@@ -103,13 +110,11 @@ private:
     return found != results.contestants.end() && found->second.passed;
   }
   bool ready(const Task &task) const {
-    return std::all_of(task.candidates.begin(), task.candidates.end(),
-                       [&](const Candidate *c) {
-                         auto found = results.contestants.find(c->hash);
-                         return found != results.contestants.end() &&
-                                found->second.checked;
-                       });
+    return std::all_of(
+        task.candidates.begin(), task.candidates.end(),
+        [&](const Candidate *c) { return loaded.count(c->hash); });
   }
+  bool isComplete(const Task &task) const;
   int visits(const Task &task, const Candidate &c, int round) const;
   double timeOf(const Task &task, const Candidate &c, int round) const;
   /// Runs `body`; an error of it ends the session.
@@ -135,6 +140,7 @@ private:
   Results results;
   std::vector<Task> tasks;
   std::vector<const Candidate *> toCheck;
+  std::set<std::string> loaded; // and checked
   std::string failure;
   std::atomic<bool> stopped = false;
   std::atomic<size_t> nextCheck = 0;
@@ -146,8 +152,10 @@ private:
 
 /// Asks each device who it is: all must be of one model, that of the results.
 void Session::greet() {
+  if (!options.cubins.empty())
+    std::filesystem::create_directories(options.cubins);
   for (const std::string &name : options.devices) {
-    Child child({"--device", name});
+    Child child(arguments(name));
     Reply reply = child.request({{"do", "hello"}}, options.patience);
     if (!reply.why.empty())
       throw Failure(kNotRun, fmt::format("device {}: {}", name, reply.why));
@@ -191,22 +199,27 @@ void Session::plan() {
   }
   std::map<std::string, std::vector<const Candidate *>> byProblem;
   std::vector<std::string> order;
-  std::set<std::string> seen;
   for (const Candidate &c : bundle.candidates) {
     auto &list = byProblem[c.problem.text()];
     if (list.empty())
       order.push_back(c.problem.text());
     list.push_back(&c);
-    if (!results.contestants.count(c.hash) && seen.insert(c.hash).second)
-      toCheck.push_back(&c);
   }
+  std::set<std::string> seen;
   for (const std::string &problem : order) {
     const auto &list = byProblem[problem];
     const auto &shapes =
         asked.empty() ? bundle.shapes[list.front()->shapes] : asked;
-    for (size_t i = 0; i < shapes.size(); ++i)
-      tasks.push_back({list.front()->problem, shapeText(shapes[i]),
-                       asked.empty() ? i : SIZE_MAX, list});
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      Task task{list.front()->problem, shapeText(shapes[i]),
+                asked.empty() ? i : SIZE_MAX, list};
+      if (isComplete(task))
+        continue;
+      tasks.push_back(task);
+      for (const Candidate *c : list)
+        if (seen.insert(c->hash).second)
+          toCheck.push_back(c);
+    }
   }
 }
 
@@ -221,8 +234,17 @@ void Session::add(const OrderedJson &line) {
 //===----------------------------------------------------------------------===//
 
 void Session::checkOne(Device &device, Child &child, const Candidate &c) {
+  bool known = false;
+  {
+    std::lock_guard lock(mutex);
+    known = results.contestants.count(c.hash) > 0;
+  }
+  if (known && simulated)
+    return;
   OrderedJson request = {{"do", "load"}, {"file", c.path}, {"hash", c.hash}};
   Reply reply = child.request(request, options.patience);
+  if (known)
+    return;
   if (reply.why.empty() && !reply.json.contains("error")) {
     request["do"] = "check";
     std::shared_lock lock(device.gate);
@@ -252,12 +274,16 @@ void Session::checkOne(Device &device, Child &child, const Candidate &c) {
 }
 
 void Session::checkAll(Device &device) {
-  Child child({"--device", device.name});
+  Child child(arguments(device.name));
   while (!over()) {
     size_t i = nextCheck++;
     if (i >= toCheck.size())
       break;
     checkOne(device, child, *toCheck[i]);
+    {
+      std::lock_guard lock(mutex);
+      loaded.insert(toCheck[i]->hash);
+    }
     progress->advance();
     changed.notify_all();
   }
@@ -278,6 +304,18 @@ int Session::visits(const Task &task, const Candidate &c, int round) const {
   return int(std::count_if(timing->second.visits.begin(),
                            timing->second.visits.end(),
                            [&](const Visit &v) { return v.round == round; }));
+}
+
+/// Whether all finalists had all their visits.
+bool Session::isComplete(const Task &task) const {
+  bool any = false;
+  for (const Candidate *c : task.candidates)
+    if (int n = visits(task, *c, 2); n > 0 && passed(*c)) {
+      any = true;
+      if (n < options.rounds)
+        return false;
+    }
+  return any;
 }
 
 /// The least of a round's visits, or infinity.
@@ -450,7 +488,7 @@ Task *Session::nextTask() {
 }
 
 void Session::timeAll(Device &device) {
-  Child child({"--device", device.name});
+  Child child(arguments(device.name));
   while (!over()) {
     Task *task = nextTask();
     if (!task)
@@ -489,8 +527,8 @@ int Session::run() {
     throw Failure(kNotRun, failure + "; what was measured is in " +
                                options.results +
                                ", the same command goes on from there");
-  size_t open = size_t(std::count_if(tasks.begin(), tasks.end(),
-                                     [](const Task &t) { return !t.taken; }));
+  auto open = std::count_if(tasks.begin(), tasks.end(),
+                            [](const Task &t) { return !t.taken; });
   if (over())
     progress->say(fmt::format("the time is over; {} of {} cells are left, the "
                               "same command goes on from there",

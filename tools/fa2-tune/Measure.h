@@ -12,6 +12,7 @@ struct MeasureOptions {
   std::vector<std::string> devices = {"cuda:0"};
   std::vector<std::string> shapes; // in place of the bundle's
   std::string shapeList;           // a JSON list of more
+  std::string cubins;              // a folder for ptxas's machine code
   double seconds = 0;              // the budget; 0: none
   int checkers = 0;                // processes a device; 0: by its kind
   double patience = 60;            // seconds that a candidate may take

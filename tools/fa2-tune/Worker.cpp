@@ -4,12 +4,14 @@
 
 #include "Bundle.h"
 #include "Clocks.h"
+#include "Doctor.h"
 #include "Files.h"
 #include "Launch.h"
 #include "Parallel.h"
 #include "RunCase.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
@@ -38,7 +40,8 @@ struct Bench {
 
 class Worker {
 public:
-  explicit Worker(const std::string &name) : device(openDevice(name)) {
+  Worker(const std::string &name, const std::string &cubins)
+      : device(openDevice(name)), cubins(cubins) {
     fa2run::check(fa2rtDeviceGetProperties(device.get(), &properties));
   }
 
@@ -63,6 +66,26 @@ private:
             {"driver", properties.driver_version}};
   }
 
+  /// The kernel's machine code where it is kept apart from the driver, or "".
+  std::string imageOf(const std::string &ptx, const std::string &hash,
+                      const std::string &arch) const {
+    if (cubins.empty() || properties.is_simulated)
+      return "";
+    std::string path = cubins + "/" + hash + ".cubin";
+    if (access(path.c_str(), R_OK) != 0) {
+      std::string ptxas = findPtxas();
+      if (ptxas.empty())
+        return "";
+      // Another worker may be at it: a file appears there whole.
+      std::string own = fmt::format("{}.{}", path, getpid());
+      Assembled made = assemble(ptxas, ptx, arch, own);
+      if (!made.good)
+        throw Failure(kCheckFailed, "ptxas refuses it: " + made.text);
+      std::rename(own.c_str(), path.c_str());
+    }
+    return readFile(path);
+  }
+
   Loaded &load(const std::string &path, const std::string &hash) {
     for (auto it = programs.begin(); it != programs.end(); ++it)
       if (it->path == path) {
@@ -74,9 +97,11 @@ private:
       refuse("{} is damaged: its hash is {}, the bundle's list says {}", path,
              hashOf(ptx), hash);
     Loaded loaded{path, describeKernel(manifestOf(ptx)), nullptr};
+    std::string image = imageOf(ptx, hash, loaded.kernel.arch);
     fa2rtProgram *program = nullptr;
     fa2run::check(fa2rtProgramLoad(device.get(), ptx.data(), ptx.size(),
-                                   nullptr, 0, &program));
+                                   image.empty() ? nullptr : image.data(),
+                                   image.size(), &program));
     loaded.program.reset(program);
     programs.push_front(std::move(loaded));
     // As many as a cell has, so that finalists stay.
@@ -176,6 +201,7 @@ private:
   }
 
   DeviceHandle device;
+  std::string cubins;
   fa2rtDeviceProperties properties;
   std::list<Loaded> programs;
   std::optional<Bench> bench;
@@ -191,7 +217,7 @@ OrderedJson errorOf(const std::exception &error) {
 
 } // namespace
 
-int runWorker(const std::string &name) {
+int runWorker(const std::string &name, const std::string &cubins) {
   // Not to outlive who asked, whatever the kernel does.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Kernels are compiled once for all workers.
@@ -201,7 +227,7 @@ int runWorker(const std::string &name) {
     OrderedJson answer;
     try {
       if (!worker)
-        worker.emplace(name);
+        worker.emplace(name, cubins);
       answer = worker->answer(json::parse(line));
     } catch (const std::exception &error) {
       answer = errorOf(error);

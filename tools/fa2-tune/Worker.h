@@ -13,10 +13,12 @@ namespace fa2tune {
 
 /// Serves requests of standard input until it ends:
 ///   {"do": "hello"}                     the device
-///   {"do": "load", "file", "hash"}      compiled by the driver, into its cache
+///   {"do": "load", "file", "hash"}      made machine code and kept
 ///   {"do": "check", "file", "hash"}     against the reference in float64
 ///   {"do": "time", "file", "hash", "shape", "milliseconds"}
-int runWorker(const std::string &device);
+/// Machine code is the driver's, which its cache keeps; or where `cubins` names
+/// a folder and ptxas is found ptxas's, which is kept there.
+int runWorker(const std::string &device, const std::string &cubins);
 
 } // namespace fa2tune
 

@@ -96,6 +96,9 @@ int run(int argc, char **argv) {
                          "BATCHxHEADS/HEADS_KVxQUERIESxKEYS, in place of the "
                          "bundle's; several");
   measureApp->add_option("--shapes", m.shapeList, "a JSON list of them");
+  measureApp->add_option("--cubins", m.cubins,
+                         "a folder where machine code is kept, by ptxas where "
+                         "it is found (default: the driver's cache)");
   measureApp->add_option("--seconds", m.seconds, "stop after so long");
   measureApp->add_option("--checkers", m.checkers,
                          "processes that check, a device (0: by cores)");
@@ -126,16 +129,17 @@ int run(int argc, char **argv) {
       app.add_subcommand("merge", "one database of several; later rows win");
   mergeApp->add_option("databases", files, "files")->required();
   mergeApp->add_option("-o,--output", output, "the database")->required();
-  std::string device;
+  std::string device, cubins;
   auto *worker = app.add_subcommand("worker", "")->group("");
   worker->add_option("--device", device)->required();
+  worker->add_option("--cubins", cubins);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? kPassed : kBadInput;
   }
   if (worker->parsed())
-    return runWorker(device);
+    return runWorker(device, cubins);
   if (showApp->parsed())
     return show(files, s);
   if (chooseApp->parsed())
