@@ -57,6 +57,7 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.lineInfo = options.lineInfo;
   o.schedule = spec.schedule;
   o.variants = spec.variants;
+  o.database = spec.database;
   o.grads = spec.grads;
 }
 

@@ -39,6 +39,7 @@ const std::array kFields = {
     Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
+    Field{{"database", "a file of measured schedules (fa2-tune choose) in place of the shipped ones, or none", Key::Schedule}, &Specification::database},
 };
 // clang-format on
 
@@ -145,7 +146,8 @@ std::string Specification::set(StringRef key, StringRef value) {
     this->*(*text) = value.str();
     // Names may be written with dashes, as flags are; not so expressions and
     // numbers.
-    if (*text != &Specification::variants && *text != &Specification::softcap)
+    if (*text != &Specification::variants && *text != &Specification::softcap &&
+        *text != &Specification::database)
       llvm::replace(this->*(*text), '-', '_');
     return "";
   }

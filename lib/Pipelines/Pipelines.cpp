@@ -40,6 +40,7 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.target = o.target;
   options.schedule = o.schedule;
   options.variants = o.variants;
+  options.database = o.database;
   options.remarks = o.remarks;
   pm.addPass(createSelectSchedule(options));
 }

@@ -47,6 +47,8 @@ public:
 
   Estimate run() {
     double scores = double(s.blockQ) * double(s.blockKV);
+    e.shape = shape;
+    e.device = rates.device;
     e.blocksPerMultiprocessor =
         std::max<int64_t>(1, blocksPerMultiprocessor(target, f));
     e.exponential = scores / rates.exponentials;
@@ -235,15 +237,17 @@ const char *Estimate::bound() const {
 }
 
 std::vector<std::string> Estimate::explain() const {
-  return {formatv("a step in clocks: tensor cores {0:f0}, exponentials {1:f0}, "
-                  "other arithmetic {2:f0}, shared memory {3:f0}, L2 {4:f0}; "
-                  "together about {5:f0}, bound by {6}",
-                  tensor, exponential, arithmetic, shared, global, step,
-                  bound()),
-          formatv("{0} blocks of {1:f1} steps on average and {2:f0} clocks "
-                  "around them, {3} a multiprocessor at once; the busiest "
-                  "multiprocessor takes {4:f2} of the average time",
-                  blocks, steps, ends, blocksPerMultiprocessor, imbalance)};
+  return {
+      formatv("estimate of a step in clocks: tensor cores {0:f0}, "
+              "exponentials {1:f0}, other arithmetic {2:f0}, shared memory "
+              "{3:f0}, L2 {4:f0}; about {5:f0} together, bound by {6}",
+              tensor, exponential, arithmetic, shared, global, step, bound()),
+      formatv("estimate for batch {0}, {1} heads, {2} queries and {3} "
+              "keys: {4:f3} ms on {5}; {6} tiles of {7:f1} steps and {8:f0} "
+              "clocks around them, the busiest multiprocessor takes {9:f2} "
+              "times the average",
+              shape.batch, shape.heads, shape.seqlenQ, shape.seqlenK,
+              milliseconds, device, blocks, steps, ends, imbalance)};
 }
 
 Estimate fa2::estimate(const Target &target, const Problem &problem,

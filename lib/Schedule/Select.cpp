@@ -17,9 +17,10 @@ namespace {
 class Choice {
 public:
   Choice(MLIRContext *context, const Target &target, const Problem &problem,
-         const ScheduleOverrides &asked, std::string &error)
+         const ScheduleOverrides &asked, std::string &error,
+         const ScheduleRow *measured)
       : context(context), target(target), problem(problem), asked(asked),
-        error(error) {}
+        error(error), measured(measured) {}
   FailureOr<Selection> run();
 
 private:
@@ -33,6 +34,8 @@ private:
   void explainAsked();
   void complete();
   FailureOr<Selection> tryOut(const Schedule &schedule);
+  bool tryMeasured();
+  bool tryTable();
   bool tryEntry(const Schedule &tuned, bool first);
   std::string flawOf(const Schedule &schedule,
                      const FailureOr<Selection> &tried) const;
@@ -43,10 +46,13 @@ private:
   const Problem &problem;
   ScheduleOverrides asked;
   std::string &error;
+  const ScheduleRow *measured;
   std::vector<std::string> reasons;
   Candidate chosen;
   /// The first entry whose only flaw is that it pads columns.
   Candidate padded;
+  /// Why the database does not serve; empty where it does.
+  std::string missing;
   /// Why the table does not serve; empty where it does.
   std::string tableError = "it has no entry";
 };
@@ -121,6 +127,37 @@ std::string Choice::flawOf(const Schedule &schedule,
   return "";
 }
 
+/// Whether the database has what serves. Where it has not, a reason says so.
+bool Choice::tryMeasured() {
+  if (!measured) {
+    missing = "the database of measured schedules has none for it";
+    return false;
+  }
+  Schedule schedule = withAsked(scheduleOf(*measured, problem), asked);
+  Candidate tried{tryOut(schedule),
+                  formatv("schedule from the database for head dims {0} and "
+                          "{1}: the best of {2} on {3}, {4}, {5}, {6}",
+                          problem.headDim, problem.headDimV,
+                          measured->candidates, measured->device,
+                          measured->arch, measured->dtype, measured->date)};
+  std::string flaw = flawOf(schedule, tried.selection);
+  if (flaw.empty())
+    chosen = std::move(tried);
+  else
+    missing = "the database's schedule does not serve: " + flaw;
+  return flaw.empty();
+}
+
+bool Choice::tryTable() {
+  bool first = true;
+  for (const Schedule &tuned : target.tunedSchedules(problem)) {
+    if (tryEntry(tuned, first))
+      return true;
+    first = false;
+  }
+  return false;
+}
+
 /// Whether an entry of the table serves. The first is kept where it does not:
 /// it may still be the best there is.
 bool Choice::tryEntry(const Schedule &tuned, bool first) {
@@ -167,21 +204,17 @@ FailureOr<Selection> Choice::run() {
   explainAsked();
   bool free = reasons.empty();
   complete();
-  bool first = true;
-  for (const Schedule &tuned : target.tunedSchedules(problem)) {
-    if (tryEntry(tuned, first))
-      break;
-    first = false;
-  }
-  if (!tableError.empty())
-    applyRule();
-  else
+  if (tryMeasured() || tryTable())
     chosen.selection->tuned = free;
+  else
+    applyRule();
   if (failed(chosen.selection)) {
     error = tableError;
     return failure();
   }
   Selection &selection = *chosen.selection;
+  if (!missing.empty())
+    reasons.insert(reasons.begin(), missing);
   reasons.insert(reasons.begin(), chosen.source);
   reasons.insert(reasons.end(), selection.reasons.begin(),
                  selection.reasons.end());
@@ -189,12 +222,11 @@ FailureOr<Selection> Choice::run() {
   return chosen.selection;
 }
 
-FailureOr<Selection> fa2::selectSchedule(MLIRContext *context,
-                                         const Target &target,
-                                         const Problem &problem,
-                                         const ScheduleOverrides &asked,
-                                         std::string &error) {
-  return Choice(context, target, problem, asked, error).run();
+FailureOr<Selection>
+fa2::selectSchedule(MLIRContext *context, const Target &target,
+                    const Problem &problem, const ScheduleOverrides &asked,
+                    std::string &error, const ScheduleRow *measured) {
+  return Choice(context, target, problem, asked, error, measured).run();
 }
 
 FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,

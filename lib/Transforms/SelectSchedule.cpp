@@ -1,5 +1,6 @@
 //===- SelectSchedule.cpp - fa2-select-schedule ---------------------------===//
 
+#include "fa2/Schedule/Model.h"
 #include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
@@ -52,9 +53,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     if (problem.backward && !variants.empty() && variants != "none")
       return op.emitOpError()
              << "expected no variants for backward, got '" << variants << "'";
-    auto selection =
-        standing ? checkSchedule(*t, problem, standing, error)
-                 : selectSchedule(&getContext(), *t, problem, asked, error);
+    auto selection = standing ? checkSchedule(*t, problem, standing, error)
+                              : choose(*t, problem, asked, error);
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
@@ -70,10 +70,24 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         emitRemark(op.getLoc(), "schedule written on the operation");
       for (const std::string &reason : selection->reasons)
         emitRemark(op.getLoc(), reason);
+      for (const std::string &term :
+           estimate(*t, problem, selection->schedule.getFields(), Shape())
+               .explain())
+        emitRemark(op.getLoc(), term);
       for (const std::string &warning : selection->warnings)
         emitWarning(op.getLoc(), warning);
     }
     return success();
+  }
+
+  FailureOr<Selection> choose(const Target &t, const Problem &problem,
+                              const ScheduleOverrides &asked,
+                              std::string &error) {
+    auto rows = ScheduleDatabase::open(database, error);
+    if (failed(rows))
+      return failure();
+    return selectSchedule(&getContext(), t, problem, asked, error,
+                          rows->find(t, problem));
   }
 
   /// Beside a schedule that stood already, the variants that stand.

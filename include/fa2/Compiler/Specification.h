@@ -32,6 +32,7 @@ struct Specification {
   // The schedule; what is left out is chosen.
   std::string schedule; // fields of it: name=value,...
   std::string variants; // guard: name=value,...; ... or none
+  std::string database; // a file of measured ones, or none (empty: shipped)
 
   /// Sets a field by its name in manifests ("head_dim"); a field of the
   /// schedule ("block_q") goes into `schedule`. Returns what is wrong with the

@@ -51,6 +51,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "variants",
       llvm::cl::desc("guard: name=value,...; ... or none (empty: choose)"),
       llvm::cl::init("")};
+  Option<std::string> database{
+      *this, "database",
+      llvm::cl::desc(
+          "measured schedules in place of the shipped ones, or none"),
+      llvm::cl::init("")};
 };
 
 /// The steps by name, in order: the names of our passes, then "nvvm".

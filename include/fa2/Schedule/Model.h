@@ -35,6 +35,8 @@ struct Estimate {
   /// Blocks of the busiest multiprocessor over those of the average one.
   double imbalance = 1;
   double milliseconds = 0;
+  Shape shape;
+  const char *device = "";
 
   /// The unit that bounds a step: "the tensor cores".
   const char *bound() const;

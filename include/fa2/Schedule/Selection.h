@@ -1,12 +1,13 @@
 //===- Selection.h - the choice and the check of a schedule -----*- C++ -*-===//
 //
-// Explicit values win, then the target's table, then a rule from the target's
-// limits.
+// Explicit values win, then a schedule that was measured, then the target's
+// table, then a rule from the target's limits.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_SCHEDULE_SELECTION_H
 #define FA2_SCHEDULE_SELECTION_H
 
+#include "fa2/Schedule/Database.h"
 #include "fa2/Schedule/Footprint.h"
 
 #include <vector>
@@ -19,8 +20,8 @@ struct Selection {
   /// Blocks a multiprocessor holds, by shared memory, threads and the estimate
   /// of registers.
   int64_t blocksPerMultiprocessor = 1;
-  /// From the target's table as it stands, nothing asked: its variants go with
-  /// it.
+  /// From the database or the target's table as it stands, nothing asked: the
+  /// table's variants go with it.
   bool tuned = false;
   /// One sentence a decision.
   std::vector<std::string> reasons;
@@ -32,13 +33,12 @@ struct Selection {
 /// exclude each other, what was not asked for gives way.
 Schedule withAsked(const Schedule &schedule, const ScheduleOverrides &asked);
 
-/// Chooses a schedule. On failure `error` names the field, its value and the
-/// limit.
-mlir::FailureOr<Selection> selectSchedule(mlir::MLIRContext *context,
-                                          const Target &target,
-                                          const Problem &problem,
-                                          const ScheduleOverrides &asked,
-                                          std::string &error);
+/// Chooses a schedule; `measured` is the problem's row of a database, or null.
+/// On failure `error` names the field, its value and the limit.
+mlir::FailureOr<Selection>
+selectSchedule(mlir::MLIRContext *context, const Target &target,
+               const Problem &problem, const ScheduleOverrides &asked,
+               std::string &error, const ScheduleRow *measured = nullptr);
 
 /// The variants beside the schedule of `selection`, which gets their reasons
 /// and warnings. `asked` is "guard: name=value,...; ..." or "none"; empty takes

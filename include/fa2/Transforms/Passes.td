@@ -23,8 +23,9 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
   let summary = "gives every fa2.attention and fa2.attention_grad a schedule";
   let description = [{
     A schedule that stands on the op already is kept but checked against the
-    target. Otherwise the fields asked for win; what they leave open comes from a table by head
-    dim and target, and outside of the table from a rule: the largest tiles whose
+    target. Otherwise the fields asked for win; what they leave open comes from a database of
+    measured schedules; where it has none, from a table by head
+    dim and target; and outside of the table from a rule: the largest tiles whose
     shared memory and registers fit. Each choice is explained by a remark. Where nothing
     was asked, the table's variants go with its schedule: other schedules, for launches
     where a guard holds.
@@ -33,6 +34,7 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", "\"sm_80\"", "architecture to compile for">,
     Option<"schedule", "schedule", "std::string", "\"\"", "fields of the schedule: name=value,... (what is left out is chosen)">,
     Option<"variants", "variants", "std::string", "\"\"", "guard: name=value,...; ... or none (empty: the table's, where nothing else is asked)">,
+    Option<"database", "database", "std::string", "\"\"", "a database of fa2-tune choose in place of the shipped one, or none">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];
 }

@@ -1,0 +1,54 @@
+//===- Database.h - schedules that were measured ----------------*- C++ -*-===//
+//
+// A JSON document whose rows fa2-tune writes: what for, which schedule, how
+// fast, out of how many, when, and what it was checked with. One is shipped,
+// lib/Schedule/schedules.json, as a part of this library.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_SCHEDULE_DATABASE_H
+#define FA2_SCHEDULE_DATABASE_H
+
+#include "fa2/Target/Problem.h"
+
+#include <vector>
+
+namespace fa2 {
+
+class Target;
+
+/// The version of the format that this compiler reads.
+constexpr int64_t kDatabaseVersion = 1;
+
+struct ScheduleRow {
+  std::string arch, dtype, device, date;
+  Problem problem{0, 0};
+  Schedule schedule;
+  int64_t candidates = 0;
+};
+
+class ScheduleDatabase {
+public:
+  /// Reads a document, which messages call `name`. On failure `error` names
+  /// what is wrong, and of which row.
+  static mlir::FailureOr<ScheduleDatabase>
+  parse(llvm::StringRef text, llvm::StringRef name, std::string &error);
+  /// The shipped one, "none" or a file's. Fails as parse() does.
+  static mlir::FailureOr<ScheduleDatabase> open(llvm::StringRef where,
+                                                std::string &error);
+
+  /// The row of a problem, or null. One of another type of 16 bits serves, and
+  /// one of an older target of a family; the schedule is then what find() says
+  /// for them.
+  const ScheduleRow *find(const Target &target, const Problem &problem) const;
+  llvm::ArrayRef<ScheduleRow> rows() const { return all; }
+
+private:
+  std::vector<ScheduleRow> all;
+};
+
+/// A row's schedule for a problem that it serves: slack as the type allows.
+Schedule scheduleOf(const ScheduleRow &row, const Problem &problem);
+
+} // namespace fa2
+
+#endif
