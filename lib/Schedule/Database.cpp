@@ -160,11 +160,15 @@ const ScheduleRow *ScheduleDatabase::find(const Target &target,
   return serves ? &*best : nullptr;
 }
 
-Schedule fa2::scheduleOf(const ScheduleRow &row, const Problem &problem) {
+Schedule fa2::scheduleOf(const ScheduleRow &row, const Target &target,
+                         const Problem &problem) {
   Schedule s = row.schedule;
   for (int64_t Schedule::*slack :
        {&Schedule::lazyRescale, &Schedule::speculateMax})
     if (s.*slack > 0 && problem.maxSlack != row.problem.maxSlack)
       s.*slack = problem.maxSlack;
+  if (s.dq == GradQ::Atomic && target.name() != row.arch &&
+      target.hasVectorReductions())
+    s.dq = GradQ::AtomicV4;
   return s;
 }

@@ -133,7 +133,11 @@ bool Choice::tryMeasured() {
     missing = "the database of measured schedules has none for it";
     return false;
   }
-  Schedule schedule = withAsked(scheduleOf(*measured, problem), asked);
+  // What follows from the problem is in the row already.
+  ScheduleOverrides own = asked;
+  if (!problem.backward)
+    completeRows(own, target);
+  Schedule schedule = withAsked(scheduleOf(*measured, target, problem), own);
   Candidate tried{tryOut(schedule),
                   formatv("schedule from the database for head dims {0} and "
                           "{1}: the best of {2} on {3}, {4}, {5}, {6}",
@@ -203,8 +207,12 @@ FailureOr<Selection> Choice::run() {
     return failure();
   explainAsked();
   bool free = reasons.empty();
-  complete();
-  if (tryMeasured() || tryTable())
+  bool serves = tryMeasured();
+  if (!serves) {
+    complete();
+    serves = tryTable();
+  }
+  if (serves)
     chosen.selection->tuned = free;
   else
     applyRule();

@@ -122,7 +122,7 @@ fa2tune::chooseCandidates(const Specification &spec,
     // Packed heads are for launches that a guard picks.
     if (today.packedHeads.value_or(1) != 1)
       continue;
-    picker.add(today.applyTo(Schedule()), "today");
+    picker.add(today.applyTo(Schedule()), standing ? "variant" : "today");
     if (!standing)
       standing = today.applyTo(Schedule());
   }

@@ -12,8 +12,9 @@
 namespace fa2tune {
 
 struct Candidate {
-  std::string schedule;             // as --schedule takes it
-  std::string source;               // "today", "neighbour", "model" or "random"
+  std::string schedule; // as --schedule takes it
+  std::string source;   // "today", "variant" (of it), "neighbour", "model"
+                        // or "random"
   std::vector<double> milliseconds; // estimated, a shape each
 };
 

@@ -26,20 +26,33 @@ std::string keyOf(const OrderedJson &row) {
 
 using Cells = std::vector<const Cell *>;
 
-/// How much slower than the best of each cell, as a geometric mean; infinity
-/// where it was not measured on one.
+/// On a shape, milliseconds; infinity where it was not measured.
+double timeOf(const Cell &cell, const std::string &kernel) {
+  auto timing = cell.timings.find(kernel);
+  bool measured =
+      timing != cell.timings.end() && !timing->second.visits.empty();
+  return measured ? timing->second.milliseconds() : INFINITY;
+}
+
+/// How much slower than the best of each cell, as a geometric mean.
 double lossOf(const Results &results, const Cells &cells,
               const std::string &kernel) {
   double sum = 0;
-  for (const Cell *cell : cells) {
-    auto timing = cell->timings.find(kernel);
-    if (timing == cell->timings.end() || timing->second.visits.empty())
-      return INFINITY;
-    double best =
-        cell->timings.at(results.ranking(*cell).front()).milliseconds();
-    sum += std::log(timing->second.milliseconds() / best);
-  }
+  for (const Cell *cell : cells)
+    sum += std::log(timeOf(*cell, kernel) /
+                    timeOf(*cell, results.ranking(*cell).front()));
   return std::exp(sum / double(cells.size()));
+}
+
+/// What differences of measurements mean nothing.
+constexpr double kNoise = 1.005;
+
+/// Whether it is nowhere slower than another one.
+bool isSafe(const Cells &cells, const std::string &kernel,
+            const std::string &other) {
+  return std::all_of(cells.begin(), cells.end(), [&](const Cell *cell) {
+    return timeOf(*cell, kernel) <= kNoise * timeOf(*cell, other);
+  });
 }
 
 OrderedJson rowOf(const Results &results, const Cells &cells,
@@ -82,19 +95,24 @@ std::vector<OrderedJson> chooseRows(const Results &results) {
       problems[key.first].push_back(&cell);
   std::vector<OrderedJson> rows;
   for (const auto &[problem, cells] : problems) {
-    std::string best;
-    double least = INFINITY, today = INFINITY;
-    for (const std::string &kernel : results.ranking(*cells.front())) {
-      double loss = lossOf(results, cells, kernel);
-      if (results.contestants.at(kernel).source == "today")
-        today = std::min(today, loss);
-      if (loss < least) {
+    auto candidates = results.ranking(*cells.front());
+    auto today = std::find_if(
+        candidates.begin(), candidates.end(), [&](const std::string &kernel) {
+          return results.contestants.at(kernel).source == "today";
+        });
+    std::string best = today == candidates.end() ? "" : *today;
+    double before = best.empty() ? INFINITY : lossOf(results, cells, best);
+    double least = before / kNoise;
+    for (const std::string &kernel : candidates)
+      if (double loss = lossOf(results, cells, kernel);
+          loss < least &&
+          (before == INFINITY || isSafe(cells, kernel, *today))) {
         least = loss;
         best = kernel;
       }
-    }
-    if (!best.empty())
-      rows.push_back(rowOf(results, cells, best, least, today));
+    if (!best.empty() && std::isfinite(lossOf(results, cells, best)))
+      rows.push_back(
+          rowOf(results, cells, best, lossOf(results, cells, best), before));
   }
   return rows;
 }

@@ -46,8 +46,10 @@ private:
   std::vector<ScheduleRow> all;
 };
 
-/// A row's schedule for a problem that it serves: slack as the type allows.
-Schedule scheduleOf(const ScheduleRow &row, const Problem &problem);
+/// A row's schedule for a target and a problem that it serves: slack as the
+/// type allows, reductions as the target has them.
+Schedule scheduleOf(const ScheduleRow &row, const Target &target,
+                    const Problem &problem);
 
 } // namespace fa2
 
