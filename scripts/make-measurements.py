@@ -83,7 +83,7 @@ def full(figures):
         lines += table(rows)
     rows = [["ratio", "geomean", "least", "geomean from 2048", "least from 2048"]]
     for peer in figures.peers:
-        ratio = {key[1:]: v / figures.of[peer, *key[1:]] for key, v in figures.of.items() if key[0] == "fa2"}
+        ratio = {key[1:]: v / figures.of[(peer, *key[1:])] for key, v in figures.of.items() if key[0] == "fa2"}
         long = [r for (_, _, n), r in ratio.items() if n >= 2048]
         rows.append([f"fa2 / {peer}", *(f"{r:.2f}" for r in (mean(ratio.values()), min(ratio.values()), mean(long), min(long)))])
     return lines + table(rows)[:-1]
