@@ -1,5 +1,8 @@
-// Each example of the ops' documentation, as it stands there, parses.
-// RUN: fa2-opt %s -o /dev/null
+// Each example of the ops' documentation, as it stands there, parses, and comes back the same from both forms of text and from bytecode.
+// RUN: fa2-opt %s -o %t.mlir
+// RUN: fa2-opt %t.mlir | diff %t.mlir -
+// RUN: fa2-opt %s --mlir-print-op-generic | fa2-opt | diff %t.mlir -
+// RUN: fa2-opt %s --emit-bytecode | fa2-opt | diff %t.mlir -
 // RUN: mlir-tblgen -gen-op-doc -dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUOps.td | %check_examples %s
 // RUN: mlir-tblgen -gen-attrdef-doc -attrdefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUAttrs.td | %check_examples %s
 // RUN: mlir-tblgen -gen-typedef-doc -typedefs-dialect=fa2gpu %td_flags %fa2_source/include/fa2/Dialect/FA2GPU/FA2GPUOps.td | %check_examples %s
