@@ -62,18 +62,21 @@ class Plan:
     def backward(self, q, k, v, out, lse, dout, scale, operands=(), wanted=(), gradients=None):
         """[dq, dk, dv, and of each operand its gradient where it is wanted, else None]; `gradients` is where the first three go, if not to new
         memory that lies as q, k and v do."""
-        grads = tuple(name for name, is_wanted in zip(self.operands, wanted) if is_wanted)
-        program = self.backward_for(grads)
         dq, dk, dv = gradients or (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v))
-        given = {} if scale is None else {"scale": scale}
-        given.update(self.given(operands, q.device))
-        sums = {}
-        for name, value in zip(self.operands, operands):
-            if name in grads:
-                sums[name] = torch.empty(value.shape, dtype=torch.float32, device=q.device)
-                given[sys.intern(f"d{name}")] = in_order(sums[name], self.heads_first)
+        given = self.given(operands, q.device) if operands else {}
+        if scale is not None:
+            given["scale"] = scale
+        sums = self._sums(operands, wanted, q.device) if operands else {}
+        for name, value in sums.items():
+            given[sys.intern(f"d{name}")] = in_order(value, self.heads_first)
+        program = self._backward.get(tuple(sums)) or self.backward_for(tuple(sums))
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
         return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
+
+    def _sums(self, operands, wanted, device):
+        """Memory for the gradients of operands that are wanted, by names."""
+        return {name: torch.empty(value.shape, dtype=torch.float32, device=device)
+                for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted}
 
 
 def _launch(program, q, k, v, out, lse, scale, given):
