@@ -3,8 +3,9 @@
 import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
-from .named_options import named_options
-from .shapes import LAYOUTS, check_scale, heads_first, refuse_uncovered
+from .errors import not_supported
+from .named_options import named_options, with_first_key
+from .shapes import LAYOUTS, check_scale, heads_first
 from .tracing import ScoreProgram, trace
 
 
@@ -53,11 +54,12 @@ def attention(
     mask_mod       FlexAttention's: (b, h, q_idx, kv_idx) -> whether row q_idx sees key kv_idx; a causal mask is one of the
                    kernels' own, any other is a score_mod
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
-    dropout_p, sinks
-                   are not supported yet and raise NotImplementedError
+    sinks          float32, or 16 bits, [heads]: each row's softmax has one more score, that of its head, and no value for it; lse
+                   counts it. k and v are copied with a key in front
+    dropout_p      is not supported yet and raises NotImplementedError
 
-    CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes and captured tensors (not through
-    lse). Tensors of the CPU,
+    CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes, sinks and captured tensors (not
+    through lse). Tensors of the CPU,
     NumPy's arrays (bfloat16: of ml_dtypes) and whatever speaks DLPack run on the simulator, forward alone but for
     PyTorch's, when they are small.
 
@@ -66,16 +68,18 @@ def attention(
 
     Source: FlashAttention-2 (https://arxiv.org/abs/2307.08691).
     """
-    if dropout_p or sinks is not None:
-        refuse_uncovered(dropout_p, sinks)
+    if dropout_p:
+        raise not_supported("dropout_p", dropout_p)
     order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
     named = program = None
     operands = ()
-    if window is not None or softcap or bias is not None or alibi_slopes is not None:
-        causal, named = named_options(q, k, causal, window, softcap, bias, alibi_slopes, order)
+    if window is not None or softcap or bias is not None or alibi_slopes is not None or sinks is not None:
+        causal, named = named_options(q, k, causal, window, softcap, bias, alibi_slopes, sinks, order)
+        if sinks is not None:
+            k, v = (with_first_key(x, order) for x in (k, v))
     if isinstance(score_mod, ScoreProgram):
         if named is not None:
-            raise ValueError("score_mod: a traced program beside window, softcap, bias or alibi_slopes; give its function")
+            raise ValueError("score_mod: a traced program beside window, softcap, bias, alibi_slopes or sinks; give its function")
         causal, program, operands = score_mod.under(mask_mod, causal)
     elif score_mod is not None or mask_mod is not None or named is not None:
         causal, program, operands = trace(score_mod, mask_mod, causal, named)

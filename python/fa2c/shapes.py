@@ -2,8 +2,6 @@
 
 from typing import Sequence
 
-from .errors import not_supported
-
 LAYOUTS = {"bhsd": True, "bshd": False}  # whether heads stand before the sequence
 
 
@@ -64,11 +62,3 @@ def check_scale(scale):
     if not 0 < value < float("inf"):
         raise ValueError(f"scale is {value}; expected a positive, finite number")
     return value
-
-
-def refuse_uncovered(dropout_p, sinks) -> None:
-    """Raises NotImplementedError for what no kernel computes yet."""
-    if dropout_p:
-        raise not_supported("dropout_p", dropout_p)
-    if sinks is not None:
-        raise not_supported("sinks", sinks)

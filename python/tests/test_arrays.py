@@ -110,7 +110,9 @@ class Arrays(unittest.TestCase):
             (TypeError, "alibi_slopes: got list; expected a tensor", (q, q, q), {"alibi_slopes": [0.5]}),
             (ValueError, r"alibi_slopes: the shape is \(3,\); expected \[heads\]", (q, q, q), {"alibi_slopes": f32[0, 0, 0, :3]}),
             (NotImplementedError, "dropout_p = 0.1", (q, q, q), {"dropout_p": 0.1}),
-            (NotImplementedError, "sinks = ", (q, q, q), {"sinks": [0.0]}),
+            (TypeError, "sinks: got list; expected a tensor", (q, q, q), {"sinks": [0.0]}),
+            (ValueError, r"sinks: the shape is \(3,\); expected \[heads\], \(2,\)", (q, q, q), {"sinks": f32[0, 0, 0, :3]}),
+            (NotImplementedError, "sinks = .* with causal=True they are", (q, q, q), {"sinks": f32[0, :, 0, 0], "causal": "top_left"}),
             (TypeError, "unexpected keyword", (q, q, q), {"windows": 3}),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):

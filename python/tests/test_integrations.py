@@ -128,6 +128,31 @@ class Transformers(test_torch.Case):
         ours(tokens, attention_mask=seen, labels=tokens.masked_fill(seen == 0, -100)).loss.backward()
         self.assertTrue(all(torch.isfinite(p.grad).all() for p in ours.parameters() if p.grad is not None))
 
+    def test_sinks(self):
+        """gpt-oss: sinks, and a sliding window in every other layer, with padding; against its eager attention."""
+        if not hasattr(transformers, "GptOssConfig"):
+            self.skipTest("this version of transformers has no gpt-oss")
+        models = []
+        for implementation in ("fa2c", "eager"):
+            self.model("fa2c")  # which registers
+            torch.manual_seed(5)
+            config = transformers.GptOssConfig(
+                vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                head_dim=16, num_local_experts=2, num_experts_per_tok=1, sliding_window=6, attn_implementation=implementation)
+            models.append(transformers.GptOssForCausalLM(config).to(DEVICE, torch.bfloat16).eval())
+        for model in models:
+            for layer in model.model.layers:
+                torch.manual_seed(6)
+                layer.self_attn.sinks.data.normal_()
+        tokens, seen = torch.randint(0, 64, (2, 24), device=DEVICE), torch.ones(2, 24, dtype=torch.long, device=DEVICE)
+        for padded in (0, 5):
+            seen[0, :padded] = 0
+            with torch.no_grad():
+                got, wanted = (model(tokens, attention_mask=seen).logits.float()[seen.bool()] for model in models)
+            self.assertLess((got - wanted).abs().mean().item(), 0.02 * wanted.abs().mean().item())
+        models[0](tokens, labels=tokens).loss.backward()
+        self.assertGreater(models[0].model.layers[0].self_attn.sinks.grad.abs().max().item(), 0)
+
     def test_no_step_of_a_cache_compiles(self):
         from fa2c import kernels
 

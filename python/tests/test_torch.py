@@ -141,6 +141,34 @@ class Attention(Case):
         with self.assertRaisesRegex(RuntimeError, "second derivatives are not supported yet"):
             dq.sum().backward()
 
+    def test_sinks(self):
+        """One more score a row, with gradients, beside masks, windows and programs; in both orders of dimensions."""
+        sinks, documents = torch.randn(4, device=DEVICE, requires_grad=True), torch.sort(torch.randint(3, (72,), device=DEVICE))[0]
+        i, j = torch.arange(40, device=DEVICE)[:, None] + 32, torch.arange(72, device=DEVICE)
+        documented = dict(mask_mod=lambda b, h, q_idx, kv_idx: documents[q_idx + 32] == documents[kv_idx])
+        for layout, options, hidden in (
+            ("bhsd", {}, j < 0), ("bhsd", dict(causal=True), j > i), ("bshd", dict(causal=True, window=(9, -1), softcap=3.0), (j > i) | (j < i - 9)),
+            ("bshd", documented, documents[i] != documents[j]),
+        ):
+            with self.subTest(layout=layout, **options):
+                q, k, v = self.three(2, 4, 2, 40, 72, 64, 64)
+                order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
+                out = order(fa2c.attention(*map(order, (q, k, v)), sinks=sinks, layout=layout, **options))
+                dout = torch.randn_like(out)
+                got = out, *torch.autograd.grad(out, (q, k, v, sinks), dout)
+                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+                x = 3 * torch.tanh(x / 3) if "softcap" in options else x
+                x = torch.cat([sinks.double()[None, :, None, None].expand(2, 4, 40, 1), x.masked_fill(hidden, float("-inf"))], 3)
+                p = torch.softmax(x, 3)
+                dp = dout.double() @ v.double().repeat_interleave(2, 1).transpose(2, 3)
+                delta = (dout.double() * out.detach().double()).sum(3, keepdim=True)
+                ds = p * (torch.cat([torch.zeros_like(delta), dp], 3) - delta)
+                dq, dk, dsinks = torch.autograd.grad(x, (q, k, sinks), ds.detach())
+                dv = (p[..., 1:].transpose(2, 3) @ dout.double()).unflatten(1, (2, 2)).sum(2)
+                wanted = p[..., 1:] @ v.double().repeat_interleave(2, 1), dq, dk, dv, dsinks
+                for mine, exact in zip(got, wanted):
+                    self.assertLess(excess(numbers(mine).reshape(-1, mine.shape[-1]), numbers(exact).reshape(-1, mine.shape[-1]), UNIT["bfloat16"]), 1)
+
     def test_autocast(self):
         q, k, v = self.three(1, 2, 1, 40, 50, 64, 64, dtype=torch.float32)
         with torch.autocast(DEVICE, torch.bfloat16):

@@ -6,7 +6,7 @@
 
 Both interfaces are registered: without the second, transformers would build no mask and say nothing. Causal and bidirectional
 masks are the kernels'; padding and others, such as sliding windows, chunks and packed sequences, are traced to programs, which are
-computed in every tile. Dropout, sinks and position biases are refused by name.
+computed in every tile. Dropout and position biases are refused by name.
 """
 
 from typing import Callable, NamedTuple, Optional
@@ -39,17 +39,17 @@ class Mask(NamedTuple):
 def attention(module, query, key, value, attention_mask=None, dropout: float = 0.0, scaling: Optional[float] = None,
               is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, **options):
     """(out [batch, seqlen, heads, d], None) of query [batch, heads, seqlen, d] and what mask() gave."""
-    _refuse(dropout=dropout, position_bias=options.get("position_bias"), s_aux=options.get("s_aux"), cache=options.get("cache"))
-    softcap = options.get("softcap")
+    _refuse(dropout=dropout, position_bias=options.get("position_bias"), cache=options.get("cache"))
+    softcap, sinks = options.get("softcap"), options.get("s_aux")
     if attention_mask is None:
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         # So many keys are seen, the query's own with them.
         window = None if sliding_window is None else (sliding_window - 1, -1 if causal else sliding_window - 1)
-        out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap)
+        out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap, sinks=sinks)
     elif not isinstance(attention_mask, Mask):
         raise not_supported("attention_mask", attention_mask, "fa2c's mask interface makes masks: register() registers it")
-    elif softcap:
-        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, softcap=softcap,
+    elif softcap or sinks is not None:
+        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, softcap=softcap, sinks=sinks,
                              mask_mod=attention_mask.mask_mod)
     else:
         out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, score_mod=attention_mask.program)

@@ -12,10 +12,10 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 
-from .builder import ARGUMENTS, Builder
+from .builder import Builder
 from .captured import elements, watched
 from .functions import where
-from .options import NamedOptions, of_options
+from .options import NamedOptions, of_options, place, sunk
 from .signature import NoSignature, Signature
 from .values import Traced, is_number, kind_of
 
@@ -138,13 +138,14 @@ def _trace(score_mod, mask_mod, causal, kinds):
         causal, visible = _split_mask(builder, _mask(visible), causal)
         if visible is not True:
             result = where(visible, result, -math.inf)
+    result = sunk(builder, result)
     if result is score:
         return causal, None, ()
     return (causal, *builder.region(result.name))
 
 
 def _call(name, function, builder, parameters, *scores):
-    values = [*scores, *(Traced(builder, ARGUMENTS[p], builder.argument(p)) for p in parameters)]
+    values = [*scores, *(place(builder, p) for p in parameters)]
     if not callable(function):
         expected = ", ".join(("score",) * len(scores) + parameters)
         raise TypeError(f"{name}: got {type(function).__name__}; expected a function of ({expected})")

@@ -1,4 +1,4 @@
-"""fa2c.attention's options that are programs of scores: window, softcap, bias, alibi_slopes. What they are given by is an operand of the
+"""fa2c.attention's options that are programs of scores: window, softcap, bias, alibi_slopes, sinks. What they are given by is an operand of the
 launch, so that no value of theirs compiles anything."""
 
 import math
@@ -13,12 +13,26 @@ class NamedOptions(NamedTuple):
     values: Tuple[Any, ...]
 
 
+def place(builder, name):
+    """One of b, h, q_idx and kv_idx. Where a key in front stands for a sink, it is number -1."""
+    value = Traced(builder, "i32", builder.argument(name))
+    return value - 1 if name == "kv_idx" and builder.has_operand("sinks") else value
+
+
+def sunk(builder, score):
+    """The score of each key, the sink's in front of them."""
+    if not builder.has_operand("sinks"):
+        return score
+    h, kv = (Traced(builder, "i32", builder.argument(name)) for name in ("h", "kv_idx"))
+    return where(kv == 0, Traced(builder, "f32", builder.read("sinks", [h.name])), score)
+
+
 def of_options(builder, score, causal, kinds):
     """The score, capped first, then biased; hidden outside of a window."""
     types = dict(kinds)
     names = {name: builder.operand(name, type) for name, type in kinds}
     scalar = {name: Traced(builder, types[name], names[name]) for name in names if types[name] in ("f32", "i32")}
-    b, h, q, kv = (Traced(builder, "i32", builder.argument(name)) for name in ("b", "h", "q_idx", "kv_idx"))
+    b, h, q, kv = (place(builder, name) for name in ("b", "h", "q_idx", "kv_idx"))
     if "softcap" in scalar:
         score = scalar["softcap"] * tanh(score / scalar["softcap"])
     if "bias" in types:
