@@ -171,22 +171,27 @@ def check_memory(torch, fa2c, report, q, k, v, calls=10000):
 def check_lengths(torch, fa2c, report, device):
     from fa2c import kernels
 
-    compile_ptx, count = kernels.compile_ptx, 0
+    compile_ptx, compiled = kernels.compile_ptx, []
 
     def counted(*given):
-        nonlocal count
-        count += 1
+        compiled.append(given)
         return compile_ptx(*given)
+
+    def tensors(n, least):
+        b, h, s = 1 + n % 3, 1 + n % 4, least + (n if device == "cpu" else 37 * n)
+        return (torch.randn(b, h, s, 24, device=device, dtype=torch.bfloat16) for _ in range(3))
 
     kernels.compile_ptx = counted
     for n in range(50):
-        b, h, s = 1 + n % 3, 1 + n % 4, 8 + (n if device == "cpu" else 37 * n)
-        q, k, v = (torch.randn(b, h, s, 24, device=device, dtype=torch.bfloat16) for _ in range(3))
-        fa2c.attention(q, k, v, causal=True, scale=0.1 + n / 100)
-    kernels.compile_ptx = compile_ptx
+        fa2c.attention(*tensors(n, 8), causal=True, scale=0.1 + n / 100)
     # A kernel is compiled when a launch first takes it.
     most = max(len(choice.schedules) for choice in kernels.kernels._choices.values())
-    report.say(count <= most, f"50 lengths, batches, head counts and scales: {count} compiled of {most} kernels")
+    report.say(len(compiled) <= most, f"50 lengths, batches, head counts and scales: {len(compiled)} compiled of {most} kernels")
+    compiled.clear()
+    for n in range(50):
+        fa2c.attention(*tensors(n, 60), causal=True, window=(1 + n, -1), softcap=1 + n / 10)
+    kernels.compile_ptx = compile_ptx
+    report.say(len(compiled) <= most, f"50 windows and softcaps besides: {len(compiled)} compiled")
 
 
 def host_costs(torch, fa2c, args):
