@@ -58,8 +58,8 @@ def attention(
                    counts it. k and v are copied with a key in front
     dropout_p      is not supported yet and raises NotImplementedError
 
-    CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes, sinks and captured tensors (not
-    through lse). Tensors of the CPU,
+    CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes, sinks and captured tensors,
+    from out and from lse. Tensors of the CPU,
     NumPy's arrays (bfloat16: of ml_dtypes) and whatever speaks DLPack run on the simulator, forward alone but for
     PyTorch's, when they are small.
 

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 
 import torch
 
@@ -22,6 +23,7 @@ class Plan:
         self.heads_first, self.deterministic = heads_first, deterministic
         self.operands = specification.operands  # types by names
         self._backward = {}  # by the names of operands whose gradients are wanted
+        self._of_lse = None  # the plan of backward_of_lse
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
     def backward_for(self, grads):
@@ -73,10 +75,47 @@ class Plan:
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
         return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
 
+    def backward_of_lse(self, q, k, v, out, lse, dout, dlse, scale, operands, wanted):
+        """As backward, where lse has a gradient too, and dout may be None.
+
+        A score's gradient is P (dout . v - delta + dlse): dlse is what more columns of dout give against ones in v, in as many parts as f32 has
+        bits, where out has zeros, so that delta stays. It is another kernel, of wider values.
+        """
+        width = v.shape[-1]
+        if width + _OF_LSE > 256:
+            raise NotImplementedError(f"lse: its gradient is supported up to head dims of v of {256 - _OF_LSE}; got {width}; use lse.detach()")
+        if self._of_lse is None:
+            wider = replace(self.specification, head_dim_v=width + _OF_LSE)
+            self._of_lse = Plan(self.ordinal, wider, self.heads_first, self.deterministic)
+        dlse = dlse if self.heads_first else dlse.transpose(1, 2)
+        parts = _parts(dlse[..., None], v.dtype)
+        dout = torch.zeros_like(out) if dout is None else dout
+        v, dout = _widened(v, [torch.ones_like(v[..., :1])] * len(parts)), _widened(dout, parts)
+        dq, dk, dv, *others = self._of_lse.backward(q, k, v, _widened(out, []), lse, dout, scale, operands, wanted)
+        return [dq, dk, dv[..., :width].contiguous(), *others]
+
     def _sums(self, operands, wanted, device):
         """Memory for the gradients of operands that are wanted, by names."""
         return {name: torch.empty(value.shape, dtype=torch.float32, device=device)
                 for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted}
+
+
+_OF_LSE = 8  # columns
+
+
+def _parts(x, dtype):
+    """Tensors of 16 bits whose sum x is, to f32's last bits."""
+    parts = []
+    for _ in range(3):
+        parts.append(x.to(dtype))
+        x = x - parts[-1].float()
+    return parts
+
+
+def _widened(x, columns):
+    """x with these columns and zeros behind it."""
+    zeros = x.new_zeros((*x.shape[:-1], _OF_LSE - len(columns)))
+    return torch.cat([x, *columns, zeros], -1)
 
 
 def _launch(program, q, k, v, out, lse, scale, given):
@@ -178,15 +217,16 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dout, dlse=None):
-        if dlse is not None:
-            raise NotImplementedError("lse: its gradient is not supported yet; use lse.detach() where it is not wanted")
         wanted = ctx.needs_input_grad[6:]
-        if dout is None:
+        if dout is None and dlse is None:
             return (None,) * (6 + len(wanted))
         q, k, v, out, lse, *operands = ctx.saved_tensors
         if wanted:
             operands = of_types(ctx.plan.operands.values(), operands, ctx.numbers)
-        gradients = ctx.plan.backward(q, k, v, out, lse, readable(dout), ctx.scale, operands, wanted)
+        if dlse is None:
+            gradients = ctx.plan.backward(q, k, v, out, lse, readable(dout), ctx.scale, operands, wanted)
+        else:
+            gradients = ctx.plan.backward_of_lse(q, k, v, out, lse, dout, dlse, ctx.scale, operands, wanted)
         if torch.is_grad_enabled():  # create_graph
             gradients = without_derivative(gradients)
         return (*gradients[:3], None, None, None, *gradients[3:])

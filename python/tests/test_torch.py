@@ -133,13 +133,38 @@ class Attention(Case):
 
     def test_gradients_that_there_are_not(self):
         q, k, v = self.three(1, 2, 1, 40, 50, 64, 64)
-        out, lse = fa2c.attention(q, k, v, return_lse=True)
-        with self.assertRaisesRegex(NotImplementedError, "lse: its gradient is not supported yet; use lse.detach"):
+        wide = self.draw(1, 1, 50, 256)
+        out, lse = fa2c.attention(q, k, wide, return_lse=True)
+        with self.assertRaisesRegex(NotImplementedError, "lse: its gradient is supported up to head dims of v of 248; got 256; use lse.detach"):
             (out.sum() + lse.sum()).backward()
         out = fa2c.attention(q, k, v)
         (dq,) = torch.autograd.grad(out.sum(), q, create_graph=True)
         with self.assertRaisesRegex(RuntimeError, "second derivatives are not supported yet"):
             dq.sum().backward()
+
+    def test_gradients_of_lse(self):
+        """Alone and beside those of out, of programs too, in both orders of dimensions; rows that see no key have none."""
+        for layout, causal, cap, uses_out in (("bhsd", False, None, True), ("bshd", True, None, True), ("bhsd", True, 2.0, True), ("bhsd", False, None, False)):
+            with self.subTest(layout=layout, causal=causal, cap=cap, uses_out=uses_out):
+                q, k, v = self.three(2, 4, 2, 40, 72 if not causal else 30, 64, 32)
+                order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
+                out, lse = fa2c.attention(*map(order, (q, k, v)), causal=causal, softcap=cap, return_lse=True, layout=layout)
+                dout, dlse = torch.randn_like(order(out)), 3 * torch.randn_like(lse)
+                loss = (lse * dlse).masked_fill(torch.isinf(lse), 0).sum()
+                if uses_out:
+                    loss = loss + (order(out) * dout).sum()
+                got = torch.autograd.grad(loss, (q, k, v), allow_unused=True)
+                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+                x = x if cap is None else cap * torch.tanh(x / cap)
+                i, j = torch.arange(40, device=DEVICE)[:, None] + k.shape[2] - 40, torch.arange(k.shape[2], device=DEVICE)
+                p = torch.softmax(x.masked_fill(j > i, float("-inf")) if causal else x, 3).nan_to_num(0)
+                dp = dout.double() @ v.double().repeat_interleave(2, 1).transpose(2, 3) if uses_out else 0
+                delta = (dout.double() * order(out).detach().double()).sum(3, keepdim=True) if uses_out else 0
+                ds = p * (dp - delta + dlse.double()[..., None])
+                wanted = torch.autograd.grad(x, (q, k), ds.detach())
+                dv = (p.transpose(2, 3) @ dout.double()).unflatten(1, (2, 2)).sum(2) if uses_out else torch.zeros_like(v)
+                for mine, exact in zip(got, (*wanted, dv)):
+                    self.expect_close(mine, numbers(exact))
 
     def test_sinks(self):
         """One more score a row, with gradients, beside masks, windows and programs; in both orders of dimensions."""
