@@ -30,12 +30,12 @@ def create_block_mask(mask_mod: Callable, B=None, H=None, Q_LEN=None, KV_LEN=Non
 
 def flex_attention(query, key, value, score_mod: Optional[Callable] = None, block_mask=None, scale: Optional[float] = None,
                    enable_gqa: bool = False, return_lse: bool = False, kernel_options=None, *, return_aux=None):
-    """out, or (out, lse), of query [batch, heads, seqlen_q, d], key and value [batch, heads_kv, seqlen_k, d or d_v].
+    """out, (out, lse), or with return_aux (out, AuxOutput), of query [batch, heads, seqlen_q, d], key and value [batch, heads_kv, seqlen_k, d or d_v].
 
     kernel_options choose how FlexAttention computes, not what: any are taken. lse has natural logarithms.
     """
-    if return_aux is not None:
-        raise not_supported("return_aux", return_aux, "return_lse is")
+    if getattr(return_aux, "max_scores", False):
+        raise not_supported("return_aux", return_aux, "its lse is")
     if not enable_gqa and query.shape[1] != key.shape[1]:
         raise ValueError(
             f"key: the number of heads is {key.shape[1]}, that of query is {query.shape[1]}: they must be equal unless enable_gqa"
@@ -45,4 +45,10 @@ def flex_attention(query, key, value, score_mod: Optional[Callable] = None, bloc
         mask_mod = getattr(block_mask, "mask_mod", None)
         if mask_mod is None:
             raise TypeError(f"block_mask: got {type(block_mask).__name__}; expected what create_block_mask makes")
-    return attention(query, key, value, score_mod=score_mod, mask_mod=mask_mod, scale=scale, return_lse=return_lse)
+    wants_lse = return_lse or bool(getattr(return_aux, "lse", False))
+    result = attention(query, key, value, score_mod=score_mod, mask_mod=mask_mod, scale=scale, return_lse=wants_lse)
+    if return_aux is None:
+        return result
+    from torch.nn.attention.flex_attention import AuxOutput
+
+    return (result[0], AuxOutput(lse=result[1])) if wants_lse else (result, AuxOutput())

@@ -261,6 +261,13 @@ class OfPyTorch(unittest.TestCase):
             self.assertTrue(torch.equal(out, wanted))
         self.assertTrue(torch.equal(ours.flex_attention(q, q, q, None, flex_attention.create_block_mask(
             flex_attention.noop_mask, None, None, 24, 24, device="cpu")), fa2c.attention(q, q, q)))
+        if hasattr(flex_attention, "AuxRequest"):
+            out, aux = ours.flex_attention(q, q, q, relative, return_aux=flex_attention.AuxRequest(lse=True))
+            exact, exact_lse = ours.flex_attention(q, q, q, relative, return_lse=True)
+            self.assertTrue(torch.equal(out, exact) and torch.equal(aux.lse, exact_lse))
+            self.assertIsNone(ours.flex_attention(q, q, q, relative, return_aux=flex_attention.AuxRequest())[1].lse)
+            with self.assertRaisesRegex(NotImplementedError, "return_aux = .*its lse is"):
+                ours.flex_attention(q, q, q, return_aux=flex_attention.AuxRequest(max_scores=True))
         for error, text, given in ((ValueError, "key: the number of heads is 2", (q, k, k)),
                                    (TypeError, "block_mask: got int", (q, q, q, None, 3))):
             with self.assertRaisesRegex(error, text):
