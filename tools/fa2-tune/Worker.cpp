@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -78,7 +79,11 @@ private:
         return "";
       // Another worker may be at it: a file appears there whole.
       std::string own = fmt::format("{}.{}", path, getpid());
-      Assembled made = assemble(ptxas, ptx, arch, own);
+      // Code of a family is assembled for the device that it is to run on.
+      bool family = std::isdigit(static_cast<unsigned char>(arch.back()));
+      std::string to =
+          family ? fmt::format("sm_{}", properties.compute_capability) : arch;
+      Assembled made = assemble(ptxas, ptx, to, own);
       if (!made.good)
         throw Failure(kCheckFailed, "ptxas refuses it: " + made.text);
       std::rename(own.c_str(), path.c_str());
