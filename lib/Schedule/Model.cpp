@@ -6,7 +6,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -14,36 +13,58 @@ using namespace fa2;
 using llvm::formatv;
 
 namespace {
-/// Instructions of a lane for each score: scaled, compared, subtracted, summed
-/// and rounded; backward has two tiles of scores, their product and a second
-/// rounding.
-constexpr double kForwardInstructions = 4.5, kBackwardInstructions = 9;
-/// A rescaled accumulator: one multiplication an element, and its row's factor.
-constexpr double kRescaleInstructions = 1.2;
-/// Of the units that do not bound a step, what their work still adds to it: a
-/// warp's softmax waits for its scores, and other warps fill the gap. By how
-/// many groups of four warps there are to fill it.
-double serialPart(double groups) { return 0.75 / (groups + 0.5); }
-/// In backward every product waits for one before it.
-constexpr double kBackwardSerial = 1.8;
-/// Clocks of a barrier, or of waiting for one; of a step in which a role waits
-/// for copies and for its own asynchronous matmuls.
-constexpr double kBarrier = 100, kRoleStep = 250;
-/// What of waiting for copies other blocks do not fill.
-constexpr double kUnhidden = 0.4;
-/// What starting a block takes: its indices, its barriers.
-constexpr double kBlockStart = 900;
-/// A reduction in global memory takes as long as that many plain bytes.
-constexpr double kReductionCost = 4, kVectorReductionCost = 2;
+// The numbers were fitted to what was measured on an H200
+// (docs/measurements/2026-11-23-tuning.md): they stand for what the formulas
+// leave out as much as for what they are named after.
+//
+// Instructions of a lane for each score: scaled, compared, subtracted, summed
+// and rounded; backward has two tiles of scores, their product and a second
+// rounding. A rescaled accumulator has a multiplication an element.
+constexpr double kForwardInstructions = 1.1, kBackwardInstructions = 2.2;
+constexpr double kRescaleInstructions = 1;
+// Of the units that do not bound a step, what their work still adds to it: a
+// warp's softmax waits for its scores, and other warps fill the gap, the more
+// of them there are. Matmuls that run beside the softmax, and turns, count as
+// further warps. In backward every product waits for one before it.
+constexpr double kSerial = 2, kSerialGroups = 0.61;
+constexpr double kRoleSerial = 2.1, kBackwardSerial = 0.7,
+                 kBackwardRoleSerial = 0.45;
+constexpr double kOverlap = 2.7, kTurns = 0.12, kScoresFirst = 1.4;
+// Clocks of a barrier, or of waiting for one; of a step in which a role waits
+// for copies and for its own asynchronous matmuls.
+constexpr double kBarrier = 280, kRoleStep = 650;
+// The least that a step of asynchronous matmuls takes: scores, softmax and the
+// second product follow each other, however small they are.
+constexpr double kRoleChain = 540;
+// An asynchronous matmul of few columns does not fill its pipeline: as many
+// columns as are lost each time.
+constexpr double kLostColumns = 1.1;
+// What of waiting for copies other blocks do not fill; steps that a producer is
+// ahead with one slot, which it fills as soon as it is free.
+constexpr double kUnhidden = 0.74, kProducerAhead = 0.43;
+// What starting a block takes, its indices and barriers; and what of loading
+// and storing remains where a persistent block has them run beside others.
+constexpr double kBlockStart = 2600;
+constexpr double kLoadOfTwo = 0.6, kLoadOfOwn = 0.12, kLoadOfShared = 0.23;
+constexpr double kStoreOfOwn = 0.54;
+// Under a mask the last blocks to end are short ones where the longest start
+// first: what of the longest the others wait for.
+constexpr double kSortedTail = 0.28, kUnsortedTail = 0.48;
+// A reduction in global memory takes as long as that many plain bytes.
+constexpr double kReductionCost = 4.4, kVectorReductionCost = 4.7;
+// Registers that backward's roles need beyond the footprint's, and how much
+// slower one is that has a tenth too few.
+constexpr double kSpareRegisters = 49, kProducerRegisters = 9.9,
+                 kSpillCost = 0.5;
 
 double up(int64_t n, int64_t m) { return double((n + m - 1) / m * m); }
 
 class Model {
 public:
-  Model(const Target &target, const Problem &problem, const Schedule &schedule,
-        const Shape &shape)
-      : target(target), p(problem), s(schedule), shape(shape),
-        rates(ratesOf(target)), f(footprint(target, problem, schedule)) {}
+  Model(const Target &target, const Rates &rates, const Problem &problem,
+        const Schedule &schedule, const Shape &shape)
+      : target(target), p(problem), s(schedule), shape(shape), rates(rates),
+        f(footprint(target, problem, schedule)) {}
 
   Estimate run() {
     double scores = double(s.blockQ) * double(s.blockKV);
@@ -71,6 +92,8 @@ private:
   void forwardStep(double scores) {
     double rows = double(s.blockQ), keys = double(s.blockKV);
     e.tensor = clocksOfFlops(2 * scores * (d() + dv()));
+    if (target.hasRoles())
+      e.tensor *= 1 + kLostColumns / keys;
     double lanes = scores * kForwardInstructions;
     // What is rescaled by need is rescaled almost never.
     if (s.lazyRescale == 0 && s.speculateMax == 0)
@@ -113,27 +136,52 @@ private:
     e.global = (copied + sum) / rates.globalBytes;
   }
 
-  /// Matmuls that run beside the softmax leave less of it to wait for; turns
-  /// leave still less.
   double groups() const {
     double groups = double(s.warps) / 4;
-    if (s.overlap || s.loopOrder == LoopOrder::ScoresFirst)
-      groups *= 2;
+    if (s.overlap)
+      groups *= kOverlap;
+    if (s.loopOrder == LoopOrder::ScoresFirst)
+      groups *= kScoresFirst;
     if (s.pingPong)
-      groups += 0.5;
+      groups += kTurns;
     return std::max(groups, 0.25);
   }
 
+  double serialPart(double groups) const {
+    double kind =
+        p.backward ? (target.hasRoles() ? kBackwardRoleSerial : kBackwardSerial)
+                   : (target.hasRoles() ? kRoleSerial : 1);
+    return kind * kSerial / (groups + kSerialGroups);
+  }
+
   double stepOf(double groups) const {
-    std::array units{e.tensor, e.exponential + e.arithmetic, e.shared,
-                     e.global};
-    double longest = *std::max_element(units.begin(), units.end());
+    double softmax = e.exponential + e.arithmetic;
+    double longest = std::max({e.tensor, softmax, e.shared, e.global});
     // Shared memory and copies are the matmuls' own and run beside them.
-    double others = e.tensor + e.exponential + e.arithmetic -
-                    std::min(longest, e.tensor + e.exponential + e.arithmetic);
-    return longest +
-           others * serialPart(groups) * (p.backward ? kBackwardSerial : 1) +
-           (target.hasRoles() ? kRoleStep : kBarrier) / groups;
+    double others = e.tensor + softmax - std::min(longest, e.tensor + softmax);
+    double step = longest + others * serialPart(groups) +
+                  (target.hasRoles() ? kRoleStep : kBarrier) / groups;
+    if (target.hasRoles())
+      step = std::hypot(step, kRoleChain);
+    return step * spillFactor();
+  }
+
+  /// Matmuls in flight hold their registers: what lacks is spilled around them.
+  double spillFactor() const {
+    if (!p.backward || !target.hasRoles())
+      return 1;
+    RoleRegisters budget = target.roleRegisters(s);
+    double tile = double(kGroupRows * s.blockQ) / 128;
+    double wanted = double(f.registers()) + kSpareRegisters;
+    if (s.loopOrder == LoopOrder::ScoresFirst)
+      wanted += tile;
+    double lacks = std::max(0.0, wanted / double(budget.consumer) - 1);
+    if (s.dqByProducer) {
+      double columns = s.dqColumns ? std::min(double(s.dqColumns), d()) : d();
+      double own = double(s.blockQ) * columns / 128 + kProducerRegisters;
+      lacks += std::max(0.0, own / double(budget.producer) - 1);
+    }
+    return 1 + kSpillCost * 10 * lacks / (1 + lacks);
   }
 
   void overlapStep() {
@@ -141,8 +189,10 @@ private:
     e.stepAlone = stepOf(groups());
     // Copies run that many steps ahead; a producer starts one as soon as a slot
     // is free.
-    double ahead = double(s.stages - 1) + (target.hasRoles() ? 0.2 : 0);
-    double wait = std::max(0.0, rates.copyLatency - ahead * e.stepAlone);
+    double ahead =
+        double(s.stages - 1) + (target.hasRoles() ? kProducerAhead : 0);
+    double copy = rates.copyLatency + (target.hasRoles() ? e.global : 0);
+    double wait = std::max(0.0, copy - ahead * e.stepAlone);
     e.step = stepOf(groups() * blocks) + kUnhidden * wait / blocks;
     e.stepAlone += wait;
     e.step = std::max(e.step, e.stepAlone / blocks);
@@ -175,8 +225,10 @@ private:
         write / rates.globalBytes + rows * double(p.headDimV) * 2 / rates.lanes;
     if (s.persistent) {
       // The next queries come while this tile ends.
-      load *= s.querySlots > 1 ? 0.15 : s.separateOutput ? 0.5 : 0.9;
-      store *= s.separateOutput ? 0.6 : 1;
+      load *= s.querySlots > 1   ? kLoadOfTwo
+              : s.separateOutput ? kLoadOfOwn
+                                 : kLoadOfShared;
+      store *= s.separateOutput ? kStoreOfOwn : 1;
     }
     e.ends = load + store + (s.persistent ? kBarrier : kBlockStart);
     if (s.partition == Partition::SplitK)
@@ -190,12 +242,11 @@ private:
     double average = double(e.blocks) / double(rates.multiprocessors);
     double clocks = 0;
     if (p.masked) {
-      // The longest first fill the gaps that they leave; otherwise the last to
-      // start may be the longest.
       bool sorted = s.order == TileOrder::LongestFirst || p.backward;
-      clocks = std::max(average * perBlock + (sorted ? 0.25 : 0.6) * longest *
-                                                 std::min(1.0, average),
-                        longest);
+      clocks =
+          std::max(average * perBlock + (sorted ? kSortedTail : kUnsortedTail) *
+                                            longest * std::min(1.0, average),
+                   longest);
     } else {
       clocks = std::max(std::ceil(average) * perBlock, longest);
     }
@@ -221,7 +272,7 @@ private:
   const Problem &p;
   const Schedule &s;
   const Shape &shape;
-  Rates rates;
+  const Rates &rates;
   Footprint f;
   Estimate e;
 };
@@ -250,12 +301,13 @@ std::vector<std::string> Estimate::explain() const {
               milliseconds, device, blocks, steps, ends, imbalance)};
 }
 
-Estimate fa2::estimate(const Target &target, const Problem &problem,
-                       const Schedule &schedule, const Shape &shape) {
-  return Model(target, problem, schedule, shape).run();
+Estimate fa2::estimate(const Target &target, const Rates &rates,
+                       const Problem &problem, const Schedule &schedule,
+                       const Shape &shape) {
+  return Model(target, rates, problem, schedule, shape).run();
 }
 
-std::vector<size_t> fa2::rankSchedules(const Target &target,
+std::vector<size_t> fa2::rankSchedules(const Target &target, const Rates &rates,
                                        const Problem &problem,
                                        const std::vector<Schedule> &schedules,
                                        const std::vector<Shape> &shapes) {
@@ -263,7 +315,7 @@ std::vector<size_t> fa2::rankSchedules(const Target &target,
   for (const Shape &shape : shapes) {
     std::vector<double> times;
     for (const Schedule &s : schedules)
-      times.push_back(estimate(target, problem, s, shape).milliseconds);
+      times.push_back(estimate(target, rates, problem, s, shape).milliseconds);
     double best =
         times.empty() ? 1 : *std::min_element(times.begin(), times.end());
     for (size_t i = 0; i < times.size(); ++i)

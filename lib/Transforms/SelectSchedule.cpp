@@ -71,7 +71,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
       for (const std::string &reason : selection->reasons)
         emitRemark(op.getLoc(), reason);
       for (const std::string &term :
-           estimate(*t, problem, selection->schedule.getFields(), Shape())
+           estimate(*t, ratesOf(*t), problem, selection->schedule.getFields(),
+                    Shape())
                .explain())
         emitRemark(op.getLoc(), term);
       for (const std::string &warning : selection->warnings)

@@ -30,6 +30,17 @@ std::string fa2tune::problemOf(const Specification &spec, const Target *&target,
   return asked.check();
 }
 
+Rates fa2tune::ratesOn(const Target &target, llvm::StringRef device) {
+  std::string error;
+  const Target *other = device.empty() ? &target : lookupTarget(device, error);
+  // A family's code has the family's matmuls on any device.
+  for (const Target *t : allTargets())
+    if (other && t->hasRoles() == target.hasRoles() &&
+        t->computeCapability() == other->computeCapability())
+      return ratesOf(*t);
+  return ratesOf(target);
+}
+
 std::vector<Shape> fa2tune::defaultShapes(const Specification &spec) {
   std::vector<Shape> shapes;
   int64_t heads = std::max<int64_t>(1, 2048 / spec.headDim);
@@ -70,9 +81,10 @@ std::vector<std::string> todaysChoices(const Specification &spec,
 
 class Picker {
 public:
-  Picker(const Target &target, const Problem &problem,
+  Picker(const Target &target, const Rates &rates, const Problem &problem,
          const std::vector<Shape> &shapes, std::vector<Candidate> &picked)
-      : target(target), problem(problem), shapes(shapes), picked(picked) {}
+      : target(target), rates(rates), problem(problem), shapes(shapes),
+        picked(picked) {}
 
   /// False where it is picked already.
   bool add(const Schedule &schedule, llvm::StringRef source) {
@@ -84,7 +96,7 @@ public:
     c.source = source.str();
     for (const Shape &shape : shapes)
       c.milliseconds.push_back(
-          estimate(target, problem, schedule, shape).milliseconds);
+          estimate(target, rates, problem, schedule, shape).milliseconds);
     ++tiles[tileOf(schedule)];
     return true;
   }
@@ -95,6 +107,7 @@ public:
 
 private:
   const Target &target;
+  const Rates &rates;
   const Problem &problem;
   const std::vector<Shape> &shapes;
   std::vector<Candidate> &picked;
@@ -104,7 +117,7 @@ private:
 } // namespace
 
 std::vector<Candidate>
-fa2tune::chooseCandidates(const Specification &spec,
+fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
                           const std::vector<Shape> &shapes,
                           const Amounts &amounts, std::string &error) {
   std::vector<Candidate> picked;
@@ -113,7 +126,8 @@ fa2tune::chooseCandidates(const Specification &spec,
   ScheduleOverrides asked;
   if (error = problemOf(spec, target, problem, asked); !error.empty())
     return {};
-  Picker picker(*target, problem, shapes, picked);
+  Rates rates = ratesOn(*target, device);
+  Picker picker(*target, rates, problem, shapes, picked);
   std::optional<Schedule> standing;
   for (const std::string &fields : todaysChoices(spec, error)) {
     ScheduleOverrides today;
@@ -129,7 +143,7 @@ fa2tune::chooseCandidates(const Specification &spec,
   if (!error.empty())
     return {};
   SearchSpace space = searchSpace(*target, problem, asked);
-  auto order = rankSchedules(*target, problem, space.fits, shapes);
+  auto order = rankSchedules(*target, rates, problem, space.fits, shapes);
   // Those for which `wanted` holds, as many as are left, the best first.
   auto pick = [&](int64_t most, llvm::StringRef source, auto wanted) {
     for (size_t i : order)

@@ -30,6 +30,10 @@ std::string problemOf(const fa2::Specification &spec,
                       const fa2::Target *&target, fa2::Problem &problem,
                       fa2::ScheduleOverrides &asked);
 
+/// The rates of an architecture's device, or where that is "" of the
+/// target's: those of its matmuls.
+fa2::Rates ratesOn(const fa2::Target &target, llvm::StringRef device);
+
 /// The shapes that papers measure, 16384 tokens and a width of 2048, and one of
 /// few tiles.
 std::vector<fa2::Shape> defaultShapes(const fa2::Specification &spec);
@@ -38,7 +42,10 @@ std::vector<fa2::Shape> defaultShapes(const fa2::Specification &spec);
 /// differs from it in one field, a third from all and a third from tiles that
 /// no other has; then others at random. Fails with `error` set where the
 /// specification has no schedule.
+/// `device` is an architecture whose GPU they are to run on, or "" for the
+/// specification's.
 std::vector<Candidate> chooseCandidates(const fa2::Specification &spec,
+                                        llvm::StringRef device,
                                         const std::vector<fa2::Shape> &shapes,
                                         const Amounts &amounts,
                                         std::string &error);

@@ -6,6 +6,7 @@
 
 #include "Bundle.h"
 #include "fa2/Compiler/Compiler.h"
+#include "fa2/Target/Target.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -50,6 +51,11 @@ static cl::opt<unsigned> jobs("jobs", cl::init(0),
                               cl::desc("threads (0: one a core)"),
                               cl::sub(kBuild));
 static cl::opt<bool> quiet("quiet", cl::desc("no progress"), cl::sub(kBuild));
+static cl::opt<std::string>
+    device("on", cl::value_desc("arch"),
+           cl::desc("the GPU that the model ranks for, such as sm_90 for an "
+                    "H200 (default: the specification's)"),
+           cl::sub(kBuild), cl::sub(kSpace));
 static cl::list<std::string>
     shapeTexts("shape",
                cl::value_desc("batch,heads,heads_kv,seqlen_q,seqlen_k"),
@@ -103,19 +109,22 @@ static void printToday(const Specification &spec,
                        const Problem &problem,
                        const std::vector<Schedule> &fits) {
   std::string error;
-  auto today = chooseCandidates(spec, shapes, {/*top=*/0, /*random=*/0}, error);
+  auto today =
+      chooseCandidates(spec, device, shapes, {/*top=*/0, /*random=*/0}, error);
   ScheduleOverrides asked;
   if (today.empty() || fits.empty() ||
       !asked.setFields("schedule", today.front().schedule).empty())
     return;
+  Rates rates = ratesOn(target, device);
   std::vector<Schedule> all(1, asked.applyTo(Schedule()));
   all.insert(all.end(), fits.begin(), fits.end());
-  auto order = rankSchedules(target, problem, all, shapes);
+  auto order = rankSchedules(target, rates, problem, all, shapes);
   size_t place = llvm::find(order, size_t(0)) - order.begin();
   double ratio = 1;
   for (const Shape &shape : shapes)
-    ratio *= estimate(target, problem, all[0], shape).milliseconds /
-             estimate(target, problem, all[order[0]], shape).milliseconds;
+    ratio *=
+        estimate(target, rates, problem, all[0], shape).milliseconds /
+        estimate(target, rates, problem, all[order[0]], shape).milliseconds;
   llvm::outs() << formatv(
       "  the model puts today's choice at place {0}, {1:f3} "
       "times the time of its first\n",
@@ -135,7 +144,8 @@ static int printSpace(const Specification &spec) {
   SearchSpace space = searchSpace(*target, problem, asked);
   llvm::raw_ostream &os = llvm::outs();
   if (listAll) {
-    for (size_t i : rankSchedules(*target, problem, space.fits, shapes))
+    for (size_t i : rankSchedules(*target, ratesOn(*target, device), problem,
+                                  space.fits, shapes))
       os << fieldsText(space.fits[i]) << "\n";
     return 0;
   }
@@ -160,7 +170,8 @@ static int build(const std::vector<Specification> &specs) {
     if (std::string wrong = shapesOf(spec, w.shapes); !wrong.empty())
       return fail(wrong);
     std::string error;
-    w.candidates = chooseCandidates(spec, w.shapes, {top, others, seed}, error);
+    w.candidates =
+        chooseCandidates(spec, device, w.shapes, {top, others, seed}, error);
     if (!error.empty())
       return fail(error);
   }
@@ -175,6 +186,9 @@ int main(int argc, char **argv) {
                               "fa2-tune: what of tuning needs the compiler\n",
                               nullptr, nullptr, nullptr,
                               /*LongOptionsUseDoubleDash=*/true);
+  std::string error;
+  if (!device.empty() && !lookupTarget(device, error))
+    return fail(error);
   std::vector<Specification> specs;
   for (const std::string &text : specifications) {
     Specification &spec = specs.emplace_back();

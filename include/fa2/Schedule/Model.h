@@ -44,12 +44,15 @@ struct Estimate {
   std::vector<std::string> explain() const;
 };
 
-Estimate estimate(const Target &target, const Problem &problem,
-                  const Schedule &schedule, const Shape &shape);
+/// On a device of those rates: ratesOf() has them.
+Estimate estimate(const Target &target, const Rates &rates,
+                  const Problem &problem, const Schedule &schedule,
+                  const Shape &shape);
 
 /// The schedules by estimated time, the fastest first: of several shapes, by
 /// how much slower than the shape's fastest they are together.
-std::vector<size_t> rankSchedules(const Target &target, const Problem &problem,
+std::vector<size_t> rankSchedules(const Target &target, const Rates &rates,
+                                  const Problem &problem,
                                   const std::vector<Schedule> &schedules,
                                   const std::vector<Shape> &shapes);
 

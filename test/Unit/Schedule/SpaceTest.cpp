@@ -103,10 +103,13 @@ TEST_F(Space, EstimatesAreOrdered) {
   Shape shape{4, 16, 16, 4096, 4096}, longer = shape, wider = shape;
   longer.seqlenK *= 2;
   wider.batch *= 2;
-  double time = estimate(t, {128, 128}, s, shape).milliseconds;
-  EXPECT_GT(estimate(t, {128, 128}, s, longer).milliseconds, 1.8 * time);
-  EXPECT_GT(estimate(t, {128, 128}, s, wider).milliseconds, 1.8 * time);
-  EXPECT_LT(estimate(t, {128, 128, true}, s, shape).milliseconds, 0.7 * time);
+  double time = estimate(t, ratesOf(t), {128, 128}, s, shape).milliseconds;
+  EXPECT_GT(estimate(t, ratesOf(t), {128, 128}, s, longer).milliseconds,
+            1.8 * time);
+  EXPECT_GT(estimate(t, ratesOf(t), {128, 128}, s, wider).milliseconds,
+            1.8 * time);
+  EXPECT_LT(estimate(t, ratesOf(t), {128, 128, true}, s, shape).milliseconds,
+            0.7 * time);
   // 2 * 4 * 16 * 4096^2 * 256 operations at 989e12 a second.
   EXPECT_GT(time, 0.55);
   EXPECT_LT(time, 2 * 0.55);
