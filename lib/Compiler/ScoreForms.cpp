@@ -82,7 +82,8 @@ private:
                : arith::ExtFOp::create(b, loc, b.getF32Type(), x);
   }
 
-  /// c tanh(score / c)
+  /// c tanh(score / c). Where P is rounded to bf16, its tanh may be
+  /// approximated.
   Value cap(Value score) {
     std::optional<double> fixed = fixedCap(spec);
     Value c = fixed ? arith::ConstantOp::create(
@@ -91,7 +92,10 @@ private:
     Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
     Value inverse = arith::DivFOp::create(b, loc, one, c);
     Value x = arith::MulFOp::create(b, loc, score, inverse);
-    return arith::MulFOp::create(b, loc, math::TanhOp::create(b, loc, x), c);
+    auto tanh = math::TanhOp::create(b, loc, x);
+    if (spec.dtype == "bf16")
+      tanh.setFastmath(arith::FastMathFlags::afn);
+    return arith::MulFOp::create(b, loc, tanh, c);
   }
 
   /// slope[head] (column - row)

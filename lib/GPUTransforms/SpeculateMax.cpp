@@ -1,6 +1,11 @@
 //===- SpeculateMax.cpp - fa2gpu-speculate-max ----------------------------===//
 
 #include "HoldBack.h"
+#include "Roles.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SPECULATEMAX
@@ -16,6 +21,7 @@ namespace {
 /// The softmax of a loop's body with the matmuls around it.
 struct Step {
   DotStartOp scores;
+  llvm::SetVector<Operation *> program; // from the product to the softmax
   SoftmaxStepOp softmax;
   DotWaitOp output;     // in flight during the softmax
   ScaleRowsOp rescaled; // what it becomes
@@ -32,13 +38,33 @@ struct State {
   Value p, m, sum, alpha;
 };
 
+/// The operations of the loop's body that compute the tile `v` from a product,
+/// `wait`, in order.
+void collectProgram(DotWaitOp &wait, Value v, Block *body,
+                    llvm::SetVector<Operation *> &program) {
+  Operation *op = v.getDefiningOp();
+  if (!op || op->getBlock() != body || !isTile(v) || program.contains(op))
+    return;
+  if (auto end = dyn_cast<DotWaitOp>(op))
+    wait = end;
+  if (!isPure(op) || isa<DotWaitOp>(op))
+    return;
+  for (Value operand : op->getOperands())
+    collectProgram(wait, operand, body, program);
+  program.insert(op);
+}
+
 Step findStep(scf::ForOp loop) {
   Step s;
-  for (auto step : loop.getBody()->getOps<SoftmaxStepOp>())
-    if (auto wait = step.getS().getDefiningOp<DotWaitOp>()) {
-      s.softmax = step;
-      s.scores = wait.getSource().getDefiningOp<DotStartOp>();
-    }
+  for (auto step : loop.getBody()->getOps<SoftmaxStepOp>()) {
+    DotWaitOp wait;
+    collectProgram(wait, step.getS(), loop.getBody(), s.program);
+    // Elements that are read one by one would be read twice.
+    if (!wait || llvm::any_of(s.program, llvm::IsaPred<ReadOp>))
+      continue;
+    s.softmax = step;
+    s.scores = wait.getSource().getDefiningOp<DotStartOp>();
+  }
   if (!s.softmax)
     return s;
   for (Operation *user : s.softmax.getAlpha().getUsers())
@@ -104,12 +130,21 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     step.rescaled.replaceAllUsesWith(branch.getResult(3));
     step.rescaled.erase();
     softmax.erase();
-    // The cold arm reads the keys.
-    auto keys = step.scores.getB().getDefiningOp<RingWaitOp>();
+    // The cold arm reads the keys, and what the program has of them.
+    llvm::SetVector<Value> read;
+    addRing(read, step.scores.getB());
+    for (Operation *op : step.program)
+      for (Value v : op->getOperands())
+        addRing(read, v);
     for (auto release :
          llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
-      if (keys && release.getRing() == keys.getRing())
+      if (read.contains(release.getRing()) && release->isBeforeInBlock(branch))
         release->moveAfter(branch);
+  }
+
+  static void addRing(llvm::SetVector<Value> &rings, Value tile) {
+    if (auto wait = tile.getDefiningOp<RingWaitOp>())
+      rings.insert(wait.getRing());
   }
 
   static Value scaled(OpBuilder &b, Value v, Value alpha) {
@@ -131,7 +166,7 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
                                     /*withElse=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    Value scores = scoresAgain(b, step.scores);
+    Value scores = scoresAgain(b, step);
     // Lanes read shared memory, which lane 0 releases to the copy engine.
     ProxyFenceOp::create(b, loc);
     WarpBarrierOp::create(b, loc);
@@ -147,8 +182,10 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     return {r[0], r[1], r[2], r[3]};
   }
 
-  /// The same product by matmuls of one warp, in the same fragments.
-  Value scoresAgain(OpBuilder &b, DotStartOp dot) {
+  /// The same product by matmuls of one warp, in the same fragments, and what
+  /// the program makes of it.
+  Value scoresAgain(OpBuilder &b, Step step) {
+    DotStartOp dot = step.scores;
     Location loc = dot.getLoc();
     MLIRContext *ctx = b.getContext();
     RankedTensorType type = dot.getD().getType().getTile();
@@ -162,7 +199,13 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         dot.getTransposeB(),
         /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0);
     Value scores = DotWaitOp::create(b, loc, own, started);
-    return ConvertLayoutOp::create(b, loc, type, scores);
+    scores = ConvertLayoutOp::create(b, loc, type, scores);
+    IRMapping map;
+    for (Operation *user : dot.getD().getUsers())
+      map.map(user->getResult(0), scores);
+    for (Operation *op : step.program)
+      b.clone(*op, map)->setAttr(kAgainName, b.getUnitAttr());
+    return map.lookup(step.softmax.getS());
   }
 };
 

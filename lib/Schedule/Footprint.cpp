@@ -125,7 +125,9 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
   Schedule rings = s.derived();
   f.ringBytes = rings.slotsK * tileBytes(s.blockKV, p.headDim, kElementBytes) +
-                rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes);
+                rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes) +
+                s.stages * p.columnVectors *
+                    gpu::SharedLayout(1, s.blockKV, kFloatBytes).pitch();
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o of every warp, m and l in two more columns
     f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);

@@ -10,26 +10,54 @@ using namespace fa2;
 
 ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
                            ValueRange extras, ScorePlace place)
-    : b(b), loc(loc), program(program), extras(extras), place(place) {
-  Block &block = program.block();
-  written[block.getArgument(ScoreProgram::Batch)] = place.batch;
-  written[block.getArgument(ScoreProgram::Head)] = place.head;
+    : b(b), loc(loc), program(program), place(place) {
   for (auto [argument, extra] : llvm::zip(
-           block.getArguments().drop_front(ScoreProgram::FirstExtra), extras))
+           program.block().getArguments().drop_front(ScoreProgram::FirstExtra),
+           extras))
     written[argument] = extra;
   findAxes();
-  Value rows = block.getArgument(place.transposed ? ScoreProgram::Column
-                                                  : ScoreProgram::Row);
-  if (!rows.use_empty())
-    written[rows] = PositionsOp::create(
-        b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock);
+  placeArguments();
   write(None);
   write(Rows);
+}
+
+/// Batch entry, head and rows. Packed heads lie in runs of rows, in groups of
+/// kGroupRows.
+void ProgramTiler::placeArguments() {
+  Block &block = program.block();
+  Value rows = block.getArgument(place.transposed ? ScoreProgram::Column
+                                                  : ScoreProgram::Row);
+  Value head = block.getArgument(ScoreProgram::Head);
+  written[block.getArgument(ScoreProgram::Batch)] = place.batch;
+  written[head] = place.head;
+  Type type = typeWith(Rows, b.getIndexType());
+  if (place.packedHeads == 1) {
+    if (!rows.use_empty())
+      written[rows] = PositionsOp::create(b, loc, type, place.rowBlock);
+    return;
+  }
+  int64_t run = kGroupRows / place.packedHeads;
+  Value at = PositionsOp::create(b, loc, type, place.rowBlock);
+  auto all = [&](Value x) -> Value {
+    return tensor::SplatOp::create(b, loc, type, x, ValueRange{});
+  };
+  auto number = [&](int64_t n) {
+    return all(arith::ConstantIndexOp::create(b, loc, n));
+  };
+  Value runs = arith::DivUIOp::create(b, loc, at, number(run));
+  Value own = arith::RemUIOp::create(b, loc, runs, number(place.packedHeads));
+  written[head] = arith::AddIOp::create(b, loc, all(place.head), own);
+  Value groups = arith::DivUIOp::create(b, loc, at, number(kGroupRows));
+  written[rows] = arith::AddIOp::create(
+      b, loc, arith::MulIOp::create(b, loc, groups, number(run)),
+      arith::RemUIOp::create(b, loc, at, number(run)));
 }
 
 void ProgramTiler::findAxes() {
   Block &block = program.block();
   axes[block.getArgument(ScoreProgram::Score)] = Tile;
+  axes[block.getArgument(ScoreProgram::Head)] =
+      place.packedHeads > 1 ? Rows : None;
   axes[block.getArgument(ScoreProgram::Row)] =
       place.transposed ? Columns : Rows;
   axes[block.getArgument(ScoreProgram::Column)] =
@@ -66,6 +94,11 @@ Value ProgramTiler::spread(Value v, Axes to) {
   if (from == to)
     return x;
   Type type = typeWith(to, v.getType());
+  if (Value vector = loaded.lookup(v)) {
+    Type f32 = typeWith(to, b.getF32Type());
+    x = BroadcastOp::create(b, loc, f32, vector, /*columns=*/true);
+    return type == f32 ? x : arith::BitcastOp::create(b, loc, type, x);
+  }
   if (from == None)
     return tensor::SplatOp::create(b, loc, type, x, ValueRange{});
   return BroadcastOp::create(b, loc, type, x, /*columns=*/from == Columns);
@@ -131,12 +164,34 @@ Value ProgramTiler::writeStep(Operation &step) {
   Axes to = axesOf(result);
   if (isa<arith::ExtFOp>(step)) // reads extend
     return written.lookup(step.getOperand(0));
+  if (Value distance = writeDistance(step))
+    return distance;
   SmallVector<Value> operands;
   for (Value v : step.getOperands())
     operands.push_back(spread(v, to));
   OperationState state(step.getLoc(), step.getName(), operands,
                        {typeWith(to, result.getType())}, step.getAttrs());
   return b.create(state)->getResult(0);
+}
+
+Value ProgramTiler::writeDistance(Operation &step) {
+  if (!isa<arith::SIToFPOp>(step) || place.transposed || place.packedHeads > 1)
+    return {};
+  Value x = step.getOperand(0);
+  while (x.getDefiningOp<arith::IndexCastOp>())
+    x = x.getDefiningOp()->getOperand(0);
+  auto difference = x.getDefiningOp<arith::SubIOp>();
+  Value row = program.block().getArgument(ScoreProgram::Row),
+        column = program.block().getArgument(ScoreProgram::Column);
+  bool forward =
+      difference && difference.getLhs() == column && difference.getRhs() == row;
+  bool backward =
+      difference && difference.getLhs() == row && difference.getRhs() == column;
+  if (!forward && !backward)
+    return {};
+  Value d = DistanceOp::create(b, loc, typeWith(Tile, b.getF32Type()),
+                               columnBlock, place.rowBlock);
+  return forward ? d : arith::NegFOp::create(b, loc, d);
 }
 
 void ProgramTiler::write(Axes which) {
@@ -146,7 +201,8 @@ void ProgramTiler::write(Axes which) {
         written[result] = writeStep(step);
 }
 
-void ProgramTiler::atColumns(Value columnBlock) {
+void ProgramTiler::atColumns(Value block) {
+  columnBlock = block;
   Value columns = program.block().getArgument(
       place.transposed ? ScoreProgram::Row : ScoreProgram::Column);
   if (!columns.use_empty())
@@ -155,11 +211,16 @@ void ProgramTiler::atColumns(Value columnBlock) {
   write(Columns);
 }
 
-SmallVector<Value> ProgramTiler::atScores(Value scores) {
+Value ProgramTiler::atScores(Value scores) {
   written[program.block().getArgument(ScoreProgram::Score)] = scores;
   write(Tile);
-  SmallVector<Value> results;
-  for (Value result : program.block().getTerminator()->getOperands())
+  return spread(program.result(), Tile);
+}
+
+SmallVector<Value> ProgramTiler::allAtScores(Value scores) {
+  SmallVector<Value> results{atScores(scores)};
+  for (Value result :
+       llvm::drop_begin(program.block().getTerminator()->getOperands()))
     results.push_back(spread(result, Tile));
   return results;
 }

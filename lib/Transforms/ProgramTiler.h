@@ -14,25 +14,33 @@ struct ScorePlace {
   mlir::Value rowBlock; // the tile's number along its rows
   int64_t rows, cols;   // its extents
   bool transposed = false;
+  int64_t packedHeads = 1; // rows are so many heads' from `head` on
 };
 
 /// Writes a program's operations where what they depend on lets them be: what
 /// depends on batch entry and head are scalars, and what depends on the tile's
 /// rows besides are vectors, both before the loop; what depends on its columns
-/// alone are vectors in the loop; the rest are tiles.
+/// alone are vectors in the loop; the rest are tiles. Values of columns may
+/// also come to the loop from elsewhere.
 class ProgramTiler {
 public:
+  /// What a value depends on, besides batch entry and head.
+  enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
+
   /// `extras` are the kernel's arguments. Writes what stands before the loop.
   ProgramTiler(mlir::OpBuilder &b, mlir::Location loc, ScoreProgram program,
                mlir::ValueRange extras, ScorePlace place);
 
   /// In the loop, before the scores are known: what depends on columns alone.
   void atColumns(mlir::Value columnBlock);
-  /// The program's results for scores in natural units (scale * q.k).
-  llvm::SmallVector<mlir::Value> atScores(mlir::Value scores);
-
-  /// What a value depends on, besides batch entry and head.
-  enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
+  /// A vector of f32 for a value of the columns, whose bits it has.
+  void useColumns(mlir::Value v, mlir::Value vector) { loaded[v] = vector; }
+  /// The program's first result, or all, for scores.
+  mlir::Value atScores(mlir::Value scores);
+  llvm::SmallVector<mlir::Value> allAtScores(mlir::Value scores);
+  /// A value that depends on the tile's rows alone.
+  mlir::Value rowsOf(mlir::Value v) { return spread(v, Rows); }
+  Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
 
   int64_t numRows() const { return place.rows; }
   /// What the region says of the gradients of what it reads.
@@ -49,13 +57,8 @@ public:
   llvm::SmallVector<mlir::Value> indicesOf(ContributeOp part, mlir::Value sum);
 
 private:
-  struct Placed {
-    mlir::Value value;
-    Axes axes = None;
-  };
-
+  void placeArguments();
   void findAxes();
-  Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
   Axes axesOfAll(mlir::ValueRange values) const;
   /// Writes the steps that have these axes.
   void write(Axes which);
@@ -64,6 +67,8 @@ private:
                                               mlir::Value argument,
                                               mlir::Value source, Axes to);
   mlir::Value writeStep(mlir::Operation &step);
+  /// Column less row, where that is what the step computes.
+  mlir::Value writeDistance(mlir::Operation &step);
   /// The value with other axes: repeated along those that it lacks.
   mlir::Value spread(mlir::Value v, Axes to);
   mlir::Type typeWith(Axes which, mlir::Type element) const;
@@ -71,10 +76,10 @@ private:
   mlir::OpBuilder &b;
   mlir::Location loc;
   ScoreProgram program;
-  mlir::ValueRange extras;
   ScorePlace place;
   llvm::DenseMap<mlir::Value, Axes> axes;
-  llvm::DenseMap<mlir::Value, mlir::Value> written;
+  llvm::DenseMap<mlir::Value, mlir::Value> written, loaded;
+  mlir::Value columnBlock;
 };
 
 } // namespace fa2

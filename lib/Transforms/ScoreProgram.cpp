@@ -171,6 +171,15 @@ static Attribute valueOf(Operation &op) {
   return {};
 }
 
+/// Its name, and whether it is approximated.
+static std::string nameOf(Operation &op) {
+  auto tanh = dyn_cast<math::TanhOp>(op);
+  bool approximate =
+      tanh && bitEnumContainsAll(tanh.getFastmath(), arith::FastMathFlags::afn);
+  return op.getName().getStringRef().str() +
+         (approximate ? " fastmath<afn>" : "");
+}
+
 ProgramAttr ScoreProgram::describe() const {
   if (empty())
     return {};
@@ -189,8 +198,7 @@ ProgramAttr ScoreProgram::describe() const {
     SmallVector<int64_t> operands;
     for (Value v : inner.getOperands())
       operands.push_back(numbers.lookup(v));
-    steps.push_back(StepAttr::get(ctx, inner.getName().getStringRef(), operands,
-                                  valueOf(inner),
+    steps.push_back(StepAttr::get(ctx, nameOf(inner), operands, valueOf(inner),
                                   inner.getResult(0).getType()));
     int64_t next = int64_t(numbers.size());
     numbers[inner.getResult(0)] = next;

@@ -1,9 +1,13 @@
 //===- SelectSchedule.cpp - fa2-select-schedule ---------------------------===//
 
+#include "NormalProgram.h"
 #include "fa2/Schedule/Model.h"
 #include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SELECTSCHEDULE
@@ -46,6 +50,13 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
     problem.backward = std::is_same_v<Op, AttentionGradOp>;
     problem.program = !op.getScore().empty();
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      if (problem.program) {
+        if (failed(programOf(op).check()) ||
+            failed(programOf(op).checkReadsScore()))
+          return failure();
+        problem.columnVectors = int64_t(NormalProgram(op).columns().size());
+      }
 
     ScheduleOverrides asked;
     if (error = asked.setFields("schedule", schedule); !error.empty())

@@ -6,14 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "NormalProgram.h"
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <numeric>
 
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTION
@@ -30,35 +35,103 @@ namespace {
 /// are accurate for (docs/contract.md).
 constexpr float kNoScore = -0x1p100f;
 
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// A score program, and the values of keys that a kernel of its own computes.
+struct Scores {
+  Scores(AttentionOp op, ArrayRef<ScheduleAttr> schedules) {
+    if (op.getScore().empty())
+      return;
+    normal.emplace(op);
+    columns = normal->columns();
+    for (ScheduleAttr s : schedules)
+      columnRows = std::lcm(columnRows, s.getBlockKv());
+  }
+  bool dependOn(ScoreProgram::Argument argument) {
+    return llvm::any_of(
+        columns, [&](Value v) { return normal->dependsOn(v, argument); });
+  }
+
+  std::optional<NormalProgram> normal;
+  SmallVector<Value> columns;
+  int64_t columnRows = kGroupRows; // of one block, and what all loops divide
+};
+
 class Tiler : TileBuilder {
 public:
-  Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule)
-      : TileBuilder(func), func(func), op(op), schedule(schedule) {
+  Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
+        Scores &scores)
+      : TileBuilder(func), func(func), op(op), schedule(schedule),
+        scores(scores) {
     loc = op.getLoc();
   }
 
   /// Writes the kernel before the function.
   void run(const Twine &name, GuardAttr when);
+  /// Before it, the one that computes what keys have of the scores' program.
+  void runColumns(const Twine &name);
 
 private:
   void createKernel(const Twine &name, GuardAttr when);
+  void addColumns(SmallVectorImpl<Type> &types,
+                  SmallVectorImpl<Attribute> &args);
   void buildTile(Value qBlock, Value head, Value batch);
 
+  Value extent(Value of, int64_t dim) {
+    return memref::DimOp::create(b, loc, of, dim);
+  }
+  /// What keys have, for the head and batch entry that a block works on.
+  Value columnView(size_t i, Value batch, Value head) {
+    Value zero = constant(0), whole = extent(columns[i], 2);
+    bool heads = scores.dependOn(ScoreProgram::Head),
+         batches = scores.dependOn(ScoreProgram::Batch);
+    return view(columns[i], batches ? batch : zero, heads ? head : zero, zero,
+                whole);
+  }
+  std::optional<ProgramTiler> programAt(ScorePlace place) {
+    if (!scores.normal)
+      return std::nullopt;
+    SmallVector<Value> operands(extras);
+    operands.push_back(scale);
+    return ProgramTiler(b, loc, scores.normal->program(), operands, place);
+  }
+  Value throughProgram(ProgramTiler &program, Value s, Value row,
+                       ScorePlace place);
+  std::pair<Value, Value> addRow(Value row, Value out, Value lse);
+
   /// One pass over the key tiles: the final (m, l, o).
-  ForTilesOp buildLoop(Value qTile, ScorePlace place, Value kView, Value vView,
-                       Value seqlenQ, Value seqlenK);
+  ForTilesOp buildLoop(Value qTile, ScorePlace place, ProgramTiler *program,
+                       Value kView, Value vView, Value seqlenQ, Value seqlenK);
   int64_t start() const;
 
   func::FuncOp func;
   AttentionOp op;
   ScheduleAttr schedule;
+  Scores &scores;
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
   Value softmaxScale; // what is left of it for the softmax
-  ValueRange extras;
+  ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;
   Type dtype;
 };
+
+/// Whole tiles of every kernel's loop, and those beyond the keys of which
+/// ranges have one where a row sees none (fa2.kv_range, nonempty).
+void Tiler::addColumns(SmallVectorImpl<Type> &types,
+                       SmallVectorImpl<Attribute> &args) {
+  std::string rows =
+      llvm::formatv("(ceildiv(seqlen_k, {0}) + 2) * {0}", scores.columnRows);
+  SmallVector<int64_t> shape(3, ShapedType::kDynamic);
+  StringRef dims[] = {scores.dependOn(ScoreProgram::Batch) ? "batch" : "1",
+                      scores.dependOn(ScoreProgram::Head) ? "heads" : "1",
+                      rows};
+  for (size_t i = 0; i < scores.columns.size(); ++i) {
+    types.push_back(globalType(RankedTensorType::get(shape, b.getF32Type())));
+    args.push_back(describe("column_values" + std::to_string(i), "workspace",
+                            b.getF32Type(), dims));
+  }
+}
 
 void Tiler::createKernel(const Twine &name, GuardAttr when) {
   auto qType = cast<RankedTensorType>(op.getQ().getType());
@@ -85,6 +158,7 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
   }
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
+  addColumns(types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), programOf(op).describe());
   auto kernel = KernelOp::create(
@@ -98,7 +172,8 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
   v = entry->getArgument(2);
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
-  extras = entry->getArguments().drop_front(fixed);
+  extras = entry->getArguments().slice(fixed, op.getExtras().size());
+  columns = entry->getArguments().take_back(scores.columns.size());
   scale = op.getScale()
               ? Value(entry->getArgument(5))
               : arith::ConstantOp::create(
@@ -106,8 +181,22 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
 }
 
-ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
-                            Value vView, Value seqlenQ, Value seqlenK) {
+/// Scores in the unit of `softmaxScale`. What the program computes for keys
+/// comes from memory.
+Value Tiler::throughProgram(ProgramTiler &program, Value s, Value row,
+                            ScorePlace place) {
+  auto vector = RankedTensorType::get({place.cols}, b.getF32Type());
+  for (auto [i, v] : llvm::enumerate(scores.columns))
+    if (program.axesOf(v) == ProgramTiler::Columns)
+      program.useColumns(
+          v, LoadOp::create(b, loc, vector,
+                            columnView(i, place.batch, place.head), row));
+  return program.atScores(s);
+}
+
+ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
+                            ProgramTiler *program, Value kView, Value vView,
+                            Value seqlenQ, Value seqlenK) {
   Value qBlock = place.rowBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   int64_t packed = schedule.getPackedHeads();
@@ -115,11 +204,9 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
                                   seqlenK, bq / packed, bkv, op.getMaskAttr(),
                                   /*nonempty=*/false, /*past_end=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
-  bool program = !op.getScore().empty();
-  std::optional<ProgramTiler> tiler;
-  if (program)
-    tiler.emplace(b, loc, programOf(op), extras, place);
-  float none = program ? std::numeric_limits<float>::lowest() : kNoScore;
+  float none = program && !scores.normal->isBounded()
+                   ? std::numeric_limits<float>::lowest()
+                   : kNoScore;
   Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
         o0 = splat({bq, headDimV}, 0.0f);
 
@@ -132,7 +219,7 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
   Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
 
   if (program)
-    tiler->atColumns(j);
+    program->atColumns(j);
   // Split-K: the warps share the keys, and each sums an output of its own.
   int64_t n = schedule.getWarps();
   bool splitK = schedule.getPartition() == Partition::SplitK;
@@ -142,18 +229,15 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place, Value kView,
       DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
                     Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
                     splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
-  if (program) {
-    Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
-    s = tiler->atScores(arith::MulFOp::create(b, loc, s, factors)).front();
-  }
+  if (program)
+    s = throughProgram(*program, s, row, place);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           op.getMaskAttr(), /*transposed=*/false, packed);
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
-      b.getI64IntegerAttr(program ? 0 : start()),
-      program ? b.getUnitAttr() : UnitAttr());
+      b.getI64IntegerAttr(start()));
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
@@ -194,22 +278,86 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   // Named, as the order in which arguments are evaluated is the compiler's.
   Value vView = view(v, batch, headKV, kSeq),
         kView = view(k, batch, headKV, kSeq);
-  // A score program sees, and gives, scores in natural units.
-  softmaxScale = op.getScore().empty()
-                     ? scale
-                     : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
-  ScorePlace place{batch, head, qBlock, bq, schedule.getBlockKv()};
-  ForTilesOp loop =
-      buildLoop(qTile, place, kView, vView, qSeq.getLength(), kSeq.getLength());
+  softmaxScale = scale;
+  if (auto own = scores.normal ? scores.normal->scale() : std::nullopt)
+    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(*own));
+  ScorePlace place{batch,
+                   head,
+                   qBlock,
+                   bq,
+                   schedule.getBlockKv(),
+                   /*transposed=*/false,
+                   packed};
+  auto program = programAt(place);
+  ForTilesOp loop = buildLoop(qTile, place, program ? &*program : nullptr,
+                              kView, vView, qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
       loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
-  Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype),
-                                          finish.getOut());
+  Value o = finish.getOut(), l = finish.getLse();
+  // Written again, so that nothing of it is kept through the loop.
+  if (Value own = program ? scores.normal->row() : Value())
+    std::tie(o, l) = addRow(programAt(place)->rowsOf(own), o, l);
+  Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
-  StoreOp::create(b, loc, finish.getLse(), view(lse, batch, head, qSeq, packed),
-                  row);
+  StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);
+}
+
+/// The output and lse of rows all of whose scores have a term of their own. It
+/// leaves the output as it is, unless it hides the row (-inf) or is no number;
+/// a row that sees no key stays empty.
+std::pair<Value, Value> Tiler::addRow(Value row, Value out, Value lse) {
+  auto shape = cast<RankedTensorType>(row.getType()).getShape();
+  Value zero = splat(shape, 0), one = splat(shape, 1),
+        none = splat(shape, -kInf);
+  auto is = [&](Value x) -> Value {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, none);
+  };
+  auto choose = [&](Value c, Value x, Value y) -> Value {
+    return arith::SelectOp::create(b, loc, c, x, y);
+  };
+  // 1, or no number
+  Value known = arith::SubFOp::create(b, loc, row, row);
+  known = arith::AddFOp::create(b, loc, one, known);
+  Value factors = choose(is(row), zero, choose(is(lse), one, known));
+  Value more = arith::AddFOp::create(b, loc, lse, row);
+  return {ScaleRowsOp::create(b, loc, out.getType(), out, factors,
+                              /*skip_unit=*/true),
+          choose(is(lse), none, more)};
+}
+
+void Tiler::runColumns(const Twine &name) {
+  Schedule fields = schedule.getFields();
+  fields.blockQ = scores.columnRows;
+  fields.warps = 4;
+  fields.partition = Partition::SplitQ;
+  fields.packedHeads = fields.minBlocks = 1;
+  fields.persistent = false;
+  fields.order = TileOrder::Ascending;
+  schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
+  createKernel(name + "_columns", GuardAttr());
+  bool byHead = scores.dependOn(ScoreProgram::Head),
+       byBatch = scores.dependOn(ScoreProgram::Batch);
+  Value keys = extent(k, 1), heads = byHead ? extent(q, 2) : constant(1),
+        batches = byBatch ? extent(q, 0) : constant(1);
+  auto tiles = ForEachTileOp::create(b, loc, keys, heads, batches,
+                                     scores.columnRows, TileOrder::Ascending);
+  ReturnOp::create(b, loc);
+  Block &body = tiles.getBody().front();
+  b.setInsertionPointToStart(&body);
+  Value tile = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value row = arith::MulIOp::create(b, loc, tile, constant(scores.columnRows));
+  auto program = programAt(
+      {batch, head, tile, scores.columnRows, /*cols=*/8, /*transposed=*/true});
+  auto vector = RankedTensorType::get({scores.columnRows}, b.getF32Type());
+  for (auto [i, v] : llvm::enumerate(scores.columns)) {
+    Value x = program->rowsOf(v);
+    if (x.getType() != vector)
+      x = arith::BitcastOp::create(b, loc, vector, x);
+    StoreOp::create(b, loc, x, columnView(i, batch, head), row);
+  }
 }
 
 void Tiler::run(const Twine &name, GuardAttr when) {
@@ -248,25 +396,16 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
     none.append(none.empty() ? "!(" : " && !(").append(own).append(")");
   }
   StringRef name = func.getName();
-  Tiler(func, op, op.getScheduleAttr()).run(name, guard(none));
-  for (auto [i, variant] : llvm::enumerate(variants))
-    Tiler(func, op, variant.getSchedule())
-        .run(name + "_variant" + Twine(i + 1), guard(when[i]));
-  func.erase();
-}
-
-/// A score program sees one head a tile.
-LogicalResult checkHeads(AttentionOp op) {
   SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
-  if (ArrayAttr variants = op.getVariantsAttr())
-    for (auto variant : variants.getAsRange<VariantAttr>())
-      schedules.push_back(variant.getSchedule());
-  for (ScheduleAttr schedule : schedules)
-    if (schedule.getPackedHeads() > 1)
-      return op.emitOpError() << "expected packed_heads = 1 with a score "
-                                 "program, got "
-                              << schedule.getPackedHeads();
-  return success();
+  for (VariantAttr variant : variants)
+    schedules.push_back(variant.getSchedule());
+  Scores scores(op, schedules);
+  if (!scores.columns.empty())
+    Tiler(func, op, schedules[0], scores).runColumns(name);
+  Tiler(func, op, schedules[0], scores).run(name, guard(none));
+  for (auto [i, variant] : llvm::enumerate(variants))
+    Tiler(func, op, variant.getSchedule(), scores)
+        .run(name + "_variant" + Twine(i + 1), guard(when[i]));
 }
 
 struct TileAttentionPass
@@ -286,11 +425,11 @@ struct TileAttentionPass
         op.emitOpError() << "expected a schedule; run fa2-select-schedule";
         return signalPassFailure();
       }
-      if (!op.getScore().empty() &&
-          (failed(programOf(op).check()) ||
-           failed(programOf(op).checkReadsScore()) || failed(checkHeads(op))))
+      if (!op.getScore().empty() && (failed(programOf(op).check()) ||
+                                     failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
       tileAttention(*func, op);
+      func->erase();
     }
   }
 };

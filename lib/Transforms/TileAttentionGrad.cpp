@@ -165,7 +165,8 @@ private:
   /// scale q.k through the program, and the program's derivative there.
   std::pair<Value, Value> applyProgram(ProgramTiler &program, Value s) {
     Value factors = tensor::SplatOp::create(b, loc, s.getType(), scale);
-    auto results = program.atScores(arith::MulFOp::create(b, loc, s, factors));
+    auto results =
+        program.allAtScores(arith::MulFOp::create(b, loc, s, factors));
     return {results[0], results[1]};
   }
   Value throughProgram(Value ds, Value p, Value slope);

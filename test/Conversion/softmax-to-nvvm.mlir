@@ -164,3 +164,32 @@ fa2.kernel @program(%n: index, %c: f32)
   }
   fa2.return
 }
+
+// -----
+
+// A distance: one conversion, and one sum for each diagonal of a thread's elements, two columns 8 apart of rows 8 apart: 0, 1, -8, -7, 8 and 9 from the
+// first. Computed again, it is not what it was before, which would be kept.
+// CHECK-LABEL: gpu.func @distance
+// CHECK: %[[D:.*]] = arith.subi %[[COLUMN:.*]], %[[ROW:.*]] : index
+// CHECK: %[[FIRST:.*]] = llvm.sitofp %{{.*}} : i32 to f32
+// CHECK-COUNT-6: arith.addf %[[FIRST]], %cst
+// CHECK-NOT: arith.addf %[[FIRST]]
+// CHECK: %[[C:.*]] = llvm.sitofp %{{.*}} : i32 to f32
+// CHECK: %[[R:.*]] = llvm.sitofp %{{.*}} : i32 to f32
+// CHECK: arith.subf %[[C]], %[[R]] : f32
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
+!s = tensor<16x16xf32, #acc>
+fa2.kernel @distance(%n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 4096 : i64} {
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %d = fa2.distance %h from %t : !s
+    %again = fa2.distance %h from %t {fa2gpu.again} : !s
+    %x = arith.mulf %d, %again : !s
+    %c = arith.constant dense<2.0> : !s
+    %y = math.fma %x, %c, %d : !s
+    %z = math.tanh %y fastmath<afn> : !s
+  }
+  fa2.return
+}

@@ -120,21 +120,6 @@ func.func @read_of_16_bits(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
 
 // -----
 
-func.func @program_of_packed_heads(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
-    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected packed_heads = 1 with a score program, got 4}}
-  %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)
-      {schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1, packed_heads = 4>}
-      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-      score {
-      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
-        fa2.yield %s : f32
-      }
-  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
-}
-
-// -----
-
 func.func @program_without_its_score(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   // expected-error @+1 {{expected a score program whose result depends on its score}}

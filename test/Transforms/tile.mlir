@@ -86,29 +86,33 @@ func.func @two_head_dims(%q: tensor<?x?x?x72xbf16>, %k: tensor<?x?x?x72xbf16>, %
 
 // -----
 
-// A score program gets scale * S, and the softmax's scale is then 1. Masks come after it. What depends on batch entry and head are scalars, and what
-// depends on rows besides are vectors, both before the loop; what depends on columns alone are vectors in the loop, before the scores.
+// A score program gets scale * S; its result is in powers of two: log2(e) goes into what is computed seldom, and the softmax's scale is then ln 2.
+// Masks come after it. What depends on batch entry and head are scalars, and what depends on rows besides are vectors, both before the loop; what depends
+// on columns alone are vectors in the loop, before the scores. The manifest has the program as it was written.
 // CHECK-LABEL: fa2.kernel @program
 // CHECK-SAME: score_program = <steps = [<"arith.constant" : f32 = 0.000000e+00 : f32>, <"arith.addi"(2, 4) : index>, <"arith.cmpi"(6, 3) : i1 = "ult">, <"arith.select"(7, 0, 5) : f32>],result = 8>
 // CHECK: fa2.for_each_tile %[[QB:.*]], %[[HEAD:.*]], %{{.*}} in
-// CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK: %[[LN2:.*]] = arith.constant 0.693147182 : f32
 // CHECK: %[[I:.*]] = fa2.positions %[[QB]] : tensor<64xindex>
 // CHECK: %[[ZERO:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK: %[[LOG:.*]] = arith.constant 1.44269502 : f32
+// CHECK: %[[C:.*]] = arith.mulf %scale, %[[LOG]] : f32
+// CHECK: %[[Z:.*]] = arith.mulf %[[ZERO]], %[[LOG]] : f32
 // CHECK: fa2.for_tiles
 // CHECK: %[[J:.*]] = fa2.positions %[[KB:.*]] : tensor<64xindex>
 // CHECK: %[[H:.*]] = tensor.splat %[[HEAD]] : tensor<64xindex>
 // CHECK: %[[SUM:.*]] = arith.addi %[[H]], %[[J]] : tensor<64xindex>
 // CHECK: %[[S:.*]] = fa2.dot {{.*}} {name = "s", transpose_b}
-// CHECK: %[[C:.*]] = tensor.splat %scale : tensor<64x64xf32>
-// CHECK: %[[CS:.*]] = arith.mulf %[[S]], %[[C]] : tensor<64x64xf32>
 // CHECK: %[[COLS:.*]] = fa2.broadcast %[[SUM]] {columns} : tensor<64xindex> -> tensor<64x64xindex>
 // CHECK: %[[ROWS:.*]] = fa2.broadcast %[[I]] : tensor<64xindex> -> tensor<64x64xindex>
 // CHECK: %[[COND:.*]] = arith.cmpi ult, %[[COLS]], %[[ROWS]] : tensor<64x64xindex>
-// CHECK: %[[ZEROS:.*]] = tensor.splat %[[ZERO]] : tensor<64x64xf32>
-// CHECK: %[[R:.*]] = arith.select %[[COND]], %[[CS]], %[[ZEROS]] : tensor<64x64xi1>, tensor<64x64xf32>
+// CHECK: %[[CS:.*]] = tensor.splat %[[C]] : tensor<64x64xf32>
+// CHECK: %[[SCALED:.*]] = arith.mulf %[[S]], %[[CS]] : tensor<64x64xf32>
+// CHECK: %[[ZEROS:.*]] = tensor.splat %[[Z]] : tensor<64x64xf32>
+// CHECK: %[[R:.*]] = arith.select %[[COND]], %[[SCALED]], %[[ZEROS]] : tensor<64x64xi1>, tensor<64x64xf32>
 // CHECK: %[[M:.*]] = fa2.apply_mask %[[R]]
-// CHECK: fa2.softmax_step %[[M]], {{.*}} scale %[[ONE]]
-// CHECK: fa2.softmax_finish {{.*}} scale %[[ONE]]
+// CHECK: fa2.softmax_step %[[M]], {{.*}} scale %[[LN2]]
+// CHECK: fa2.softmax_finish {{.*}} scale %[[LN2]]
 func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) scale(%c)
@@ -127,27 +131,46 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
 
 // -----
 
-// Reads: of a head before the loop, of rows before it, of columns in it, of single elements of the tile; where an index is no coordinate, it is
-// brought into the extent.
-// CHECK-LABEL: fa2.kernel @reads
-// CHECK-SAME: %slopes: memref<?xf32, strided<[?]>>, %bias: memref<?x?xbf16, strided<[?, ?]>>, %table: memref<?xf32, strided<[?]>>, %ids: memref<?xi32, strided<[?]>>
-// CHECK-SAME: #fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>, #fa2.arg<"bias", "in", ["seqlen_q", "seqlen_k"] x bf16 broadcast true>, #fa2.arg<"table", "in", ["table_0"] x f32 broadcast true>
-// CHECK-SAME: reads = ["slopes", "bias", "table", "ids"]
-// CHECK: fa2.for_each_tile %{{.*}}, %[[HEAD:.*]], %{{.*}} in
-// CHECK: %[[ROWS:.*]] = fa2.positions
-// CHECK: fa2.read %slopes[%[[HEAD]]] : memref<?xf32, strided<[?]>>, index -> f32
-// CHECK: fa2.read %ids[%[[ROWS]]] : memref<?xi32, strided<[?]>>, tensor<64xindex> -> tensor<64xi32>
-// CHECK: fa2.for_tiles
-// CHECK: %[[COLS:.*]] = fa2.positions
+// Reads: of a head before the loop; of single elements of the tile in it; of keys alone in a kernel before, from which whole tiles come to the loop; where
+// an index is no coordinate, it is brought into the extent. What all scores of a row share is added to lse; it hides the row where it is -inf.
+// CHECK-LABEL: fa2.kernel @reads_columns
+// CHECK: memref.dim %k
+// CHECK: fa2.for_each_tile %[[BLOCK:.*]], %{{.*}}, %{{.*}} in (%{{.*}} by 64, %c1{{.*}}, %c1{{.*}}) {
+// CHECK: %[[COLS:.*]] = fa2.positions %[[BLOCK]]
+// CHECK: %[[LOG:.*]] = arith.constant 1.44269502 : f32
 // CHECK: %[[FAR:.*]] = arith.muli %[[COLS]]
 // CHECK: %[[EXTENT:.*]] = memref.dim %table
 // CHECK: %[[LAST:.*]] = arith.subi %[[EXTENT]]
 // CHECK: %[[LASTS:.*]] = tensor.splat %[[LAST]] : tensor<64xindex>
 // CHECK: %[[BELOW:.*]] = arith.minsi %[[FAR]], %[[LASTS]]
 // CHECK: %[[AT:.*]] = arith.maxsi %[[BELOW]]
-// CHECK: fa2.read %table[%[[AT]]] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
-// CHECK: fa2.dot
-// CHECK: fa2.read %bias[%{{.*}}, %{{.*}}] : memref<?x?xbf16, strided<[?, ?]>>, tensor<64x64xindex>, tensor<64x64xindex> -> tensor<64x64xf32>
+// CHECK: %[[REL:.*]] = fa2.read %table[%[[AT]]] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
+// CHECK: %[[LOGS:.*]] = tensor.splat %[[LOG]] : tensor<64xf32>
+// CHECK: %[[OWN:.*]] = arith.mulf %[[REL]], %[[LOGS]] : tensor<64xf32>
+// CHECK: fa2.store %[[OWN]], %{{.*}} : tensor<64xf32>, <? x f32>
+
+// CHECK-LABEL: fa2.kernel @reads(
+// CHECK-SAME: %slopes: memref<?xf32, strided<[?]>>, %bias: memref<?x?xbf16, strided<[?, ?]>>, %table: memref<?xf32, strided<[?]>>, %ids: memref<?xi32, strided<[?]>>
+// CHECK-SAME: #fa2.arg<"slopes", "in", ["heads"] x f32 broadcast true>, #fa2.arg<"bias", "in", ["seqlen_q", "seqlen_k"] x bf16 broadcast true>, #fa2.arg<"table", "in", ["table_0"] x f32 broadcast true>
+// CHECK-SAME: #fa2.arg<"column_values0", "workspace", ["1", "1", "(ceildiv(seqlen_k, 64) + 2) * 64"] x f32>
+// CHECK-SAME: reads = ["slopes", "bias", "table", "ids"]
+// CHECK: fa2.for_each_tile %{{.*}}, %[[HEAD:.*]], %{{.*}} in
+// CHECK: %[[ROWS:.*]] = fa2.positions
+// CHECK: fa2.read %slopes[%[[HEAD]]] : memref<?xf32, strided<[?]>>, index -> f32
+// CHECK: fa2.for_tiles
+// CHECK: %[[S:.*]] = fa2.dot
+// CHECK: %[[VIEW:.*]] = fa2.view %column_values0
+// CHECK: %[[VECTOR:.*]] = fa2.load %[[VIEW]]{{.*}} -> tensor<64xf32>
+// CHECK: %[[BIAS:.*]] = fa2.read %bias[%{{.*}}, %{{.*}}] : memref<?x?xbf16, strided<[?, ?]>>, tensor<64x64xindex>, tensor<64x64xindex> -> tensor<64x64xf32>
+// CHECK: %[[COLUMNS:.*]] = fa2.broadcast %[[VECTOR]] {columns}
+// CHECK: %[[X:.*]] = math.fma %[[S]], %{{.*}}, %[[COLUMNS]]
+// CHECK: math.fma %[[BIAS]], %{{.*}}, %[[X]]
+// CHECK: %[[O:.*]], %[[LSE:.*]] = fa2.softmax_finish
+// CHECK: %[[IDS:.*]] = fa2.read %ids
+// CHECK: %[[ROW:.*]] = arith.sitofp %[[IDS]]
+// CHECK: %[[SUM:.*]] = arith.addf %[[LSE]], %[[ROW]]
+// CHECK: fa2.scale_rows %[[O]], %{{.*}} {skip_unit}
+// CHECK: arith.select %{{.*}}, %{{.*}}, %[[SUM]]
 func.func @reads(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %slopes: tensor<?xf32>,
     %bias: tensor<?x?xbf16>, %table: tensor<?xf32>, %ids: tensor<?xi32>) -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v)
@@ -194,5 +217,68 @@ func.func @packed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
   %o, %lse = fa2.attention ins(%q, %k, %v)
       {mask = #fa2.mask<causal>, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 32, warps = 4, stages = 1, packed_heads = 4>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// A cap is the softmax's scale. Its factor and the scale are one.
+// CHECK-LABEL: fa2.kernel @cap
+// CHECK-DAG: %[[CAP:.*]] = arith.constant 3.000000e+01 : f32
+// CHECK-DAG: %[[BOTH:.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK: fa2.for_tiles
+// CHECK: %[[S:.*]] = fa2.dot
+// CHECK: %[[BOTHS:.*]] = tensor.splat %[[BOTH]]
+// CHECK: %[[X:.*]] = arith.mulf %[[S]], %[[BOTHS]]
+// CHECK: %[[T:.*]] = math.tanh %[[X]] fastmath<afn>
+// CHECK: %[[M:.*]] = fa2.apply_mask %[[T]]
+// CHECK: fa2.softmax_step %[[M]], {{.*}} scale %[[CAP]]
+func.func @cap(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index):
+        %c = arith.constant 30.0 : f32
+        %d = arith.constant 0.033 : f32
+        %x = arith.mulf %s, %d : f32
+        %t = math.tanh %x fastmath<afn> : f32
+        %r = arith.mulf %t, %c : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// A distance is counted from the tiles' places; a product of it is one for all elements that are as far. Packed heads are rows: each has its own head.
+// CHECK-LABEL: fa2.kernel @distance
+// CHECK: fa2.for_tiles %[[J:.*]] in
+// CHECK: %[[S:.*]] = fa2.dot
+// CHECK: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} : tensor<64x64xf32>
+// CHECK: %[[BIAS:.*]] = arith.mulf %[[D]], %{{.*}}
+// CHECK: math.fma %[[S]], %{{.*}}, %[[BIAS]]
+// CHECK-LABEL: fa2.kernel @distance_variant1
+// CHECK: %[[AT:.*]] = fa2.positions
+// CHECK: %[[PART:.*]] = arith.divui %[[AT]]
+// CHECK: %[[HEAD:.*]] = arith.remui %[[PART]]
+// CHECK: %[[HEADS:.*]] = arith.addi %{{.*}}, %[[HEAD]] : tensor<64xindex>
+// CHECK: fa2.read %slopes[%[[HEADS]]] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
+func.func @distance(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %slopes: tensor<?xf32>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%slopes : tensor<?xf32>)
+      {extra_names = ["slopes"], schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1>,
+       variants = [#fa2.variant<when = <"seqlen_q <= 64">, schedule = <target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1, packed_heads = 4>>]}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %t: tensor<?xf32>):
+        %slope = tensor.extract %t[%h] : tensor<?xf32>
+        %d = arith.subi %j, %i : index
+        %n = arith.index_cast %d : index to i32
+        %f = arith.sitofp %n : i32 to f32
+        %x = arith.mulf %slope, %f : f32
+        %r = arith.addf %s, %x : f32
+        fa2.yield %r : f32
+      }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
 }

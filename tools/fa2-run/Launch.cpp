@@ -8,22 +8,24 @@ Workspace::Workspace(fa2rtDevice *device, const fa2rtProgram *program,
                      const std::vector<fa2rtArgument> &arguments)
     : device(device), zeroed(fa2rtWorkspaceZeroed(program)) {
   check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(), &bytes,
-                           nullptr));
+                           &counters));
   if (!bytes)
     return;
   buffer = Buffer(device, bytes);
-  check(fa2rtMemorySet(device, buffer.data(), zeroed ? 0 : 0xff, bytes));
+  check(fa2rtMemorySet(device, buffer.data(), 0xff, bytes));
+  if (zeroed)
+    check(fa2rtMemorySet(device, buffer.data(), 0, counters));
 }
 
 std::string Workspace::leftovers() const {
   if (!bytes || !zeroed)
     return "";
-  std::vector<unsigned char> left(bytes);
-  checkLaunch(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), bytes));
-  for (size_t i = 0; i < bytes; ++i)
+  std::vector<unsigned char> left(counters);
+  checkLaunch(fa2rtMemoryCopyOut(device, left.data(), buffer.data(), counters));
+  for (size_t i = 0; i < counters; ++i)
     if (left[i])
-      return fmt::format("the workspace, which every launch is to leave "
-                         "zeroed, holds {} at byte {}",
+      return fmt::format("the workspace, whose first bytes every launch is to "
+                         "leave zero, holds {} at byte {}",
                          left[i], i);
   return "";
 }

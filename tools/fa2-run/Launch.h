@@ -10,7 +10,8 @@
 
 namespace fa2run {
 
-/// A launch's workspace: poisoned, unless the kernels count on zeros.
+/// A launch's workspace: poisoned, but for the zeros that kernels count on, its
+/// first bytes, as many as it is aligned to.
 class Workspace {
 public:
   Workspace(fa2rtDevice *device, const fa2rtProgram *program,
@@ -18,7 +19,7 @@ public:
   void *data() const { return buffer.data(); }
   /// What a launch was to leave zeroed and did not, or "".
   std::string leftovers() const;
-  size_t bytes = 0;
+  size_t bytes = 0, counters = 0;
 
 private:
   fa2rtDevice *device;

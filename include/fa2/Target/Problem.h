@@ -15,6 +15,8 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
+  /// Vectors of one f32 a key that a forward loop brings for it.
+  int64_t columnVectors = 0;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

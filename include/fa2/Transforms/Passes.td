@@ -37,6 +37,8 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"database", "database", "std::string", "\"\"", "a database of fa2-tune choose in place of the shipped one, or none">,
     Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];
+  // A program's copy, in the form that kernels compute, says what they bring for it.
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
@@ -47,8 +49,13 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
     mask bounds the loop; it is applied where a tile is not seen whole. Each variant
     becomes a kernel of its own; `when` says which launches it is for, so that exactly
     one of them is.
+
+    A score program is brought into the form that costs least: scores in powers of two, so that the
+    factor log2(e) goes into what is computed seldom; terms of a row leave the loop and are added to
+    lse; what it reads for a key alone is computed by a kernel before (`_columns`), from whose
+    vectors in the workspace loops read it; a distance of column and row is `fa2.distance`.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {

@@ -96,6 +96,14 @@ Value lowerTanh(Emit &e, Value x) {
   Value inverse = e.rcp(e.fadd(power, e.f32(1.0f)));
   return e.fma(inverse, e.f32(-2.0f), e.f32(1.0f));
 }
+/// Within 2^-11 of its value, where a program allows that (afn).
+Value lowerTanhApproximately(Emit &e, Value x) {
+  return LLVM::InlineAsmOp::create(
+             e.b, e.loc, x.getType(), x, "tanh.approx.f32 $0, $1;", "=f,f",
+             /*has_side_effects=*/false, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+      .getResult(0);
+}
 Value lowerAbs(Emit &e, Value x) {
   return LLVM::CallIntrinsicOp::create(e.b, e.loc, x.getType(),
                                        e.b.getStringAttr("llvm.fabs"), x)
@@ -104,8 +112,9 @@ Value lowerAbs(Emit &e, Value x) {
 
 template <typename Op, Value (*lower)(Emit &, Value)>
 struct FunctionLowering : public OpConversionPattern<Op> {
-  FunctionLowering(TypeConverter &converter, MLIRContext *context)
-      : OpConversionPattern<Op>(converter, context, /*benefit=*/2) {}
+  FunctionLowering(TypeConverter &converter, MLIRContext *context,
+                   PatternBenefit benefit = 2)
+      : OpConversionPattern<Op>(converter, context, benefit) {}
   LogicalResult
   matchAndRewrite(Op op,
                   typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
@@ -117,6 +126,37 @@ struct FunctionLowering : public OpConversionPattern<Op> {
     SmallVector<Value> out;
     for (Value x : adaptor.getOperand())
       out.push_back(lower(e, x));
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct ApproximateTanhLowering
+    : public FunctionLowering<math::TanhOp, lowerTanhApproximately> {
+  ApproximateTanhLowering(TypeConverter &converter, MLIRContext *context)
+      : FunctionLowering(converter, context, /*benefit=*/3) {}
+  LogicalResult
+  matchAndRewrite(math::TanhOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn))
+      return rewriter.notifyMatchFailure(op, "no approximation is allowed");
+    return FunctionLowering::matchAndRewrite(op, adaptor, rewriter);
+  }
+};
+
+struct FmaLowering : public OpConversionPattern<math::FmaOp> {
+  FmaLowering(TypeConverter &converter, MLIRContext *context)
+      : OpConversionPattern(converter, context, /*benefit=*/2) {}
+  LogicalResult
+  matchAndRewrite(math::FmaOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    if (!inRegisters(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not a tile");
+    Emit e(rewriter, op.getLoc());
+    SmallVector<Value> out;
+    for (auto [x, y, z] :
+         llvm::zip(adaptor.getA(), adaptor.getB(), adaptor.getC()))
+      out.push_back(e.fma(x, y, z));
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
@@ -203,11 +243,12 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
 
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                                            RewritePatternSet &patterns) {
-  patterns.add<ElementwiseLowering, ConstantLowering, SplatLowering,
-               FunctionLowering<math::Exp2Op, lowerExp2>,
-               FunctionLowering<math::ExpOp, lowerExp>,
-               FunctionLowering<math::TanhOp, lowerTanh>,
-               FunctionLowering<math::AbsFOp, lowerAbs>, TruncFLowering,
-               ExtFLowering, ConvertLayoutLowering>(converter,
-                                                    patterns.getContext());
+  patterns
+      .add<ElementwiseLowering, ConstantLowering, SplatLowering,
+           FunctionLowering<math::Exp2Op, lowerExp2>,
+           FunctionLowering<math::ExpOp, lowerExp>,
+           FunctionLowering<math::TanhOp, lowerTanh>,
+           FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
+           FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering>(
+          converter, patterns.getContext());
 }

@@ -4,6 +4,8 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -31,6 +33,43 @@ struct PositionsLowering : public OpConversionPattern<PositionsOp> {
     for (int64_t slot = 0; slot < slots; ++slot)
       out.push_back(e.add(first, row ? rowOfSlot(layout, slot)
                                      : colOfSlot(layout, slot)));
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+/// One conversion, and an addition for each diagonal of the thread's registers.
+struct DistanceLowering : public OpConversionPattern<DistanceOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DistanceOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    auto acc = dyn_cast_or_null<DistributedLayoutAttr>(type.getEncoding());
+    if (!acc)
+      return rewriter.notifyMatchFailure(op, "not a tile in registers");
+    TileLayout layout = acc.tileLayout(type.getShape());
+    Value row = e.add(e.mul(adaptor.getRowBlock()[0], type.getDimSize(0)),
+                      e.toIndex(laneRow(e, layout)));
+    Value column = e.add(e.mul(adaptor.getColumnBlock()[0], type.getDimSize(1)),
+                         e.toIndex(laneCol(e, layout)));
+    auto real = [&](Value x) -> Value {
+      return LLVM::SIToFPOp::create(rewriter, op.getLoc(),
+                                    type.getElementType(), e.toI32(x));
+    };
+    // Again, it must not be found equal to what it is a copy of.
+    Value first = op->hasAttr(kAgainName) ? e.fsub(real(column), real(row))
+                                          : real(e.sub(column, row));
+    std::map<int64_t, Value> diagonals;
+    SmallVector<Value> out;
+    for (int64_t r = 0; r < layout.numRegs(); ++r) {
+      Coord at = layout.at(0, 0, r);
+      Value &distance = diagonals[at.col - at.row];
+      if (!distance)
+        distance = e.fadd(first, e.f32(float(at.col - at.row)));
+      out.push_back(distance);
+    }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
@@ -120,6 +159,6 @@ Elements::Place Elements::at(size_t element) {
 
 void fa2::gpu::populateReadPatterns(TypeConverter &converter,
                                     RewritePatternSet &patterns) {
-  patterns.add<PositionsLowering, ReadLowering>(converter,
-                                                patterns.getContext());
+  patterns.add<PositionsLowering, DistanceLowering, ReadLowering>(
+      converter, patterns.getContext());
 }

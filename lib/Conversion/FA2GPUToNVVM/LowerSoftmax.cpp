@@ -156,9 +156,10 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
 /// A vector of one value a row or a column of a tile, by the tile's registers.
 class VectorReader {
 public:
+  /// Values that are read again are not taken for those that were read.
   VectorReader(Emit &e, const TileLayout &layout, Value vector,
-               ValueRange parts)
-      : e(e), layout(layout), parts(parts) {
+               ValueRange parts, bool again = false)
+      : e(e), layout(layout), parts(parts), again(again) {
     Attribute encoding = cast<RankedTensorType>(vector.getType()).getEncoding();
     columns = !isa<RowAttr>(encoding);
     inRegisters = !isa<SharedAttr>(encoding);
@@ -174,7 +175,8 @@ public:
     if (pair != known) {
       auto two = VectorType::get({2}, e.b.getF32Type());
       Value both = LLVM::LoadOp::create(
-          e.b, e.loc, two, e.gep(e.sharedPointer(start), pair * 8), 8);
+          e.b, e.loc, two, e.gep(e.sharedPointer(start), pair * 8), 8,
+          /*isVolatile=*/again);
       for (int64_t i = 0; i < 2; ++i)
         values[i] = LLVM::ExtractElementOp::create(e.b, e.loc, both, e.i32(i));
       known = pair;
@@ -196,7 +198,7 @@ private:
   Emit &e;
   const TileLayout &layout;
   ValueRange parts;
-  bool columns, inRegisters;
+  bool again, columns, inRegisters;
   Value start, values[2];
   int64_t known = -1;
 };
@@ -226,7 +228,8 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getResult());
-    VectorReader v(e, layout, op.getVector(), adaptor.getVector());
+    VectorReader v(e, layout, op.getVector(), adaptor.getVector(),
+                   op->hasAttr(kAgainName));
     SmallVector<Value> out(layout.numRegs());
     llvm::SmallPtrSet<Value, 32> taken;
     bool accumulates = llvm::any_of(op->getUsers(), [&](Operation *user) {
@@ -305,10 +308,9 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       } else {
         m1 = e.fmax(m, top);
       }
-      Value shift = op.getWide() ? m1 : e.fneg(e.fmul(m1, k));
+      Value shift = e.fneg(e.fmul(m1, k));
       for (int64_t r : regs)
-        p[r] = e.ex2(op.getWide() ? e.fmul(e.fsub(p[r], shift), k)
-                                  : e.fma(p[r], k, shift));
+        p[r] = e.ex2(e.fma(p[r], k, shift));
       SmallVector<Value> row;
       for (int64_t r : regs)
         row.push_back(p[r]);

@@ -106,6 +106,8 @@ LogicalResult FA2GPUDialect::verifyOperationAttribute(Operation *op,
   StringRef name = attr.getName().getValue();
   if (name == kRoleName)
     return verifyRole(op, attr.getValue());
+  if (name == kAgainName && isa<UnitAttr>(attr.getValue()))
+    return success();
   auto plan = dyn_cast<ArrayAttr>(attr.getValue());
   if (name != kPlanName || !isa<KernelOp>(op) || !plan ||
       !llvm::all_of(plan, llvm::IsaPred<RoleAttr>))

@@ -194,13 +194,11 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
   std::vector<Variant> variants;
   // Few queries of grouped heads share the tile that reads their keys. The
   // tiles that read the same keys run side by side.
-  if (!problem.program) {
-    Variant &few = variants.emplace_back();
-    few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
-    setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
-    if (dim <= 128)
-      setFields(few, "block_kv=128,stages=3");
-  }
+  Variant &few = variants.emplace_back();
+  few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
+  setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
+  if (dim <= (problem.columnVectors ? 64 : 128)) // what shared memory holds
+    setFields(few, "block_kv=128,stages=3");
   llvm::append_range(variants, smallerTiles(problem, base));
   return variants;
 }

@@ -255,8 +255,9 @@ FA2RT_API fa2rtStatus fa2rtWorkspaceSize(const fa2rtProgram *program,
                                          size_t *alignment);
 
 /* Whether the workspace must hold zeros: 1 or 0. If it must, the caller zeroes
-   it once, before its first launch; every launch leaves zeros in it, so the
-   launches of one stream share it. Streams that run at once need one each. */
+   it once, before its first launch; every launch leaves zeros where launches
+   count on them, so those of one stream share it. Streams that run at once need
+   one each. */
 FA2RT_API int32_t fa2rtWorkspaceZeroed(const fa2rtProgram *program);
 
 /* Launches the program's kernels whose guards hold, in order on `stream` (a

@@ -77,6 +77,7 @@ func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j:
                 %m: tensor<128xf32>, %l: tensor<128xf32>, %c: f32, %o: tensor<128x64xf32>) {
   %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
   %rows = fa2.positions %qb : tensor<128xindex>
+  %d = fa2.distance %j from %qb : tensor<128x64xf32>
   %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
   %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}

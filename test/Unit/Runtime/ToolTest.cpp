@@ -424,8 +424,8 @@ TEST(Tool, ZeroedWorkspace) {
   EXPECT_EQ(ran.status, 0) << ran.text;
   ran = runTool(kernel("left.ptx", "0", "true") + small);
   EXPECT_EQ(ran.status, 1) << ran.text;
-  EXPECT_SAYS(ran, "the workspace, which every launch is to leave zeroed, "
-                   "holds 64 at byte 4");
+  EXPECT_SAYS(ran, "the workspace, whose first bytes every launch is to "
+                   "leave zero, holds 64 at byte 4");
   // Without the promise nothing may be read that was not written.
   ran = runTool(kernel("undefined.ptx", "-1", "false") + small);
   EXPECT_EQ(ran.status, 1) << ran.text;

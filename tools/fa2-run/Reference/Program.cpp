@@ -51,7 +51,9 @@ Number onReals(Op op, Number a, Number b) {
     return power(a, 1);
   case Op::Tanh:
     return hyperbolicTangent(a);
-  default: // extf
+  case Op::ApproximateTanh:
+    return hyperbolicTangent(a, 0x1p-11); // of tanh.approx
+  default:                                // extf
     return a;
   }
 }

@@ -90,6 +90,7 @@ public:
     Exp,
     Exp2,
     Tanh,
+    ApproximateTanh,
     ExtF,
     CmpF,
     CmpI,

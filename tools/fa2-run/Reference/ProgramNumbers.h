@@ -111,8 +111,8 @@ inline Number power(Number x, double perUnit) {
 }
 
 /// 1 - 2 / (2^(2 x log2 e) + 1): the power's error counts by sech^2 / 2; then
-/// one rcp and one fma.
-inline Number hyperbolicTangent(Number x) {
+/// one rcp and one fma. Approximately: off by `relative` of its value besides.
+inline Number hyperbolicTangent(Number x, double relative = 0) {
   double value = std::tanh(x.value);
   auto sech2 = [](double at) {
     double c = std::cosh(std::min(std::abs(at), 300.0));
@@ -121,7 +121,8 @@ inline Number hyperbolicTangent(Number x) {
   double off = std::min(2.9 * std::abs(x.value), 100.0) * kRounding + 0x1p-21;
   double nearest = std::max(0.0, std::abs(x.value) - x.error);
   double error = std::min(2.0, times(x.error, sech2(nearest))) +
-                 sech2(x.value) / 2 * off + 0x1p-21;
+                 sech2(x.value) / 2 * off + 0x1p-21 +
+                 std::abs(value) * relative;
   double slopeError =
       times(x.slopeError, sech2(nearest)) + times(std::abs(x.slope), 2 * error);
   return {value, error, times(x.slope, sech2(x.value)), slopeError};

@@ -38,6 +38,7 @@ const std::map<std::string, Known> &knownOperations() {
       {"math.exp", {Op::Exp, 1}},
       {"math.exp2", {Op::Exp2, 1}},
       {"math.tanh", {Op::Tanh, 1}},
+      {"math.tanh fastmath<afn>", {Op::ApproximateTanh, 1}},
       {"arith.extf", {Op::ExtF, 1}},
       {"arith.cmpf", {Op::CmpF, 2}},
       {"arith.cmpi", {Op::CmpI, 2}},

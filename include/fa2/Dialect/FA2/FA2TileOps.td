@@ -197,6 +197,19 @@ def FA2_PositionsOp : FA2_Op<"positions", [Pure]> {
   let assemblyFormat = "$block attr-dict `:` type($result)";
 }
 
+def FA2_DistanceOp : FA2_Op<"distance", [Pure]> {
+  let summary = "how far a tile's columns lie behind its rows, in f32";
+  let description = [{
+    `result[i, j] = (column_block * columns + j) - (row_block * rows + i)`, exact below 2^24. What
+    elements on one diagonal of a thread's registers share is computed once.
+
+    Example: `%d = fa2.distance %j from %qb : tensor<128x64xf32>`
+  }];
+  let arguments = (ins Index:$column_block, Index:$row_block);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$column_block `from` $row_block attr-dict `:` type($result)";
+}
+
 def FA2_ReadOp : FA2_Op<"read", [Pure]> {
   let summary = "single elements of a score program's operand, which no kernel writes";
   let description = [{
@@ -296,12 +309,13 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     either exact. With `start` it lies above the maximum, so that p begins at 2^-start and may
     grow by that much more before it leaves its type's range. m begins with a finite value, -2^100, not with -inf: then a row
     whose scores are all -inf so far has p = 0 and l = 0 like any other, never
-    NaN. Scores below that value count as -inf. (With `wide`, the lowest f32.)
+    NaN. Scores below that value count as -inf.
 
     The exponential is 2^(k s - k m) with k = log2(e) c, one fused multiply-add whose
     second term is rounded: it is off by |k m| 2^-24 powers of two, the same for all of a
-    row's scores, which the division takes out again while it fits p's type. With
-    `wide`, s - m comes first, which is exact where it matters, for scores of any size.
+    row's scores, which the division takes out again while it fits p's type. Of a constant c =
+    ln 2, k is 1 and nothing is rounded: scores of any size, in units of log2(e), keep their
+    differences.
 
     Example:
 
@@ -311,7 +325,7 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
-    DefaultValuedAttr<F32Attr, "0.0f">:$slack, DefaultValuedAttr<I64Attr, "0">:$start, UnitAttr:$wide);
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack, DefaultValuedAttr<I64Attr, "0">:$start);
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";

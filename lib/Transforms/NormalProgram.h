@@ -1,0 +1,68 @@
+//===- NormalProgram.h - a score program as kernels compute it --*- C++ -*-===//
+#ifndef FA2_LIB_TRANSFORMS_NORMALPROGRAM_H
+#define FA2_LIB_TRANSFORMS_NORMALPROGRAM_H
+
+#include "ScoreProgram.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fa2 {
+
+/// A copy of a forward operation's program whose score is q.k, without the
+/// scale, which is one argument more behind the extras. Its result r, times
+/// `scale`, is what the softmax takes the exponentials of, but for terms that
+/// all scores of a row share: these leave out as it is and are added to lse.
+///
+///     x = scale r + row
+///
+/// Powers of two cost least, so that r is in their unit: the factor log2(e)
+/// goes down to what is computed seldom. Only of scores as they are, and of a
+/// bounded function (c tanh), is the last factor left to the softmax. A program
+/// loses no range by that but for the last half power of two.
+class NormalProgram {
+public:
+  explicit NormalProgram(AttentionOp op);
+
+  ScoreProgram program() { return programOf(*copy); }
+  /// What the softmax scales by, where it is not the operation's scale.
+  std::optional<float> scale() const { return factor; }
+  /// Whether the softmax gets scores as limited as those without a program.
+  bool isBounded() const { return bounded; }
+  /// What all scores of a row share; null where there is nothing.
+  mlir::Value row();
+  /// What the program reads, or computes from that, for a key alone, and
+  /// scores need: f32 or i32.
+  llvm::SmallVector<mlir::Value> columns();
+  bool dependsOn(mlir::Value v, ScoreProgram::Argument argument);
+
+private:
+  /// A term of a sum.
+  struct Term {
+    mlir::Value value;
+    bool negative;
+  };
+
+  void collectTerms(mlir::Value v, bool negative,
+                    llvm::SmallVectorImpl<Term> &terms);
+  mlir::Value sumOf(llvm::ArrayRef<Term> terms);
+  /// v c, with the product as far down as it costs least.
+  mlir::Value times(mlir::Value v, mlir::Value c);
+  mlir::Value signedTerm(Term term);
+  /// Whether it is computed for each score.
+  bool isTile(mlir::Value v);
+  bool takesFactor(mlir::Value v);
+  bool leaveFactor(mlir::Value result);
+  void split();
+  void foldFactors();
+  void fuse();
+
+  mlir::OwningOpRef<AttentionOp> copy;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  std::optional<float> factor;
+  bool bounded = false;
+};
+
+} // namespace fa2
+
+#endif
