@@ -25,6 +25,7 @@ NormalProgram::NormalProgram(AttentionOp op)
   b.setInsertionPointToStart(&block);
   auto scaled = arith::MulFOp::create(b, loc, score, scale);
   score.replaceAllUsesExcept(scaled, scaled);
+  invertDivisors();
   split();
   foldFactors();
   fuse();
@@ -45,6 +46,22 @@ bool NormalProgram::isTile(Value v) {
   return dependsOn(v, ScoreProgram::Score) ||
          (dependsOn(v, ScoreProgram::Row) &&
           dependsOn(v, ScoreProgram::Column));
+}
+
+/// x / y = x (1 / y), where 1 / y is computed seldom.
+void NormalProgram::invertDivisors() {
+  for (auto quotient :
+       llvm::make_early_inc_range(program().block().getOps<arith::DivFOp>())) {
+    Value x = quotient.getLhs(), y = quotient.getRhs();
+    if (isTile(y) || !isTile(x))
+      continue;
+    b.setInsertionPoint(quotient);
+    Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+    Value inverse = arith::DivFOp::create(b, loc, one, y);
+    Value product = arith::MulFOp::create(b, loc, x, inverse);
+    quotient.replaceAllUsesWith(product);
+    quotient.erase();
+  }
 }
 
 void NormalProgram::collectTerms(Value v, bool negative,

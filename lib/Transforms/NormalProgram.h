@@ -52,6 +52,7 @@ private:
   bool isTile(mlir::Value v);
   bool takesFactor(mlir::Value v);
   bool leaveFactor(mlir::Value result);
+  void invertDivisors();
   void split();
   void foldFactors();
   void fuse();

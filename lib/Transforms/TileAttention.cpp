@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NormalProgram.h"
+#include "ForwardProgram.h"
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Transforms/Passes.h"
@@ -16,9 +16,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/Support/FormatVariadic.h"
-
-#include <numeric>
 
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTION
@@ -35,32 +32,10 @@ namespace {
 /// are accurate for (docs/contract.md).
 constexpr float kNoScore = -0x1p100f;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-/// A score program, and the values of keys that a kernel of its own computes.
-struct Scores {
-  Scores(AttentionOp op, ArrayRef<ScheduleAttr> schedules) {
-    if (op.getScore().empty())
-      return;
-    normal.emplace(op);
-    columns = normal->columns();
-    for (ScheduleAttr s : schedules)
-      columnRows = std::lcm(columnRows, s.getBlockKv());
-  }
-  bool dependOn(ScoreProgram::Argument argument) {
-    return llvm::any_of(
-        columns, [&](Value v) { return normal->dependsOn(v, argument); });
-  }
-
-  std::optional<NormalProgram> normal;
-  SmallVector<Value> columns;
-  int64_t columnRows = kGroupRows; // of one block, and what all loops divide
-};
-
 class Tiler : TileBuilder {
 public:
   Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
-        Scores &scores)
+        ForwardProgram &scores)
       : TileBuilder(func), func(func), op(op), schedule(schedule),
         scores(scores) {
     loc = op.getLoc();
@@ -83,21 +58,19 @@ private:
   /// What keys have, for the head and batch entry that a block works on.
   Value columnView(size_t i, Value batch, Value head) {
     Value zero = constant(0), whole = extent(columns[i], 2);
-    bool heads = scores.dependOn(ScoreProgram::Head),
-         batches = scores.dependOn(ScoreProgram::Batch);
+    bool heads = scores.columnsDependOn(ScoreProgram::Head),
+         batches = scores.columnsDependOn(ScoreProgram::Batch);
     return view(columns[i], batches ? batch : zero, heads ? head : zero, zero,
                 whole);
   }
   std::optional<ProgramTiler> programAt(ScorePlace place) {
-    if (!scores.normal)
+    if (!scores)
       return std::nullopt;
     SmallVector<Value> operands(extras);
     operands.push_back(scale);
-    return ProgramTiler(b, loc, scores.normal->program(), operands, place);
+    return ProgramTiler(b, loc, scores->program(), operands, place);
   }
-  Value throughProgram(ProgramTiler &program, Value s, Value row,
-                       ScorePlace place);
-  std::pair<Value, Value> addRow(Value row, Value out, Value lse);
+  void loadColumns(ProgramTiler &program, Value row, ScorePlace place);
 
   /// One pass over the key tiles: the final (m, l, o).
   ForTilesOp buildLoop(Value qTile, ScorePlace place, ProgramTiler *program,
@@ -107,7 +80,7 @@ private:
   func::FuncOp func;
   AttentionOp op;
   ScheduleAttr schedule;
-  Scores &scores;
+  ForwardProgram &scores;
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
   Value softmaxScale; // what is left of it for the softmax
@@ -116,17 +89,12 @@ private:
   Type dtype;
 };
 
-/// Whole tiles of every kernel's loop, and those beyond the keys of which
-/// ranges have one where a row sees none (fa2.kv_range, nonempty).
 void Tiler::addColumns(SmallVectorImpl<Type> &types,
                        SmallVectorImpl<Attribute> &args) {
-  std::string rows =
-      llvm::formatv("(ceildiv(seqlen_k, {0}) + 2) * {0}", scores.columnRows);
   SmallVector<int64_t> shape(3, ShapedType::kDynamic);
-  StringRef dims[] = {scores.dependOn(ScoreProgram::Batch) ? "batch" : "1",
-                      scores.dependOn(ScoreProgram::Head) ? "heads" : "1",
-                      rows};
-  for (size_t i = 0; i < scores.columns.size(); ++i) {
+  SmallVector<std::string> extents = scores.columnExtents();
+  SmallVector<StringRef> dims(extents.begin(), extents.end());
+  for (size_t i = 0; i < scores.columns().size(); ++i) {
     types.push_back(globalType(RankedTensorType::get(shape, b.getF32Type())));
     args.push_back(describe("column_values" + std::to_string(i), "workspace",
                             b.getF32Type(), dims));
@@ -158,7 +126,8 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
   }
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
-  addColumns(types, args);
+  if (scores)
+    addColumns(types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), programOf(op).describe());
   auto kernel = KernelOp::create(
@@ -173,7 +142,7 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
-  columns = entry->getArguments().take_back(scores.columns.size());
+  columns = entry->getArguments().take_back(scores.columns().size());
   scale = op.getScale()
               ? Value(entry->getArgument(5))
               : arith::ConstantOp::create(
@@ -181,17 +150,14 @@ void Tiler::createKernel(const Twine &name, GuardAttr when) {
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
 }
 
-/// Scores in the unit of `softmaxScale`. What the program computes for keys
-/// comes from memory.
-Value Tiler::throughProgram(ProgramTiler &program, Value s, Value row,
-                            ScorePlace place) {
+/// What the program computes for keys comes from memory, behind the keys.
+void Tiler::loadColumns(ProgramTiler &program, Value row, ScorePlace place) {
   auto vector = RankedTensorType::get({place.cols}, b.getF32Type());
-  for (auto [i, v] : llvm::enumerate(scores.columns))
+  for (auto [i, v] : llvm::enumerate(scores.columns()))
     if (program.axesOf(v) == ProgramTiler::Columns)
       program.useColumns(
           v, LoadOp::create(b, loc, vector,
                             columnView(i, place.batch, place.head), row));
-  return program.atScores(s);
 }
 
 ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
@@ -204,7 +170,7 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
                                   seqlenK, bq / packed, bkv, op.getMaskAttr(),
                                   /*nonempty=*/false, /*past_end=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
-  float none = program && !scores.normal->isBounded()
+  float none = program && !scores->isBounded()
                    ? std::numeric_limits<float>::lowest()
                    : kNoScore;
   Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
@@ -225,12 +191,14 @@ ForTilesOp Tiler::buildLoop(Value qTile, ScorePlace place,
   bool splitK = schedule.getPartition() == Partition::SplitK;
   // S = Q K_j^T
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
+  if (program)
+    loadColumns(*program, row, place);
   Value s =
       DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
                     Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
                     splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
   if (program)
-    s = throughProgram(*program, s, row, place);
+    s = program->atScores(s);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           op.getMaskAttr(), /*transposed=*/false, packed);
   // P, m, l, alpha
@@ -279,7 +247,7 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
   Value vView = view(v, batch, headKV, kSeq),
         kView = view(k, batch, headKV, kSeq);
   softmaxScale = scale;
-  if (auto own = scores.normal ? scores.normal->scale() : std::nullopt)
+  if (auto own = scores ? scores->scale() : std::nullopt)
     softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(*own));
   ScorePlace place{batch,
                    head,
@@ -297,39 +265,16 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
       loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
   Value o = finish.getOut(), l = finish.getLse();
   // Written again, so that nothing of it is kept through the loop.
-  if (Value own = program ? scores.normal->row() : Value())
-    std::tie(o, l) = addRow(programAt(place)->rowsOf(own), o, l);
+  if (Value own = program ? scores->row() : Value())
+    std::tie(o, l) = addRowTerm(b, loc, programAt(place)->rowsOf(own), o, l);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);
 }
 
-/// The output and lse of rows all of whose scores have a term of their own. It
-/// leaves the output as it is, unless it hides the row (-inf) or is no number;
-/// a row that sees no key stays empty.
-std::pair<Value, Value> Tiler::addRow(Value row, Value out, Value lse) {
-  auto shape = cast<RankedTensorType>(row.getType()).getShape();
-  Value zero = splat(shape, 0), one = splat(shape, 1),
-        none = splat(shape, -kInf);
-  auto is = [&](Value x) -> Value {
-    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, none);
-  };
-  auto choose = [&](Value c, Value x, Value y) -> Value {
-    return arith::SelectOp::create(b, loc, c, x, y);
-  };
-  // 1, or no number
-  Value known = arith::SubFOp::create(b, loc, row, row);
-  known = arith::AddFOp::create(b, loc, one, known);
-  Value factors = choose(is(row), zero, choose(is(lse), one, known));
-  Value more = arith::AddFOp::create(b, loc, lse, row);
-  return {ScaleRowsOp::create(b, loc, out.getType(), out, factors,
-                              /*skip_unit=*/true),
-          choose(is(lse), none, more)};
-}
-
 void Tiler::runColumns(const Twine &name) {
   Schedule fields = schedule.getFields();
-  fields.blockQ = scores.columnRows;
+  fields.blockQ = scores.columnRows();
   fields.warps = 4;
   fields.partition = Partition::SplitQ;
   fields.packedHeads = fields.minBlocks = 1;
@@ -337,22 +282,23 @@ void Tiler::runColumns(const Twine &name) {
   fields.order = TileOrder::Ascending;
   schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
   createKernel(name + "_columns", GuardAttr());
-  bool byHead = scores.dependOn(ScoreProgram::Head),
-       byBatch = scores.dependOn(ScoreProgram::Batch);
+  bool byHead = scores.columnsDependOn(ScoreProgram::Head),
+       byBatch = scores.columnsDependOn(ScoreProgram::Batch);
   Value keys = extent(k, 1), heads = byHead ? extent(q, 2) : constant(1),
         batches = byBatch ? extent(q, 0) : constant(1);
   auto tiles = ForEachTileOp::create(b, loc, keys, heads, batches,
-                                     scores.columnRows, TileOrder::Ascending);
+                                     scores.columnRows(), TileOrder::Ascending);
   ReturnOp::create(b, loc);
   Block &body = tiles.getBody().front();
   b.setInsertionPointToStart(&body);
   Value tile = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
-  Value row = arith::MulIOp::create(b, loc, tile, constant(scores.columnRows));
-  auto program = programAt(
-      {batch, head, tile, scores.columnRows, /*cols=*/8, /*transposed=*/true});
-  auto vector = RankedTensorType::get({scores.columnRows}, b.getF32Type());
-  for (auto [i, v] : llvm::enumerate(scores.columns)) {
+  Value row =
+      arith::MulIOp::create(b, loc, tile, constant(scores.columnRows()));
+  auto program = programAt({batch, head, tile, scores.columnRows(), /*cols=*/8,
+                            /*transposed=*/true});
+  auto vector = RankedTensorType::get({scores.columnRows()}, b.getF32Type());
+  for (auto [i, v] : llvm::enumerate(scores.columns())) {
     Value x = program->rowsOf(v);
     if (x.getType() != vector)
       x = arith::BitcastOp::create(b, loc, vector, x);
@@ -399,8 +345,8 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
   for (VariantAttr variant : variants)
     schedules.push_back(variant.getSchedule());
-  Scores scores(op, schedules);
-  if (!scores.columns.empty())
+  ForwardProgram scores(op, schedules);
+  if (!scores.columns().empty())
     Tiler(func, op, schedules[0], scores).runColumns(name);
   Tiler(func, op, schedules[0], scores).run(name, guard(none));
   for (auto [i, variant] : llvm::enumerate(variants))

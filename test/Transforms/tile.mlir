@@ -158,9 +158,10 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
 // CHECK: %[[ROWS:.*]] = fa2.positions
 // CHECK: fa2.read %slopes[%[[HEAD]]] : memref<?xf32, strided<[?]>>, index -> f32
 // CHECK: fa2.for_tiles
-// CHECK: %[[S:.*]] = fa2.dot
+// CHECK: fa2.load {{.*}} -> tensor<64x64xbf16>
 // CHECK: %[[VIEW:.*]] = fa2.view %column_values0
 // CHECK: %[[VECTOR:.*]] = fa2.load %[[VIEW]]{{.*}} -> tensor<64xf32>
+// CHECK: %[[S:.*]] = fa2.dot
 // CHECK: %[[BIAS:.*]] = fa2.read %bias[%{{.*}}, %{{.*}}] : memref<?x?xbf16, strided<[?, ?]>>, tensor<64x64xindex>, tensor<64x64xindex> -> tensor<64x64xf32>
 // CHECK: %[[COLUMNS:.*]] = fa2.broadcast %[[VECTOR]] {columns}
 // CHECK: %[[X:.*]] = math.fma %[[S]], %{{.*}}, %[[COLUMNS]]

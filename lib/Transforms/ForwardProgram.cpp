@@ -1,0 +1,58 @@
+//===- ForwardProgram.cpp - a score program in forward kernels ------------===//
+
+#include "ForwardProgram.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fa2;
+
+ForwardProgram::ForwardProgram(AttentionOp op,
+                               ArrayRef<ScheduleAttr> schedules) {
+  if (op.getScore().empty())
+    return;
+  normal.emplace(op);
+  values = normal->columns();
+  for (ScheduleAttr schedule : schedules)
+    rows = std::lcm(rows, schedule.getBlockKv());
+}
+
+bool ForwardProgram::columnsDependOn(ScoreProgram::Argument argument) {
+  return llvm::any_of(values,
+                      [&](Value v) { return normal->dependsOn(v, argument); });
+}
+
+/// Behind the keys are those tiles of which ranges have one where a row sees
+/// none (fa2.kv_range, nonempty).
+SmallVector<std::string> ForwardProgram::columnExtents() {
+  return {columnsDependOn(ScoreProgram::Batch) ? "batch" : "1",
+          columnsDependOn(ScoreProgram::Head) ? "heads" : "1",
+          llvm::formatv("(ceildiv(seqlen_k, {0}) + 2) * {0}", rows)};
+}
+
+std::pair<Value, Value> fa2::addRowTerm(OpBuilder &b, Location loc, Value row,
+                                        Value out, Value lse) {
+  auto type = cast<RankedTensorType>(row.getType());
+  auto all = [&](float v) -> Value {
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, v));
+  };
+  Value none = all(-std::numeric_limits<float>::infinity());
+  auto isNone = [&](Value x) -> Value {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, none);
+  };
+  auto choose = [&](Value c, Value x, Value y) -> Value {
+    return arith::SelectOp::create(b, loc, c, x, y);
+  };
+  Value empty = isNone(lse), hidden = isNone(row), one = all(1);
+  // 1, or no number
+  Value known = arith::SubFOp::create(b, loc, row, row);
+  known = arith::AddFOp::create(b, loc, one, known);
+  Value factors = choose(hidden, all(0), choose(empty, one, known));
+  Value more = arith::AddFOp::create(b, loc, lse, row);
+  return {ScaleRowsOp::create(b, loc, out.getType(), out, factors,
+                              /*skip_unit=*/true),
+          choose(empty, none, more)};
+}

@@ -1,0 +1,43 @@
+//===- ForwardProgram.h - a score program in forward kernels ----*- C++ -*-===//
+#ifndef FA2_LIB_TRANSFORMS_FORWARDPROGRAM_H
+#define FA2_LIB_TRANSFORMS_FORWARDPROGRAM_H
+
+#include "NormalProgram.h"
+
+namespace fa2 {
+
+/// The score program of an operation's kernels, if it has one, and the values
+/// of keys that a kernel of its own computes before them.
+class ForwardProgram {
+public:
+  /// For kernels with these schedules.
+  ForwardProgram(AttentionOp op, llvm::ArrayRef<ScheduleAttr> schedules);
+
+  explicit operator bool() const { return normal.has_value(); }
+  NormalProgram *operator->() { return &*normal; }
+
+  llvm::ArrayRef<mlir::Value> columns() const { return values; }
+  /// Whether they are those of one batch entry or head.
+  bool columnsDependOn(ScoreProgram::Argument argument);
+  /// Keys of one block that computes them: whole tiles of all kernels' loops.
+  int64_t columnRows() const { return rows; }
+  /// How many vectors there are, and their extent, for a launcher.
+  llvm::SmallVector<std::string> columnExtents();
+
+private:
+  std::optional<NormalProgram> normal;
+  llvm::SmallVector<mlir::Value> values;
+  int64_t rows = kGroupRows;
+};
+
+/// The output and lse of rows all of whose scores have a term of their own. It
+/// leaves the output as it is, unless it hides the row (-inf) or is no number;
+/// a row that sees no key stays empty.
+std::pair<mlir::Value, mlir::Value> addRowTerm(mlir::OpBuilder &b,
+                                               mlir::Location loc,
+                                               mlir::Value row, mlir::Value out,
+                                               mlir::Value lse);
+
+} // namespace fa2
+
+#endif
