@@ -121,6 +121,7 @@ private:
   void give(mlir::Operation *op, mlir::Value ring, mlir::Value use,
             bool written);
   void reads(mlir::Operation *op, mlir::Value slot, bool byLanes);
+  bool isHeld(mlir::Operation *source);
   /// What was written into a slot has come to those who read it now.
   void expectArrived(mlir::Operation *op, const Use &use, const Filled &filled,
                      bool byLanes);

@@ -21,8 +21,8 @@ static bool keepsToOwnRows(Operation *op, Value slot) {
     auto acc = dyn_cast_or_null<AccAttr>(tile);
     return acc && acc.warpCols() == 1 && acc.getSplitK() == 1;
   };
-  if (isa<TensorStoreOp>(op))
-    return true;
+  if (auto store = dyn_cast<TensorStoreOp>(op))
+    return store.getAcross() == 1;
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return byRows(store.getValue().getType());
   if (auto load = dyn_cast<LocalLoadOp>(op))
@@ -57,9 +57,9 @@ void Flow::step(Operation &op) {
   if (auto release = dyn_cast<RingReleaseOp>(op))
     return give(&op, release.getRing(), release.getUse(), /*written=*/false);
   if (auto slot = dyn_cast<RingSlotOp>(op)) {
-    if (shared.contains(slot.getRing()))
-      fail(&op, "expected fa2gpu.ring.wait or fa2gpu.ring.acquire because "
-                "roles share ring '" +
+    if (shared.contains(slot.getRing()) && !isHeld(slot))
+      fail(&op, "expected fa2gpu.ring.wait or fa2gpu.ring.acquire of this use "
+                "before because roles share ring '" +
                     nameOf(slot.getRing()) + "'");
     return;
   }
@@ -122,6 +122,13 @@ void Flow::step(Operation &op) {
 //===----------------------------------------------------------------------===//
 // Uses of rings
 //===----------------------------------------------------------------------===//
+
+/// Whether the use that `source` names was waited for and not yet released.
+bool Flow::isHeld(Operation *source) {
+  Use u = useOf(source, source->getOperand(0), source->getOperand(1));
+  return llvm::any_of(now.held,
+                      [&](const Held &h) { return !h.toWrite && same(h, u); });
+}
 
 void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   // Otherwise there is nothing that it waits for.
@@ -225,9 +232,9 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
                 "expected a tile of ring '" + nameOf(u.ring) +
                     "' that was waited for, got one that is being written",
                 source, "acquired here");
-  if (isa<RingWaitOp>(source)) {
-    if (llvm::none_of(now.held,
-                      [&](const Held &h) { return !h.toWrite && same(h, u); }))
+  bool named = isa<RingSlotOp>(source) && shared.contains(u.ring);
+  if (isa<RingWaitOp>(source) || named) {
+    if (!isHeld(source))
       return fail(op,
                   "expected a tile of ring '" + nameOf(u.ring) +
                       "' that has not been released",
@@ -242,7 +249,7 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
       llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
   if (it != now.filled.end())
     expectArrived(op, u, *it, byLanes);
-  else if (isa<RingSlotOp>(source))
+  else if (isa<RingSlotOp>(source) && !named)
     return fail(op,
                 "expected this use of ring '" + nameOf(u.ring) +
                     "' to have been written on every path",
@@ -419,14 +426,15 @@ void Flow::storeTensor(TensorStoreOp op) {
                 "expected this use of ring '" + nameOf(u.ring) +
                     "' to have been written on every path",
                 source, "its slot");
-  if (!it->fenced ||
-      it->level < (it->ownRows ? Filled::SeenByGroup : Filled::Seen))
+  u.ownRows = keepsToOwnRows(op, op.getSlot());
+  bool own = it->ownRows && u.ownRows;
+  if (!it->fenced || it->level < (own ? Filled::SeenByGroup : Filled::Seen))
     return fail(op,
-                "expected fa2gpu.proxy_fence and then fa2gpu.group_barrier "
-                "between the writes to ring '" +
-                    nameOf(u.ring) + "' and the copy engine's read",
+                "expected fa2gpu.proxy_fence and then fa2gpu." +
+                    Twine(own ? "group" : "role") +
+                    "_barrier between the writes to ring '" + nameOf(u.ring) +
+                    "' and the copy engine's read",
                 it->at, "written here");
-  u.ownRows = true;
   now.storing.push_back(u);
 }
 

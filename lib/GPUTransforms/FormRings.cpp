@@ -234,9 +234,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     bool foundByRows = false;
     for (auto wait : op->getBlock()->getOps<RingWaitOp>()) {
       auto type = cast<RankedTensorType>(wait.getTile().getType());
-      bool fits = type.getRank() == 2 &&
-                  type.getDimSize(0) == tile.getDimSize(0) &&
-                  type.getDimSize(1) >= tile.getDimSize(1);
+      bool fits =
+          type.getRank() == 2 && type.getDimSize(0) == tile.getDimSize(0) &&
+          sharedLayout(type).paddedCols() >= sharedLayout(tile).paddedCols();
       bool taken = llvm::any_of(wait.getTile().getUsers(),
                                 llvm::IsaPred<TensorStoreOp>) ||
                    llvm::any_of(wait.getRing().getUsers(), [&](Operation *o) {
@@ -260,9 +260,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     Location loc = op.getLoc();
     OpBuilder b(op);
     auto value = cast<RankedTensorType>(op.getTile().getType());
-    auto tile = RankedTensorType::get(
-        value.getShape(), value.getElementType(),
-        SharedAttr::get(b.getContext(), target->sharedPanelBytes()));
+    int64_t across = cast<AccAttr>(value.getEncoding()).warpCols();
+    auto tile = sharedTile(value, across, target->sharedPanelBytes());
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value map = tensorMap(view, kGroupRows);
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
@@ -270,7 +269,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto store = [&](Value slot) {
       createFor<LocalStoreOp>(role, b, loc, op.getTile(), slot);
       createFor<TensorStoreOp>(role, b, loc, slot, map, row, view.getHead(),
-                               view.getBatch(), view.getType().getHeads());
+                               view.getBatch(), view.getType().getHeads(),
+                               across);
     };
     bool separate = getOperation().getSchedule().getSeparateOutput();
     RingWaitOp read = separate ? RingWaitOp() : slotFor(op, tile);
@@ -318,11 +318,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto value = cast<RankedTensorType>(op.getTile().getType());
     auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
     auto tile =
-        target->sharedPanelBytes()
-            ? RankedTensorType::get(
-                  value.getShape(), value.getElementType(),
-                  SharedAttr::get(b.getContext(), target->sharedPanelBytes()))
-            : sharedTile(value, acc ? acc.warpCols() : 1);
+        sharedTile(value, acc ? acc.warpCols() : 1, target->sharedPanelBytes());
     Value ring = createRing(loc, nameOf(op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     Value slot = RingAcquireOp::create(b, loc, tile, ring, use).getSlot();

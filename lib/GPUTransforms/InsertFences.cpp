@@ -38,11 +38,21 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     });
   }
 
-  /// Whether threads of the role read the ring's vectors by themselves.
+  /// Whether threads of the role read the ring's tiles by themselves: vectors,
+  /// and what a matmul takes from registers.
   static bool isReadByLanes(RingReleaseOp release) {
     Value ring = release.getRing();
-    return isCopied(ring) &&
-           cast<RingType>(ring.getType()).getTile().getRank() == 1;
+    if (!isCopied(ring))
+      return false;
+    if (cast<RingType>(ring.getType()).getTile().getRank() == 1)
+      return true;
+    auto roles = release->getParentOfType<RolesOp>();
+    return llvm::any_of(ring.getUsers(), [&](Operation *user) {
+      auto wait = dyn_cast<RingWaitOp>(user);
+      return wait && roles.getRoleOf(wait) == roles.getRoleOf(release) &&
+             llvm::any_of(wait.getTile().getUsers(),
+                          llvm::IsaPred<LocalLoadOp>);
+    });
   }
 
   /// Whether each warpgroup reads rows of its own of the slot that `store`
@@ -70,15 +80,22 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     Location loc = store.getLoc();
     OpBuilder b(store);
     // Writes by threads, then the fence of each, then the meeting.
+    bool ownRows = store.getAcross() == 1;
+    auto meet = [&](bool groups) {
+      if (groups)
+        GroupBarrierOp::create(b, loc, IntegerAttr{});
+      else
+        RoleBarrierOp::create(b, loc, IntegerAttr{});
+    };
     ProxyFenceOp::create(b, loc);
-    GroupBarrierOp::create(b, loc, IntegerAttr{});
+    meet(ownRows);
 
     auto own = store.getSlot().getDefiningOp<RingAcquireOp>();
     b.setInsertionPoint(write);
     if (own) {
       // The slot is the output's own: the tile before may still be read.
       StoreWaitOp::create(b, loc);
-      GroupBarrierOp::create(b, loc, IntegerAttr{});
+      meet(ownRows);
       b.setInsertionPoint(own);
       auto slot = RingSlotOp::create(b, loc, own.getSlot().getType(),
                                      own.getRing(), own.getUse());
@@ -94,10 +111,7 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     } else {
       // It is another tile's, which all have read before it is overwritten, and
       // whose release must find the store done.
-      if (isReadByRows(store))
-        GroupBarrierOp::create(b, loc, IntegerAttr{});
-      else
-        RoleBarrierOp::create(b, loc, IntegerAttr{});
+      meet(ownRows && isReadByRows(store));
       b.setInsertionPointAfter(store);
       StoreWaitOp::create(b, loc);
     }

@@ -85,7 +85,10 @@ Value materialize(OpBuilder &b, Location loc, const Sum &sum) {
 
 struct NumberUsesPass : public fa2::impl::NumberUsesBase<NumberUsesPass> {
   void runOnOperation() override {
-    getOperation().walk([&](scf::ForOp loop) { count(loop); });
+    getOperation().walk([&](scf::ForOp loop) {
+      count(loop);
+      mergeCarried(loop);
+    });
     getOperation().walk([&](TileLoopOp loop) { merge(loop); });
     // What is left to say is said where it is used.
     for (auto &[cursor, sum] : ends)
@@ -116,6 +119,34 @@ struct NumberUsesPass : public fa2::impl::NumberUsesBase<NumberUsesPass> {
       sum.add(cursor, 1);
     }
     return simplified(sum);
+  }
+
+  /// Cursors that begin and go on alike are one.
+  void mergeCarried(scf::ForOp loop) {
+    SmallVector<std::pair<Sum, unsigned>> kept;
+    for (auto [i, arg] : llvm::enumerate(loop.getRegionIterArgs())) {
+      if (!arg.getType().isIndex())
+        continue;
+      Sum step = numberOf(loop.getYieldedValues()[i]);
+      step.add(arg, -1);
+      step = simplified(step);
+      Value init = loop.getInitArgs()[i];
+      auto *same = llvm::find_if(kept, [&](const auto &other) {
+        return other.first == step && loop.getInitArgs()[other.second] == init;
+      });
+      if (same == kept.end()) {
+        kept.push_back({step, i});
+        continue;
+      }
+      BlockArgument instead = loop.getRegionIterArg(same->second);
+      for (auto &[cursor, sum] : ends)
+        for (auto &term : sum.terms)
+          if (term.first == arg)
+            term.first = instead;
+      arg.replaceAllUsesWith(instead);
+      loop.getYieldedValuesMutable()->slice(i, 1).front().set(arg);
+      loop.getResult(i).replaceAllUsesWith(loop.getResult(same->second));
+    }
   }
 
   /// Loops over places do not end before they begin.

@@ -7,9 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fa2/GPUTransforms/Passes.h"
+#include "RotateLoop.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -24,19 +23,48 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// The products of each order, as fa2.dot names them.
-ArrayRef<StringRef> productsOf(LoopOrder order) {
+/// A product as fa2.dot names it, of this tile or of the one before.
+struct Product {
+  StringRef name;
+  bool behind = false;
+};
+
+/// The products of a loop as they start, so many of them in flight at most.
+struct Order {
+  ArrayRef<Product> products;
+  size_t inFlight;
+};
+
+Order orderOf(LoopOrder order) {
   // S and dP before either is used, as FlashAttention-3 (arXiv:2407.08608) has
   // it: dP is multiplied while P is computed, dV while dS is.
-  static constexpr StringRef scoresFirst[] = {"s", "dp", "dv", "dk", "dq"};
-  return order == LoopOrder::ScoresFirst ? ArrayRef(scoresFirst)
-                                         : ArrayRef<StringRef>();
+  static constexpr Product scoresFirst[] = {
+      {"s"}, {"dp"}, {"dv"}, {"dk"}, {"dq"}};
+  // What dS is multiplied with, a tile behind: while the next scores are.
+  static constexpr Product keysBehind[] = {
+      {"dq", true}, {"dk", true}, {"s"}, {"dp"}, {"dv"}};
+  // All that P and dS are multiplied with while the next ones are computed.
+  static constexpr Product gradientsBehind[] = {
+      {"s"}, {"dp"}, {"dv", true}, {"dk", true}, {"dq", true}};
+  switch (order) {
+  case LoopOrder::Written:
+    return {};
+  case LoopOrder::ScoresFirst:
+    return {scoresFirst, 2};
+  case LoopOrder::KeysBehind:
+    return {keysBehind, 2};
+  case LoopOrder::GradientsBehind:
+    return {gradientsBehind, std::size(gradientsBehind)};
+  }
+  llvm_unreachable("an order that the switch does not name");
 }
 
-/// The operations of a loop's body and what must stand before each.
+/// The operations of a loop's body and what must stand before each. Those
+/// behind need nothing of the others: it was computed in the iteration before.
 class Body {
 public:
-  explicit Body(Block &block) : block(block) {
+  Body(Block &block, const llvm::DenseSet<Operation *> &behind)
+      : block(block), behind(behind) {
     for (Operation &op : block.without_terminator())
       addNeeds(&op);
   }
@@ -45,11 +73,28 @@ public:
   void place(Operation *op) {
     if (!needs.contains(op) || placed.contains(op))
       return;
-    for (Operation *first : needs[op])
-      place(first);
+    placeNeeds(op);
     if (auto wait = dyn_cast<DotWaitOp>(op))
       placeOlderWaits(wait);
     append(op);
+  }
+
+  void placeNeeds(Operation *op) {
+    for (Operation *first : needs[op])
+      place(first);
+  }
+
+  /// Waits for the oldest matmuls until fewer than so many are in flight.
+  void leaveInFlight(size_t limit) {
+    SmallVector<DotWaitOp> waits;
+    for (Operation *op : placed)
+      if (auto dot = dyn_cast<DotStartOp>(op))
+        for (Operation *user : dot.getD().getUsers())
+          if (auto wait = dyn_cast<DotWaitOp>(user);
+              wait && !placed.contains(wait))
+            waits.push_back(wait);
+    for (size_t i = 0; i + limit <= waits.size(); ++i)
+      place(waits[i]);
   }
 
   /// What becomes of `op`, and all that it needs.
@@ -61,14 +106,13 @@ public:
       }
   }
 
-  /// All that is left: matmuls are waited for in the order of their starts.
+  /// All that is left: first what need not wait for the matmuls that no other
+  /// operation reads, then the waits, in the order of the starts.
   void placeRest() {
-    SmallVector<Operation *> started(placed.getArrayRef());
-    for (Operation *op : started)
-      if (auto dot = dyn_cast<DotStartOp>(op))
-        for (Operation *wait : dot.getD().getUsers())
-          if (ready(wait))
-            append(wait);
+    for (Operation &op : block.without_terminator())
+      if (!isa<DotWaitOp, RingReleaseOp>(op))
+        place(&op);
+    leaveInFlight(1);
     for (Operation &op : block.without_terminator())
       place(&op);
   }
@@ -76,6 +120,13 @@ public:
   void apply() {
     for (Operation *op : placed)
       op->moveBefore(block.getTerminator());
+  }
+
+  LoopStages stages() const {
+    LoopStages order;
+    for (Operation *op : placed)
+      order.push_back({op, behind.contains(op)});
+    return order;
   }
 
 private:
@@ -96,14 +147,17 @@ private:
     auto &all = needs[op];
     auto need = [&](Operation *other) {
       other = other ? block.findAncestorOpInBlock(*other) : nullptr;
-      if (other && other != op && !other->hasTrait<OpTrait::IsTerminator>())
+      if (other && other != op && !other->hasTrait<OpTrait::IsTerminator>() &&
+          behind.contains(other) == behind.contains(op))
         all.insert(other);
     };
     op->walk([&](Operation *inner) {
       for (Value v : inner->getOperands())
         need(v.getDefiningOp());
     });
-    if (auto release = dyn_cast<RingReleaseOp>(op))
+    if (auto dot = dyn_cast<DotStartOp>(op))
+      needOtherReaders(dot, need);
+    else if (auto release = dyn_cast<RingReleaseOp>(op))
       needReaders(release, need);
     else if (auto commit = dyn_cast<RingCommitOp>(op))
       needWriters(commit, need);
@@ -114,16 +168,30 @@ private:
           need(user);
   }
 
+  /// Registers that a matmul in flight reads are nobody else's to read: those
+  /// who do come before it.
+  template <typename Need>
+  static void needOtherReaders(DotStartOp dot, Need need) {
+    Value registers = dot.getA();
+    if (isa<SharedAttr>(dot.getA().getType().getEncoding()))
+      return;
+    if (auto renamed = registers.getDefiningOp<ConvertLayoutOp>())
+      registers = renamed.getSource();
+    for (Operation *reader : registers.getUsers())
+      if (!isa<DotStartOp, DotWaitOp>(reader))
+        need(reader);
+  }
+
   /// A use is released when all that read it have: matmuls when they have been
   /// waited for.
   template <typename Need>
   static void needReaders(RingReleaseOp release, Need need) {
     for (Operation *user : release.getRing().getUsers()) {
-      auto wait = dyn_cast<RingWaitOp>(user);
-      if (!wait || wait.getUse() != release.getUse())
+      if (!isa<RingWaitOp, RingSlotOp>(user) ||
+          user->getOperand(1) != release.getUse())
         continue;
-      need(wait);
-      for (Operation *reader : wait.getTile().getUsers()) {
+      need(user);
+      for (Operation *reader : user->getResult(0).getUsers()) {
         need(reader);
         if (auto dot = dyn_cast<DotStartOp>(reader))
           for (Operation *end : dot.getD().getUsers())
@@ -157,43 +225,59 @@ private:
   }
 
   Block &block;
+  const llvm::DenseSet<Operation *> &behind;
   llvm::MapVector<Operation *, llvm::SetVector<Operation *>> needs;
   llvm::SetVector<Operation *> placed;
 };
 
 struct OrderLoopPass : public fa2::impl::OrderLoopBase<OrderLoopPass> {
   void runOnOperation() override {
-    LoopOrder order = getOperation().getSchedule().getLoopOrder();
-    ArrayRef<StringRef> products = productsOf(order);
-    if (products.empty())
+    Order order = orderOf(getOperation().getSchedule().getLoopOrder());
+    if (order.products.empty())
       return;
-    getOperation().walk([&](scf::ForOp loop) { reorder(loop, products); });
+    SmallVector<scf::ForOp> loops; // without those around what is peeled
+    getOperation().walk([&](scf::ForOp loop) {
+      if (!loop.getBody()->getOps<DotStartOp>().empty())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      if (failed(reorder(loop, order)))
+        return signalPassFailure();
   }
 
-  static void reorder(scf::ForOp loop, ArrayRef<StringRef> products) {
+  static LogicalResult reorder(scf::ForOp loop, Order order) {
     llvm::StringMap<SmallVector<DotStartOp>> named;
     for (auto dot : loop.getBody()->getOps<DotStartOp>())
       if (dot.isAsynchronous() && dot.getName())
         named[*dot.getName()].push_back(dot);
     if (named.size() < 2)
-      return;
-    Body body(*loop.getBody());
+      return success();
+    SmallVector<DotStartOp> late;
+    for (Product product : order.products)
+      if (product.behind)
+        llvm::append_range(late, named.lookup(product.name));
+    llvm::DenseSet<Operation *> behind = takeBehind(loop, late);
+    Body body(*loop.getBody(), behind);
     // Accumulators that begin with values are written before any matmul runs:
     // ptxas waits for what is in flight before it copies such registers
     // (C7517).
-    for (StringRef name : products)
-      for (DotStartOp dot : named.lookup(name))
+    for (Product product : order.products)
+      for (DotStartOp dot : named.lookup(product.name))
         if (Value acc = dot.getAcc(); acc && acc.getDefiningOp())
           body.place(acc.getDefiningOp());
-    for (StringRef name : products)
-      for (auto [i, dot] : llvm::enumerate(named.lookup(name))) {
+    for (Product product : order.products)
+      for (auto [i, dot] : llvm::enumerate(named.lookup(product.name))) {
         // Parts of a product have the same registers, one after the other.
         if (i > 0)
-          body.placeUsers(named.lookup(name)[i - 1]);
+          body.placeUsers(named.lookup(product.name)[i - 1]);
+        body.placeNeeds(dot);
+        body.leaveInFlight(order.inFlight);
         body.place(dot);
       }
     body.placeRest();
     body.apply();
+    return behind.empty() ? success()
+                          : success(succeeded(rotateLoop(loop, body.stages())));
   }
 };
 

@@ -6,12 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fa2/GPUTransforms/Passes.h"
+#include "RotateLoop.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/SCF/Transforms/Transforms.h"
-#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -25,8 +21,6 @@ using namespace fa2;
 using namespace fa2::gpu;
 
 namespace {
-
-using Schedule = std::vector<std::pair<Operation *, unsigned>>;
 
 /// The parts of a kv loop's body.
 struct Parts {
@@ -87,7 +81,7 @@ void ownOperands(Operation *op, Block *body, SmallVector<Operation *> &own) {
   }
 }
 
-Schedule twoStages(scf::ForOp loop, Parts p) {
+LoopStages twoStages(scf::ForOp loop, Parts p) {
   Block *body = loop.getBody();
   SmallVector<Operation *> own;
   ownOperands(p.values, body, own);
@@ -95,7 +89,7 @@ Schedule twoStages(scf::ForOp loop, Parts p) {
   ownOperands(p.valuesRelease, body, own);
 
   llvm::SmallPtrSet<Operation *, 16> placed;
-  Schedule schedule;
+  LoopStages schedule;
   auto push = [&](Operation *op, unsigned stage) {
     if (placed.insert(op).second)
       schedule.push_back({op, stage});
@@ -146,63 +140,12 @@ struct OverlapLoopPass : public fa2::impl::OverlapLoopBase<OverlapLoopPass> {
     if (!parts)
       return loop.emitError("expected a kv loop of two matmuls on rings and a "
                             "softmax between them");
-    if (failed(askForTile(loop)))
-      return failure();
-    Block *block = loop->getBlock();
-    Operation *after = loop->getNextNode();
-    scf::PipeliningOption options;
-    options.getScheduleFn = [&](scf::ForOp op, Schedule &schedule) {
-      schedule = twoStages(op, parts);
-    };
-    options.supportDynamicLoops = true;
-    options.peelEpilogue = true;
-    options.predicateFn = [](RewriterBase &, Operation *op, Value) {
-      return op;
-    };
-    SmallVector<Value> inits(loop.getInitArgs());
-    IRRewriter rewriter(&getContext());
-    rewriter.setInsertionPoint(loop);
-    bool modified = false;
-    FailureOr<scf::ForOp> result =
-        scf::pipelineForLoop(rewriter, loop, options, &modified);
+    FailureOr<scf::ForOp> result = rotateLoop(loop, twoStages(loop, parts));
     if (failed(result))
-      return emitError(block->getParentOp()->getLoc(),
-                       "expected the kv loop to be pipelined by one tile");
-    settleChoices(*result, inits, after);
+      return failure();
     releaseEarly(*result);
     splitFinish(*result);
     return success();
-  }
-
-  /// So that prologue and epilogue always run.
-  static LogicalResult askForTile(scf::ForOp loop) {
-    auto count = loop.getUpperBound().getDefiningOp<TileCountOp>();
-    if (!count ||
-        !count.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
-      return loop.emitError("expected a loop over the places of a range that "
-                            "can have a tile always, because it is peeled");
-    return success();
-  }
-
-  /// Prologue and epilogue always run: of the pipeliner's choices between what
-  /// they compute and what the loop would have begun with, `inits`, or ended
-  /// with, the former are taken. A program's own choices stay.
-  static void settleChoices(scf::ForOp loop, ArrayRef<Value> inits,
-                            Operation *end) {
-    auto settle = [](arith::SelectOp select, Value otherwise) {
-      if (!select || select.getFalseValue() != otherwise)
-        return;
-      select.replaceAllUsesWith(select.getTrueValue());
-      select.erase();
-    };
-    for (auto [begin, init] : llvm::zip(loop.getInitArgs(), inits))
-      settle(begin.getDefiningOp<arith::SelectOp>(), init);
-    for (Operation *op = loop->getNextNode(); op != end;) {
-      auto select = dyn_cast<arith::SelectOp>(op);
-      op = op->getNextNode();
-      if (select && select.getFalseValue().getDefiningOp() == loop)
-        settle(select, select.getFalseValue());
-    }
   }
 
   /// The row part of the softmax's end, and the store of lse, need not wait for

@@ -42,12 +42,23 @@ struct SplitMaskedTilesPass
   void runOnOperation() override {
     llvm::SetVector<scf::ForOp> loops; // each once, whatever its masks
     getOperation().walk([&](ApplyMaskOp op) {
-      if (auto loop = dyn_cast<scf::ForOp>(op->getParentOp()))
+      if (auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+          loop && !isPeeled(op))
         loops.insert(loop);
     });
     for (scf::ForOp loop : loops)
       if (failed(split(loop)))
         return signalPassFailure();
+  }
+
+  static Value tileOf(ApplyMaskOp mask) {
+    return mask.getTransposed() ? mask.getQBlock() : mask.getKvBlock();
+  }
+
+  /// The first tile stands before its loop, perhaps in another one.
+  static bool isPeeled(ApplyMaskOp mask) {
+    auto at = tileOf(mask).getDefiningOp<TileAtOp>();
+    return at && matchPattern(at.getPlace(), m_Constant());
   }
 
   /// The loop over [lower, upper) in place of `loop`, started from `state`.
@@ -64,7 +75,7 @@ struct SplitMaskedTilesPass
   /// end.
   static void boundCopies(scf::ForOp loop, bool full) {
     for (auto copy : loop.getBody()->getOps<CopyOp>()) {
-      TileAtOp at = tileOf(copy);
+      TileAtOp at = ::tileOf(copy);
       std::optional<int64_t> ahead = placesAhead(at, loop);
       if (ahead && at.getRange().getDefiningOp<RangeOfTiles>().falls() &&
           (*ahead > 0 || full))
@@ -83,8 +94,7 @@ struct SplitMaskedTilesPass
   /// Before the full tiles, the full ones, and behind them.
   LogicalResult split(scf::ForOp loop) {
     ApplyMaskOp mask = *loop.getBody()->getOps<ApplyMaskOp>().begin();
-    Value tile = mask.getTransposed() ? mask.getQBlock() : mask.getKvBlock();
-    auto at = tile.getDefiningOp<TileAtOp>();
+    auto at = tileOf(mask).getDefiningOp<TileAtOp>();
     std::optional<int64_t> ahead = placesAhead(at, loop);
     if (!ahead)
       return mask.emitOpError()

@@ -84,11 +84,11 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return formatv("expected {0} in backward kernels of {1}; got {2}", expected,
                    t.name(), got);
   Schedule d = s.derived();
-  if (s.warps % 4 != 0 || d.keyWarps != s.warps || s.blockKV != 16 * s.warps)
-    return formatv("expected warps to be a multiple of 4, all of them along "
-                   "the keys, and block_kv to be 16 * warps on {0}, whose "
-                   "matmuls take 64 rows of four warps; got warps = {1}, "
-                   "key_warps = {2} and block_kv = {3}",
+  if (s.warps % 4 != 0 || d.keyWarps % 4 != 0 || s.blockKV != 16 * d.keyWarps)
+    return formatv("expected warps and key_warps to be multiples of 4 and "
+                   "block_kv to be 16 * key_warps on {0}, whose matmuls take "
+                   "64 rows of four warps; got warps = {1}, key_warps = {2} "
+                   "and block_kv = {3}",
                    t.name(), s.warps, d.keyWarps, s.blockKV);
   if (d.dqWarps % 4 != 0 || s.warpsOfGradQ() % d.dqWarps != 0 ||
       s.blockQ != 16 * d.dqWarps)
@@ -97,11 +97,12 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "64 rows of four warps; got dq_warps = {1}, warps = {2} and "
                    "block_q = {3}",
                    t.name(), d.dqWarps, s.warps, s.blockQ);
-  // dS is shared while the product with dK reads it in the same registers.
-  if (s.loopOrder == LoopOrder::ScoresFirst && !s.dqByProducer)
-    return formatv("expected loop_order = written without dq_by_producer on "
-                   "{0}; got scores_first",
-                   t.name());
+  // All that is stored for this tile is still read for the one before.
+  if (s.loopOrder == LoopOrder::GradientsBehind && s.exchangeSlots < 2 &&
+      (d.keyWarps < s.warps || !s.dqByProducer))
+    return formatv("expected rings.exchange to be at least 2 with loop_order = "
+                   "gradients_behind; got {0}",
+                   s.exchangeSlots);
   if (s.dq == GradQ::Recompute)
     return formatv("expected dq = atomic or atomic_v4 on {0}; the nearest "
                    "target with dq = recompute is sm_{1}",

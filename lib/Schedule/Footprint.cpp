@@ -41,28 +41,28 @@ static int64_t partsOfGradQ(const Schedule &s) {
   return std::max<int64_t>(s.warpsOfGradQ() / s.derived().dqWarps, 1);
 }
 
-bool fa2::padsColumns(const Problem &p, const Schedule &s) {
+bool fa2::padsColumns(const Target &t, const Problem &p, const Schedule &s) {
   auto pads = [](int64_t dim, int64_t parts) {
     return !fa2::gpu::SharedLayout(16, dim, kElementBytes)
                 .canSplitColumns(parts);
   };
-  return p.backward && (pads(p.headDim, partsOfGradKV(s)) ||
-                        pads(p.headDimV, partsOfGradKV(s)) ||
-                        pads(p.headDim, partsOfGradQ(s)));
+  // Tiles in uniform panels are padded whatever the warps split.
+  return p.backward && !t.sharedPanelBytes() &&
+         (pads(p.headDim, partsOfGradKV(s)) ||
+          pads(p.headDimV, partsOfGradKV(s)) ||
+          pads(p.headDim, partsOfGradQ(s)));
 }
 
 /// Keys and values stay in shared memory, dK and dV in registers.
 static Footprint backwardFootprint(const Target &t, const Problem &p,
                                    const Schedule &s) {
-  auto bytes = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
-    using fa2::gpu::SharedLayout;
-    return t.sharedPanelBytes()
-               ? SharedLayout(rows, cols, kElementBytes, t.sharedPanelBytes())
-                     .pitch()
-               : SharedLayout::splitBy(parts, rows, cols, kElementBytes)
-                     .pitch();
-  };
   int64_t across = partsOfGradKV(s), along = s.warps / across;
+  int64_t panel = t.sharedPanelBytes();
+  auto bytes = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
+    return fa2::gpu::SharedLayout::splitBy(panel ? across : parts, rows, cols,
+                                           kElementBytes, panel)
+        .pitch();
+  };
   int64_t d = p.headDim, dv = p.headDimV;
   int64_t vector = fa2::gpu::SharedLayout(1, s.blockQ, kFloatBytes).pitch();
 
@@ -85,22 +85,26 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));
   f.outputBytes = bytes(s.blockKV, d, across) + bytes(s.blockKV, dv, across);
   // One warp's part of a product with so many rows and columns.
-  auto part = [](int64_t rows, int64_t cols, int64_t along, int64_t across) {
-    return rows / along * up(fa2::gpu::columnsPerPart(cols, across), 8) /
-           kLanes;
+  auto part = [&](int64_t rows, int64_t cols, int64_t along, int64_t across) {
+    int64_t each =
+        fa2::gpu::columnsPerPart(cols, across, panel / kElementBytes);
+    return rows / along * up(each, 8) / kLanes;
   };
   f.accumulatorRegisters =
       part(s.blockKV, d, along, across) + part(s.blockKV, dv, along, across);
   // S^T becomes P^T, beside dP^T; P^T once more, packed. Then dQ, whose
   // reductions wait for all of it.
-  int64_t tile = s.blockKV * s.blockQ / f.threads;
+  int64_t tile = s.blockKV * s.blockQ / (s.warps * kLanes);
   f.scoreRegisters = 2 * tile + tile / 2;
   if (s.dq != GradQ::Recompute && !s.dqByProducer)
     f.scoreRegisters = std::max(
         f.scoreRegisters,
-        part(s.blockQ, d, std::max<int64_t>(s.warps / partsOfGradQ(s), 1),
-             partsOfGradQ(s)));
-  f.otherRegisters = t.hasRoles() ? 0 : 24;
+        part(s.blockQ, s.dqColumns ? std::min(s.dqColumns, d) : d,
+             std::max<int64_t>(s.warps / partsOfGradQ(s), 1), partsOfGradQ(s)));
+  if (s.qInRegisters) // left operands that stay: keys and values
+    f.queryRegisters =
+        s.blockKV / along * (up(d, 16) + up(dv, 16)) / 2 / kLanes;
+  f.otherRegisters = t.hasRoles() ? 16 : 24;
   return f;
 }
 

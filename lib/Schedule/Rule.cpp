@@ -75,7 +75,7 @@ std::optional<Schedule> fa2::ruleSchedule(const Target &t, const Problem &p,
       s.lazyRescale = 0;
     }
     s = withAsked(s, asked);
-    if (s.warps < 1 || !isWhole(t, s) || (!columns && padsColumns(p, s)))
+    if (s.warps < 1 || !isWhole(t, s) || (!columns && padsColumns(t, p, s)))
       return;
     Footprint f = footprint(t, p, s);
     if (!fitError(t, p, s, f).empty() ||

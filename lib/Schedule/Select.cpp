@@ -121,7 +121,7 @@ std::string Choice::flawOf(const Schedule &schedule,
     return error;
   if (!tried->warnings.empty())
     return tried->warnings.front();
-  if (padsColumns(problem, schedule))
+  if (padsColumns(target, problem, schedule))
     return formatv("its warps split {0} and {1} columns only with padding",
                    problem.headDim, problem.headDimV);
   return "";

@@ -11,6 +11,7 @@
 #include "ContributionSums.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
+#include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -43,6 +44,9 @@ public:
 
   void run() {
     bool atomic = schedule.getDq() != GradQ::Recompute;
+    std::string error;
+    if (const Target *target = lookupTarget(schedule.getTarget(), error))
+      panelColumns = target->sharedPanelBytes() / 2; // of 16 bits
     // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
     statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
     if (!op.getDextras().empty())
@@ -142,7 +146,8 @@ private:
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {
     int64_t across = gradQWarps().getAcross();
-    return across * fa2::gpu::columnsPerPart(columnsOfPart(part), across);
+    return across *
+           fa2::gpu::columnsPerPart(columnsOfPart(part), across, panelColumns);
   }
   int64_t sumColumns() {
     int64_t last = gradQParts() - 1;
@@ -179,7 +184,7 @@ private:
   AttentionGradOp op;
   ScheduleAttr schedule;
   Type f32, dtype;
-  int64_t headDim = 0, headDimV = 0, statRows = 0;
+  int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
   // The current kernel's.
   Block *entry = nullptr;
   Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta, dqSum;
@@ -286,6 +291,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = false;
+  fields.qInRegisters = false;
   // It waits for memory: several blocks a multiprocessor, which have 64
   // registers a thread for rows of up to 128 columns.
   auto values = cast<RankedTensorType>(op.getV().getType());
@@ -477,11 +483,18 @@ void GradTiler::createKeys() {
   Value vTile = load(view(v, batch, headKV, keys), row, bkv);
   auto range =
       QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
-                       b.getI64IntegerAttr(schedule.getBlockQ()),
-                       b.getI64IntegerAttr(bkv), op.getMaskAttr());
+                       schedule.getBlockQ(),
+                       bkv, op.getMaskAttr(),
+                       /*nonempty=*/true);
+  // No head has anything to do where no query sees the keys.
+  Value some = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
+                                     TileCountOp::create(b, loc, range),
+                                     constant(0));
+  Value visited =
+      arith::SelectOp::create(b, loc, some, group, constant(0));
   Value zeroK = splat({bkv, headDim}, 0.0f),
         zeroV = splat({bkv, headDimV}, 0.0f);
-  auto heads = scf::ForOp::create(b, loc, constant(0), group, constant(1),
+  auto heads = scf::ForOp::create(b, loc, constant(0), visited, constant(1),
                                   ValueRange{zeroK, zeroV});
   {
     OpBuilder::InsertionGuard guard(b);
@@ -499,7 +512,7 @@ void GradTiler::createScaledSum() {
   int64_t bq = schedule.getBlockQ();
   Schedule fields = schedule.getFields();
   fields.warps = schedule.warpsOfGradQ();
-  fields.keyWarps = 0;
+  fields.keyWarps = std::min(fields.keyWarps, fields.warps);
   auto tiles = createKernel(
       "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),
       Queries, bq, TileOrder::Ascending);

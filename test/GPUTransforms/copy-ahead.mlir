@@ -6,9 +6,9 @@
 // CHECK-LABEL: fa2.kernel @attention_backward(
 // CHECK: fa2gpu.roles @consumer
 // CHECK-NOT: fa2gpu.tensor_copy
-// CHECK: } @producer(4 warps, 56 registers) {
+// CHECK: } @producer(4 warps, 72 registers) {
 // CHECK: %[[COUNT:.*]] = fa2.tile_count
-// CHECK-NEXT: %[[AHEAD:.*]] = arith.minsi %[[COUNT]], %c3
+// CHECK: %[[AHEAD:.*]] = arith.minsi %[[COUNT]], %c3
 // CHECK-NEXT: %[[LAST:.*]] = arith.subi %[[COUNT]], %[[AHEAD]]
 // CHECK-NEXT: %[[FIRST:.*]]:4 = scf.for %{{.*}} = %c0 to %[[AHEAD]] step
 // CHECK-NOT: fa2gpu.dot_start

@@ -95,3 +95,30 @@ fa2.kernel @tiles(%n: index, %m: index) attributes {spec = #spec, schedule = #sc
   } : !fa2gpu.ring<2 x tensor<1xi32>>
   fa2.return
 }
+
+// Cursors that begin and go on alike are one, here those of two rings that an inner loop takes a use of each.
+// CHECK-LABEL: fa2.kernel @alike
+// CHECK: scf.for %{{.*}} = %c0 to %n step %c1 iter_args(%[[U:.*]] = %c0) -> (index) {
+// CHECK: scf.for %[[I:.*]] = %c0 to %m step %c1 {
+// CHECK-NEXT: %[[N:.*]] = arith.addi %[[U]], %[[I]]
+// CHECK-NEXT: fa2gpu.ring.wait %{{.*}}[%[[N]]]
+// CHECK-NEXT: fa2gpu.ring.wait %{{.*}}[%[[N]]]
+// CHECK: %[[NEXT:.*]] = arith.addi
+// CHECK-NEXT: scf.yield %[[NEXT]] : index
+fa2.kernel @alike(%n: index, %m: index) attributes {spec = #spec, schedule = #schedule, arguments = #args} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = fa2gpu.ring.create {name = "k"} : !ring
+  %s = fa2gpu.ring.create {name = "v"} : !ring
+  %a:2 = scf.for %h = %c0 to %n step %c1 iter_args(%u = %c0, %v = %c0) -> (index, index) {
+    %b:2 = scf.for %i = %c0 to %m step %c1 iter_args(%x = %u, %y = %v) -> (index, index) {
+      %k, %xn = fa2gpu.ring.wait %r[%x] : !ring -> !t
+      %t, %yn = fa2gpu.ring.wait %s[%y] : !ring -> !t
+      fa2gpu.ring.release %r[%x] : !ring
+      fa2gpu.ring.release %s[%y] : !ring
+      scf.yield %xn, %yn : index, index
+    }
+    scf.yield %b#0, %b#1 : index, index
+  }
+  fa2.return
+}

@@ -29,7 +29,8 @@
 // RUN: sed -e 's#// @copying$#\n %%early = fa2gpu.local_load %%ks : !kt -> !op#' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: 'fa2gpu.local_load' op expected a tile of ring 'k' that was waited for, got one that is being written
 // RUN: sed -e 's/, %%v_next = fa2gpu.ring.wait %%rv/ = fa2gpu.ring.slot %%rv/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=UNWAITED
-// UNWAITED: 'fa2gpu.ring.slot' op expected fa2gpu.ring.wait or fa2gpu.ring.acquire because roles share ring 'v'
+// UNWAITED: 'fa2gpu.ring.slot' op expected fa2gpu.ring.wait or fa2gpu.ring.acquire of this use before because roles share ring 'v'
+// RUN: sed -e 's#// @after$#\n %%again = fa2gpu.ring.slot %%rv[%%u] : !kring -> !kt#' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=UNWAITED
 
 // The roles agree on the uses, in their order and their number.
 // RUN: sed -e 's/ring.wait %%rv\[%%u\]/ring.wait %%rv[%%u1]/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ORDER

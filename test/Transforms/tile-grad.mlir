@@ -23,8 +23,11 @@
 // CHECK: %[[FIRST:.*]] = arith.muli %[[HKV]], %[[GROUP]]
 // CHECK: %[[K:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
 // CHECK: %[[V:.*]] = fa2.load {{.*}} -> tensor<128x64xbf16>
-// CHECK: %[[QUERIES:.*]] = fa2.q_range %[[KB]] {{.*}} blocks(64, 128) {mask = #fa2.mask<causal>}
-// CHECK: scf.for %[[G:.*]] = %{{.*}} to %[[GROUP]]
+// CHECK: %[[QUERIES:.*]] = fa2.q_range %[[KB]] {{.*}} blocks(64, 128) {mask = #fa2.mask<causal>, nonempty}
+// CHECK: %[[SEEN:.*]] = fa2.tile_count %[[QUERIES]]
+// CHECK: %[[ANY:.*]] = arith.cmpi sgt, %[[SEEN]]
+// CHECK: %[[HEADS:.*]] = arith.select %[[ANY]], %[[GROUP]], %{{.*}}
+// CHECK: scf.for %[[G:.*]] = %{{.*}} to %[[HEADS]]
 // CHECK: arith.addi %[[FIRST]], %[[G]]
 // CHECK: fa2.for_tiles %[[QB:.*]] in %[[QUERIES]] iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
 // CHECK: %[[Q:.*]] = fa2.load {{.*}} -> tensor<64x64xbf16>

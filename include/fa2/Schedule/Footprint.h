@@ -35,7 +35,8 @@ Footprint footprint(const Target &target, const Problem &problem,
 
 /// Whether a head dim is padded so that the warps of a row can split it: some
 /// of what they multiply is then thrown away.
-bool padsColumns(const Problem &problem, const Schedule &schedule);
+bool padsColumns(const Target &target, const Problem &problem,
+                 const Schedule &schedule);
 
 /// Blocks of this footprint that a multiprocessor holds at once.
 int64_t blocksPerMultiprocessor(const Target &target,

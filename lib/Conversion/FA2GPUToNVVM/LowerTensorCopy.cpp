@@ -289,11 +289,21 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
     Value leads = e.both(isZero(e, e.bitAnd(warp, 3)), isZero(e, e.lane()));
     auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
     rewriter.setInsertionPointToStart(branch.thenBlock());
-    auto tile = cast<RankedTensorType>(op.getSlot().getType());
+    SharedLayout layout =
+        sharedLayout(cast<RankedTensorType>(op.getSlot().getType()));
+    int64_t across = op.getAcross();
+    Value part = across > 1 ? e.remU(group, e.i32(across)) : Value();
+    if (part)
+      group = e.divU(group, e.i32(across));
     Value row = e.add(e.toI32(adaptor.getRow()[0]),
                       e.mul(group, kGroupRows / op.getHeads()));
-    SharedLayout layout = sharedLayout(tile);
-    for (const auto &panel : layout.panels()) {
+    for (auto [i, panel] : llvm::enumerate(layout.panels())) {
+      OpBuilder::InsertionGuard guard(rewriter);
+      if (part) { // one warpgroup's, of those that share rows
+        auto own = scf::IfOp::create(rewriter, op.getLoc(),
+                                     isZero(e, e.sub(part, e.i32(i % across))));
+        rewriter.setInsertionPointToStart(own.thenBlock());
+      }
       Value from = e.add(adaptor.getSlot()[0], panel.offset);
       Value operands[] = {e.add(from, e.mul(group, kGroupRows * panel.bytes)),
                           adaptor.getMap()[0],

@@ -47,7 +47,7 @@ public:
 private:
   void separateConstants();
   void encodeValues();
-  static int64_t columnParts(Value tile);
+  int64_t columnParts(Value tile) const;
   void convertLoads();
   void convertDots();
   void combineSplits();
@@ -116,12 +116,14 @@ void Partitioner::encodeValues() {
   });
 }
 
-/// Into how many parts the warps split the columns of a right operand.
-int64_t Partitioner::columnParts(Value tile) {
+/// Into how many parts the warps split the columns of a right operand; with
+/// tensor maps those of any, since the product that is split alike may be
+/// stored from its place.
+int64_t Partitioner::columnParts(Value tile) const {
   int64_t parts = 1;
   for (OpOperand &use : tile.getUses())
     if (auto dot = dyn_cast<DotOp>(use.getOwner());
-        dot && !dot.getTransposeB() && dot.getB() == tile) {
+        dot && (sharedPanel || (!dot.getTransposeB() && dot.getB() == tile))) {
       auto d = cast<RankedTensorType>(dot.getD().getType());
       parts = std::max(parts, cast<AccAttr>(d.getEncoding()).warpCols());
     }
@@ -134,9 +136,8 @@ void Partitioner::convertLoads() {
       return;
     b.setInsertionPoint(op);
     auto plain = cast<RankedTensorType>(op.getTile().getType());
-    auto type = sharedPanel && plain.getRank() == 2
-                    ? withEncoding(plain, SharedAttr::get(ctx, sharedPanel))
-                    : sharedTile(plain, columnParts(op.getTile()));
+    auto type = sharedTile(plain, columnParts(op.getTile()),
+                           plain.getRank() == 2 ? sharedPanel : 0);
     Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
                                           op.getRow());
     // Arithmetic works on registers.

@@ -121,7 +121,7 @@ TilePlaces KVRangeOp::places(OpBuilder &b, RangeLookup) {
 }
 
 bool QRangeOp::falls() { return false; }
-bool QRangeOp::makeNonempty() { return false; }
+bool QRangeOp::makeNonempty() { return getNonempty(); }
 
 TilePlaces QRangeOp::places(OpBuilder &b, RangeLookup) {
   Location loc = getLoc();

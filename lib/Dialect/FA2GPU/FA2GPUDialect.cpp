@@ -89,6 +89,7 @@ Fragment MmaSyncAttr::operandB() const {
 }
 
 int64_t MmaSyncAttr::warpsPerInstruction() const { return 1; }
+int64_t MmaSyncAttr::panelColumns() const { return 0; }
 std::string MmaSyncAttr::checkProduct(RankedTensorType, RankedTensorType,
                                       RankedTensorType, bool, bool) const {
   return "";
@@ -109,28 +110,31 @@ Fragment WgmmaAttr::operandB() const {
   return MmaSyncAttr::get(getContext()).operandB();
 }
 int64_t WgmmaAttr::warpsPerInstruction() const { return 4; }
+int64_t WgmmaAttr::panelColumns() const { return 64; }
 
 /// PTX ISA, "Asynchronous Warpgroup Level Matrix Shape", and what the
 /// descriptors of 128-byte swizzled tiles can say.
 std::string WgmmaAttr::checkProduct(RankedTensorType a, RankedTensorType b,
                                     RankedTensorType d, bool transposeA,
                                     bool transposeB) const {
-  constexpr int64_t rows = 64, stepK = 16, panel = 128, panelCols = 64;
+  constexpr int64_t rows = 64, stepK = 16, panel = 128;
   auto acc = cast<AccAttr>(d.getEncoding());
   int64_t down = acc.getGroups()[0], across = acc.getGroups()[1];
   if (d.getDimSize(0) != rows * down)
     return llvm::formatv("{0} rows a warpgroup, {1} in all, got {2}", rows,
                          rows * down, d.getDimSize(0));
-  int64_t cols = d.getDimSize(1), part = cols / across;
-  int64_t unit = across == 1 ? 8 : 16; // columnsPerPart
-  if (cols % across != 0 || part % unit != 0 || part > 256)
-    return llvm::formatv("a multiple of {0} columns up to 256 a warpgroup, got "
-                         "{1} over {2}",
-                         unit, cols, across);
-  if (across > 1 && !transposeB && part != 32 && part % panelCols != 0)
-    return llvm::formatv("32 columns a warpgroup, or a multiple of {0}, "
-                         "because they begin in a panel of b, got {1}",
-                         panelCols, part);
+  int64_t cols = d.getDimSize(1);
+  int64_t part = columnsPerPart(cols, across, panelColumns());
+  if (part % 8 != 0 || part > 256)
+    return llvm::formatv("a multiple of 8 columns up to 256 a warpgroup, got "
+                         "{0} over {1}",
+                         cols, across);
+  // The padding of the last part is read too.
+  int64_t there = transposeB ? b.getDimSize(0) : sharedLayout(b).paddedCols();
+  if (across > 1 && part * across > there)
+    return llvm::formatv("{0} columns of b for {1} warpgroups, {2} each, got "
+                         "{3}",
+                         part * across, across, part, there);
   for (RankedTensorType tile : {a, b}) {
     auto shared = dyn_cast_or_null<SharedAttr>(tile.getEncoding());
     if (shared && shared.getPanel() != panel)
@@ -166,14 +170,16 @@ LogicalResult AccAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 TileLayout AccAttr::tileLayout(ArrayRef<int64_t> shape) const {
   return TileLayout(getFamily().accumulator(), shape[0], shape[1], warpRows(),
-                    warpCols(), getFamily().warpsPerInstruction());
+                    warpCols(), getFamily().warpsPerInstruction(),
+                    getFamily().panelColumns());
 }
 
 TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
   AccAttr acc = getAcc();
   return TileLayout(acc.getFamily().operandA(), shape[0], shape[1],
                     acc.warpRows(), acc.warpCols(),
-                    acc.getFamily().warpsPerInstruction());
+                    acc.getFamily().warpsPerInstruction(),
+                    acc.getFamily().panelColumns());
 }
 
 SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
@@ -182,18 +188,22 @@ SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
   int64_t rows = tile.getRank() == 1 ? 1 : tile.getDimSize(0);
   int64_t cols = tile.getShape().back();
   int64_t bytes = tile.getElementTypeBitWidth() / 8;
+  int64_t panel = shared ? shared.getPanel() : 0;
   if (shared && shared.getParts() > 1)
-    return SharedLayout::splitBy(shared.getParts(), rows, cols, bytes);
-  return SharedLayout(rows, cols, bytes, shared ? shared.getPanel() : 0);
+    return SharedLayout::splitBy(shared.getParts(), rows, cols, bytes, panel);
+  return SharedLayout(rows, cols, bytes, panel);
 }
 
-RankedTensorType fa2::gpu::sharedTile(RankedTensorType tile, int64_t parts) {
+RankedTensorType fa2::gpu::sharedTile(RankedTensorType tile, int64_t parts,
+                                      int64_t panel) {
   auto with = [&](int64_t n) {
     return RankedTensorType::get(tile.getShape(), tile.getElementType(),
-                                 SharedAttr::get(tile.getContext(), 0, n));
+                                 SharedAttr::get(tile.getContext(), panel, n));
   };
-  bool plain = parts == 1 || sharedLayout(with(1)).canSplitColumns(parts);
-  return with(plain ? 1 : parts);
+  SharedLayout plain = sharedLayout(with(1)), split = sharedLayout(with(parts));
+  bool same = plain.paddedCols() == split.paddedCols() &&
+              plain.panels().size() == split.panels().size();
+  return with(same ? 1 : parts);
 }
 
 bool fa2::gpu::isQueue(RingCreateOp ring) {

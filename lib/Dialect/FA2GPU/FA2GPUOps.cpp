@@ -80,6 +80,8 @@ LogicalResult BulkCopyOp::verify() {
 }
 
 LogicalResult TensorStoreOp::verify() {
+  if (int64_t across = getAcross(); across < 1)
+    return emitOpError() << "expected across to be at least 1, got " << across;
   return verifyHeads(*this, getMap(), getHeads());
 }
 
@@ -88,10 +90,10 @@ LogicalResult LocalStoreOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   auto slot = cast<RankedTensorType>(getSlot().getType());
   auto shared = dyn_cast_or_null<SharedAttr>(slot.getEncoding());
-  // A slot of another tensor may have more columns.
+  // A slot of another tensor may have other columns, and padding.
   if (!shared || slot.getElementType() != value.getElementType() ||
       slot.getDimSize(0) != value.getDimSize(0) ||
-      slot.getDimSize(1) < value.getDimSize(1))
+      sharedLayout(slot).paddedCols() < value.getDimSize(1))
     return emitOpError() << "expected a slot in shared memory for " << value
                          << ", got " << slot;
   constexpr int64_t panel = 128;

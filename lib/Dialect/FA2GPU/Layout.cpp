@@ -29,17 +29,22 @@ Fragment Fragment::transposed() const {
   return t;
 }
 
-int64_t columnsPerPart(int64_t cols, int64_t parts) {
-  constexpr int64_t unit = 16;
-  return parts == 1 ? cols : ceilDiv(ceilDiv(cols, parts), unit) * unit;
+int64_t columnsPerPart(int64_t cols, int64_t parts, int64_t panelCols) {
+  if (parts == 1)
+    return cols;
+  int64_t unit = 16, part = ceilDiv(cols, parts);
+  while (unit < part && unit < panelCols)
+    unit *= 2;
+  return ceilDiv(part, unit) * unit;
 }
 
 TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
-                       int64_t warpRows, int64_t warpCols, int64_t stacked)
+                       int64_t warpRows, int64_t warpCols, int64_t stacked,
+                       int64_t panelCols)
     : frag(std::move(fragment)), tileRows(rows), tileCols(cols),
       warpRows(warpRows), warpCols(warpCols), stacked(stacked),
       gridRows(ceilDiv(ceilDiv(rows, warpRows), frag.rows)),
-      gridCols(ceilDiv(columnsPerPart(cols, warpCols), frag.cols)) {}
+      gridCols(ceilDiv(columnsPerPart(cols, warpCols, panelCols), frag.cols)) {}
 
 Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {
   int64_t f = reg / frag.numRegs();
@@ -136,7 +141,11 @@ SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
 }
 
 SharedLayout SharedLayout::splitBy(int64_t parts, int64_t rows, int64_t cols,
-                                   int64_t elementBytes) {
+                                   int64_t elementBytes, int64_t uniformPanel) {
+  if (uniformPanel) {
+    int64_t each = columnsPerPart(cols, parts, uniformPanel / elementBytes);
+    return SharedLayout(rows, parts * each, elementBytes, uniformPanel);
+  }
   SharedLayout plain(rows, cols, elementBytes);
   if (plain.canSplitColumns(parts))
     return plain;

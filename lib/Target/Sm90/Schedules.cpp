@@ -55,20 +55,25 @@ constexpr Entry kTable[] = {
 
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
-  int64_t stages, exchangeSlots;
+  int64_t blockKV, stages, exchangeSlots;
   LoopOrder loopOrder;
+  bool keysInRegisters, dqByProducer;
+  int64_t dqColumns;
 };
 
-// Blocks of 128 keys, 64 a warpgroup, and tiles of 64 queries. The producer
-// multiplies dS with the keys: its 56 registers hold 32 columns of dQ. At 128
-// starting both products of scores first was 4 percent slower, at 64 as much
-// faster (docs/performance.md).
+// Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
+// multiplies dS with the keys, as many columns at a time as its registers hold.
+// Up to 64 registers hold the keys and values too, which leaves shared memory
+// less to read, and dK a tile behind; at 96 waiting for each product is faster.
+// Above 128, both warpgroups share 64 keys and split the columns.
+// docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d  stages exchange slots  order
-    {  64,  4,    2,             LoopOrder::ScoresFirst},
-    { 128,  3,    1,             LoopOrder::Written},
-    { 128,  2,    1,             LoopOrder::Written},
+    // d  kv  stages exchange order         in registers  dQ by producer
+    {  64, 128, 4,   2,       LoopOrder::KeysBehind, true,  true,  64},
+    { 128, 128, 3,   1,       LoopOrder::Written,    false, true,  32},
+    { 128, 128, 2,   1,       LoopOrder::Written,    false, true,  32},
+    { 256,  64, 2,   1,       LoopOrder::KeysBehind, false, false, 128},
 };
 // clang-format on
 
@@ -80,13 +85,15 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       Schedule &s = schedules.emplace_back();
       s.partition = Partition::Keys;
       s.blockQ = 64;
-      s.blockKV = 128;
+      s.blockKV = e.blockKV;
       s.warps = 8;
+      s.keyWarps = e.blockKV < 128 ? e.blockKV / 16 : 0;
       s.stages = e.stages;
       s.exchangeSlots = e.exchangeSlots;
       s.loopOrder = e.loopOrder;
-      s.dqByProducer = true;
-      s.dqColumns = 32;
+      s.qInRegisters = e.keysInRegisters;
+      s.dqByProducer = e.dqByProducer;
+      s.dqColumns = e.dqColumns;
     }
   return schedules;
 }

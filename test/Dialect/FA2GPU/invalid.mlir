@@ -184,10 +184,20 @@ func.func @rows(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>
 
 // -----
 
+#shared = #fa2gpu.shared<panel = 128>
+func.func @across(%t: tensor<64x192xbf16, #shared>, %x: memref<?x?x?x192xbf16, strided<[?, ?, ?, 1]>>, %n: index) {
+  %m = fa2gpu.tensor_map %x rows 64 : memref<?x?x?x192xbf16, strided<[?, ?, ?, 1]>>
+  // expected-error @+1 {{expected across to be at least 1, got 0}}
+  fa2gpu.tensor_store %t, %m[%n, %n, %n] {across = 0 : i64} : tensor<64x192xbf16, #shared>
+  return
+}
+
+// -----
+
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>
 #shared = #fa2gpu.shared<panel = 128>
 func.func @columns(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x192xbf16, #shared>) {
-  // expected-error @+1 {{expected 32 columns a warpgroup, or a multiple of 64, because they begin in a panel of b, got 96}}
+  // expected-error @+1 {{expected 256 columns of b for 2 warpgroups, 128 each, got 192}}
   %f = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #shared>, tensor<64x192xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x192xf32, #acc>>
   return
 }

@@ -293,6 +293,22 @@ TEST_F(LayoutTest, WarpsSplitAnyColumns) {
   EXPECT_EQ(s.panels().size(), 12u);
 }
 
+// Warpgroups' parts begin alike in panels of 64 columns: a half, a quarter or
+// whole ones.
+TEST_F(LayoutTest, WarpgroupsSplitWholePanels) {
+  for (auto [cols, part] : {std::pair{32, 16}, {64, 32}, {80, 64}, {128, 64},
+                            {136, 128}, {160, 128}, {192, 128}, {256, 128}}) {
+    EXPECT_EQ(columnsPerPart(cols, 2, 64), part) << cols;
+    SharedLayout s = SharedLayout::splitBy(2, 64, cols, 2, 128);
+    EXPECT_EQ(s.paddedCols(), std::max(64, 2 * part)) << cols;
+    EXPECT_EQ(s.panels().back().bytes, 128);
+    TileLayout acc(family().accumulator(), 64, cols, 4, 2, 4, 64);
+    EXPECT_EQ(acc.colsPerWarp(), part);
+    EXPECT_EQ(acc.at(4, 0, 0), (Coord{0, part}));
+  }
+  EXPECT_EQ(columnsPerPart(200, 1, 64), 200);
+}
+
 TEST(SharedLayout, Prints) {
   EXPECT_EQ(SharedLayout(64, 80, 2).print(),
             "64 x 80, 10240 bytes\n"

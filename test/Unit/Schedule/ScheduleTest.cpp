@@ -82,7 +82,7 @@ TEST_F(Schedules, FootprintOfSplitColumnsByHand) {
   s.keyWarps = 2;
   s.dqWarps = 4;
   Problem p{256, 168, false, /*backward=*/true};
-  EXPECT_TRUE(padsColumns(p, s));
+  EXPECT_TRUE(padsColumns(target("sm_90"), p, s));
   Footprint f = footprint(target("sm_90"), p, s);
   EXPECT_EQ(f.queryBytes, 64 * (256 + 176) * 2); // no warps split V
   EXPECT_EQ(f.ringBytes, 64 * (256 + 192) * 2 + 2 * 256);
@@ -92,7 +92,7 @@ TEST_F(Schedules, FootprintOfSplitColumnsByHand) {
   s.dq = GradQ::Recompute;
   EXPECT_EQ(footprint(target("sm_90"), p, s).scoreRegisters, 40);
   p.headDimV = 256;
-  EXPECT_FALSE(padsColumns(p, s));
+  EXPECT_FALSE(padsColumns(target("sm_90"), p, s));
 }
 
 // Head dim 128, 128 x 64 tiles, two stages, by hand: Q 128 * 256 bytes, K and V

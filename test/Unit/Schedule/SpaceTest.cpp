@@ -85,11 +85,12 @@ TEST_F(Space, AskedFieldsAndText) {
 
 // Where there is nothing, the reason is the target's.
 TEST_F(Space, NothingFits) {
-  SearchSpace space =
-      searchSpace(target("sm_90a"), {256, 256, false, /*backward=*/true}, {});
+  Problem problem{64, 64, false, /*backward=*/true};
+  problem.program = true;
+  SearchSpace space = searchSpace(target("sm_90a"), problem, {});
   EXPECT_TRUE(space.fits.empty());
   ASSERT_EQ(space.dropped.size(), 1u);
-  EXPECT_NE(space.dropped[0].example.find("head dims up to 128"),
+  EXPECT_NE(space.dropped[0].example.find("of score programs are not generated"),
             std::string::npos);
 }
 

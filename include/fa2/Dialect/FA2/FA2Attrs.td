@@ -50,7 +50,9 @@ def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key t
 
 def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products start", [
     I32EnumAttrCase<"Written", 0, "written">,
-    I32EnumAttrCase<"ScoresFirst", 1, "scores_first">]> {
+    I32EnumAttrCase<"ScoresFirst", 1, "scores_first">,
+    I32EnumAttrCase<"KeysBehind", 2, "keys_behind">,
+    I32EnumAttrCase<"GradientsBehind", 3, "gradients_behind">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

@@ -84,7 +84,7 @@ def FA2_QRangeOp : FA2_RangeOp<"q_range"> {
     Tiles outside of them see none of the keys; in the range's full part, those within
     [full_begin, full_end), every row of the sequence sees every key. A tile of keys that
     is not whole (k1 > seqlen_k) has no full tiles. begin <= full_begin <= full_end <= end.
-    Place p of the range has tile begin + p.
+    Place p of the range has tile begin + p. `nonempty` says that there is one wherever a loop over them begins.
 
     Example:
 
@@ -93,7 +93,7 @@ def FA2_QRangeOp : FA2_RangeOp<"q_range"> {
     ```
   }];
   let arguments = (ins Index:$kv_block, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask);
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty);
   let results = (outs FA2_TileRangeType:$range);
   let assemblyFormat = [{ $kv_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];

@@ -36,7 +36,8 @@ namespace fa2::gpu {
 SharedLayout sharedLayout(mlir::RankedTensorType tile);
 /// `tile` with encoding #fa2gpu.shared, its columns as `parts` warps can split
 /// them.
-mlir::RankedTensorType sharedTile(mlir::RankedTensorType tile, int64_t parts);
+mlir::RankedTensorType sharedTile(mlir::RankedTensorType tile, int64_t parts,
+                                  int64_t panel = 0);
 /// Whether a tile loop draws the numbers of its tiles from the ring.
 bool isQueue(RingCreateOp ring);
 /// Bytes from one slot of a ring to the next, and of all its slots: what is

@@ -118,7 +118,8 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     eight different bank groups. With `panel`, every panel is that many bytes wide and
     the columns are padded to whole panels, as one tensor map brings them. With `parts`,
     they are padded until so many warps can split them: to multiples of 16 columns each,
-    in the widest panels that all parts fall into alike.
+    in the widest panels that all parts fall into alike; or, with `panel`, until so many
+    warpgroups can, to whole panels each.
 
     Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`.
   }];

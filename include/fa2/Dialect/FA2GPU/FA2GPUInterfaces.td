@@ -19,6 +19,8 @@ def FA2GPU_MatmulFamily : AttrInterface<"MatmulFamilyAttr"> {
       "::fa2::gpu::Fragment", "operandB", (ins)>,
     InterfaceMethod<"Warps that issue one instruction together (1, or 4 for a warpgroup).",
       "int64_t", "warpsPerInstruction", (ins)>,
+    InterfaceMethod<"Columns of a panel of B in shared memory, in which an instruction's must begin alike, or 0.",
+      "int64_t", "panelColumns", (ins)>,
     InterfaceMethod<"What its instructions cannot do of a product, or an empty string.",
       "::std::string", "checkProduct", (ins "::mlir::RankedTensorType":$a, "::mlir::RankedTensorType":$b,
         "::mlir::RankedTensorType":$d, "bool":$transposeA, "bool":$transposeB)>,

@@ -314,7 +314,7 @@ def FA2GPU_RingReleaseOp : FA2GPU_RingUseOp<"release", "this warp no longer read
 def FA2GPU_RingSlotOp : FA2GPU_Op<"ring.slot", [Pure]> {
   let summary = "the slot of use n; synchronisation stands elsewhere";
   let description = [{
-    What `fa2gpu-place-waits` leaves of acquire and wait.
+    What `fa2gpu-place-waits` leaves of acquire and wait; between roles, a use that is held, named again.
 
     Example: `%k = fa2gpu.ring.slot %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>`
   }];
@@ -428,16 +428,18 @@ def FA2GPU_BulkCopyOp : FA2GPU_Op<"bulk_copy", [MemoryEffects<[MemRead, MemWrite
 }
 
 def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "starts storing this warpgroup's 64 rows of a tile";
+  let summary = "starts storing this warpgroup's part of a tile";
   let description = [{
-    One thread of each warpgroup issues it. What the warpgroup wrote to the slot must have been
-    fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`. Rows and columns outside of the
+    One thread of each warpgroup issues it. The part is 64 rows of the tile. Where `across` warpgroups
+    share rows, they take turns at its panels: the first has panels 0, `across`, 2 `across` and so on. What the warpgroup wrote to the slot must have been
+    fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`, or where they share rows at a
+    `fa2gpu.role_barrier`. Rows and columns outside of the
     tensor are not written. `heads` is the map's.
 
     Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
   }];
   let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
-    DefaultValuedAttr<I64Attr, "1">:$heads);
+    DefaultValuedAttr<I64Attr, "1">:$heads, DefaultValuedAttr<I64Attr, "1">:$across);
   let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
   let hasVerifier = 1;
 }

@@ -40,9 +40,10 @@ struct Fragment {
   Fragment transposed() const;
 };
 
-/// Columns of each of `parts` warps that share rows: multiples of 16, as one
-/// ldmatrix brings them. The last warps' may be past the end.
-int64_t columnsPerPart(int64_t cols, int64_t parts);
+/// Columns of each of `parts` warps, or warpgroups, that share rows: multiples
+/// of 16, as one ldmatrix brings them, and with `panelCols` whole panels of so
+/// many, or a half or a quarter of one. The last ones' may be past the end.
+int64_t columnsPerPart(int64_t cols, int64_t parts, int64_t panelCols = 0);
 
 /// A tile cut into warpRows x warpCols equal parts, one a warp, each a grid of
 /// fragments. Warps are counted `stacked` at a time, one below the other; these
@@ -53,7 +54,7 @@ int64_t columnsPerPart(int64_t cols, int64_t parts);
 class TileLayout {
 public:
   TileLayout(Fragment fragment, int64_t rows, int64_t cols, int64_t warpRows,
-             int64_t warpCols, int64_t stacked = 1);
+             int64_t warpCols, int64_t stacked = 1, int64_t panelCols = 0);
 
   const Fragment &fragment() const { return frag; }
   int64_t rows() const { return tileRows; }
@@ -118,9 +119,9 @@ public:
                int64_t uniformPanel = 0);
   /// The layout whose columns `parts` warps can split: the plain one where it
   /// can be, else padded to columnsPerPart of each, in the widest panels that
-  /// the parts fall into alike.
+  /// the parts fall into alike. With `uniformPanel` bytes, in such panels.
   static SharedLayout splitBy(int64_t parts, int64_t rows, int64_t cols,
-                              int64_t elementBytes);
+                              int64_t elementBytes, int64_t uniformPanel = 0);
 
   int64_t rows() const { return tileRows; }
   int64_t elementBytes() const { return elemBytes; }

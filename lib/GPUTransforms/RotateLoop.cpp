@@ -1,0 +1,204 @@
+//===- RotateLoop.cpp - parts of a loop one tile behind -------------------===//
+
+#include "RotateLoop.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/Transforms/Transforms.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+//===----------------------------------------------------------------------===//
+// The loop
+//===----------------------------------------------------------------------===//
+
+/// So that prologue and epilogue always run.
+static bool askForTile(scf::ForOp loop) {
+  auto count = loop.getUpperBound().getDefiningOp<TileCountOp>();
+  return count && count.getRange().getDefiningOp<RangeOfTiles>().makeNonempty();
+}
+
+/// Prologue and epilogue always run: of the pipeliner's choices between what
+/// they compute and what the loop would have begun with, `inits`, or ended
+/// with, the former are taken. A program's own choices stay.
+static void settleChoices(scf::ForOp loop, ArrayRef<Value> inits,
+                          Operation *end) {
+  auto settle = [](arith::SelectOp select, Value otherwise) {
+    if (!select || select.getFalseValue() != otherwise)
+      return;
+    select.replaceAllUsesWith(select.getTrueValue());
+    select.erase();
+  };
+  for (auto [begin, init] : llvm::zip(loop.getInitArgs(), inits))
+    settle(begin.getDefiningOp<arith::SelectOp>(), init);
+  for (Operation *op = loop->getNextNode(); op != end;) {
+    auto select = dyn_cast<arith::SelectOp>(op);
+    op = op->getNextNode();
+    if (select && select.getFalseValue().getDefiningOp() == loop)
+      settle(select, select.getFalseValue());
+  }
+}
+
+/// What the loop carries twice, as a number that both stages count, is one.
+static void mergeCarried(scf::ForOp loop) {
+  auto yielded = loop.getYieldedValues();
+  for (size_t i = 0; i < yielded.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (yielded[i] == yielded[j] &&
+          loop.getInitArgs()[i] == loop.getInitArgs()[j]) {
+        loop.getRegionIterArg(i).replaceAllUsesWith(loop.getRegionIterArg(j));
+        loop.getResult(i).replaceAllUsesWith(loop.getResult(j));
+      }
+}
+
+FailureOr<scf::ForOp> fa2::gpu::rotateLoop(scf::ForOp loop,
+                                           const LoopStages &stages) {
+  if (!askForTile(loop)) {
+    loop.emitError("expected a loop over the places of a range that can have a "
+                   "tile always, because it is peeled");
+    return failure();
+  }
+  Location loc = loop.getLoc();
+  Operation *after = loop->getNextNode();
+  scf::PipeliningOption options;
+  options.getScheduleFn = [&](scf::ForOp, LoopStages &schedule) {
+    schedule = stages;
+  };
+  options.supportDynamicLoops = true;
+  options.peelEpilogue = true;
+  options.predicateFn = [](RewriterBase &, Operation *op, Value) { return op; };
+  SmallVector<Value> inits(loop.getInitArgs());
+  IRRewriter rewriter(loop.getContext());
+  rewriter.setInsertionPoint(loop);
+  bool modified = false;
+  FailureOr<scf::ForOp> result =
+      scf::pipelineForLoop(rewriter, loop, options, &modified);
+  if (failed(result)) {
+    emitError(loc, "expected the loop to be pipelined by one tile");
+    return failure();
+  }
+  settleChoices(*result, inits, after);
+  mergeCarried(*result);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// What goes behind
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Behind {
+public:
+  explicit Behind(scf::ForOp loop) : block(*loop.getBody()) {}
+
+  void addUsers(Operation *op) {
+    Operation *top = block.findAncestorOpInBlock(*op);
+    if (!top || top->hasTrait<OpTrait::IsTerminator>() ||
+        !ops.insert(top).second)
+      return;
+    for (Operation *user : top->getUsers())
+      addUsers(user);
+  }
+
+  void addRings() {
+    for (auto release : block.getOps<RingReleaseOp>())
+      if (RingWaitOp wait = waitOf(release); wait && isReadBehind(wait))
+        ops.insert(release);
+    for (auto wait : block.getOps<RingWaitOp>()) {
+      auto readers = wait.getTile().getUsers();
+      if (!readers.empty() && llvm::all_of(readers, [&](Operation *reader) {
+            return ops.contains(reader);
+          }))
+        ops.insert(wait);
+    }
+  }
+
+  /// A use that was waited for ahead: the one before the next.
+  void nameAgain() {
+    for (auto wait : llvm::to_vector(block.getOps<RingWaitOp>())) {
+      if (ops.contains(wait))
+        continue;
+      Value use, slot;
+      for (Operation &op : llvm::make_early_inc_range(block)) {
+        auto release = dyn_cast<RingReleaseOp>(op);
+        bool releases = release && waitOf(release) == wait;
+        bool reads = llvm::is_contained(op.getOperands(), wait.getTile());
+        if (!ops.contains(&op) || !(releases || reads))
+          continue;
+        OpBuilder b(&op);
+        Location loc = op.getLoc();
+        if (!use) {
+          Value one = arith::ConstantIndexOp::create(b, loc, 1);
+          use = arith::SubIOp::create(b, loc, wait.getNext(), one);
+          ops.insert(one.getDefiningOp());
+          ops.insert(use.getDefiningOp());
+        }
+        if (releases) {
+          release.getUseMutable().assign(use);
+          continue;
+        }
+        if (!slot) {
+          slot = RingSlotOp::create(b, loc, wait.getTile().getType(),
+                                    wait.getRing(), use);
+          ops.insert(slot.getDefiningOp());
+        }
+        op.replaceUsesOfWith(wait.getTile(), slot);
+      }
+    }
+  }
+
+  /// Numbers are computed once more, not carried.
+  void ownNumbers() {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (ops.contains(&op))
+        ownOperands(&op);
+  }
+
+  llvm::DenseSet<Operation *> ops;
+
+private:
+  RingWaitOp waitOf(RingReleaseOp release) {
+    for (auto wait : block.getOps<RingWaitOp>())
+      if (wait.getRing() == release.getRing() &&
+          wait.getUse() == release.getUse())
+        return wait;
+    return {};
+  }
+
+  bool isReadBehind(RingWaitOp wait) {
+    return llvm::any_of(wait.getTile().getUsers(), [&](Operation *reader) {
+      return ops.contains(block.findAncestorOpInBlock(*reader));
+    });
+  }
+
+  void ownOperands(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *def = operand.get().getDefiningOp();
+      if (!def || def->getBlock() != &block || !isPure(def) ||
+          ops.contains(def) || isa<RankedTensorType>(operand.get().getType()))
+        continue;
+      Operation *copy = OpBuilder(op).clone(*def);
+      operand.set(
+          copy->getResult(cast<OpResult>(operand.get()).getResultNumber()));
+      ops.insert(copy);
+      ownOperands(copy);
+    }
+  }
+
+  Block &block;
+};
+} // namespace
+
+llvm::DenseSet<Operation *>
+fa2::gpu::takeBehind(scf::ForOp loop, ArrayRef<DotStartOp> products) {
+  Behind behind(loop);
+  for (DotStartOp dot : products)
+    behind.addUsers(dot);
+  behind.addRings();
+  behind.nameAgain();
+  behind.ownNumbers();
+  return std::move(behind.ops);
+}

@@ -1,0 +1,31 @@
+//===- RotateLoop.h - parts of a loop one tile behind -----------*- C++ -*-===//
+#ifndef FA2_LIB_GPUTRANSFORMS_ROTATELOOP_H
+#define FA2_LIB_GPUTRANSFORMS_ROTATELOOP_H
+
+#include "fa2/GPUTransforms/Passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace fa2::gpu {
+
+/// A loop's operations in a new order, each with how many tiles it is behind
+/// the first ones: 0 or 1.
+using LoopStages = std::vector<std::pair<mlir::Operation *, unsigned>>;
+
+/// Takes the loop over the places of a range apart so: what is not behind for
+/// the first tile, then a loop of both, then what is behind for the last. The
+/// range must have a tile always. By upstream's scf pipeliner.
+mlir::FailureOr<mlir::scf::ForOp> rotateLoop(mlir::scf::ForOp loop,
+                                             const LoopStages &stages);
+
+/// All that goes one tile behind if `products` do: what becomes of them, the
+/// uses of rings that only they read, and the releases of what they read.
+/// These get numbers of their own, and slots of what was waited for before are
+/// named again, so that nothing of shared memory is carried around the loop.
+llvm::DenseSet<mlir::Operation *>
+takeBehind(mlir::scf::ForOp loop, llvm::ArrayRef<DotStartOp> products);
+
+} // namespace fa2::gpu
+
+#endif
