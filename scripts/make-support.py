@@ -61,9 +61,8 @@ ROWS = [
     ("causal, aligned to the last key or to the first", flags("--mask causal", "--mask causal-top-left")),
     ("programs of scores: softcap, ALiBi, bias and others", lambda tools, arch: program()(tools, arch) and flags(
         "--softcap 30", "--alibi head", "--bias full")(tools, arch)),
-    ("backward, head dims up to 128, the same masks",
-     flags(*(f"--pass backward --head-dim {d}" for d in DIMS if d <= 128), "--pass backward --mask causal")),
-    ("backward, head dims above 128", flags(*(f"--pass backward --head-dim {d}" for d in DIMS if d > 128))),
+    ("backward, the same head dims and masks",
+     flags(*(f"--pass backward --head-dim {d}" for d in DIMS), "--pass backward --mask causal")),
     ("backward with the same bits in each run", flags("--pass backward --dq recompute")),
     ("backward of programs of scores", program("pass=backward")),
 ]

@@ -483,15 +483,13 @@ void GradTiler::createKeys() {
   Value vTile = load(view(v, batch, headKV, keys), row, bkv);
   auto range =
       QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
-                       schedule.getBlockQ(),
-                       bkv, op.getMaskAttr(),
+                       schedule.getBlockQ(), bkv, op.getMaskAttr(),
                        /*nonempty=*/true);
   // No head has anything to do where no query sees the keys.
-  Value some = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
-                                     TileCountOp::create(b, loc, range),
-                                     constant(0));
-  Value visited =
-      arith::SelectOp::create(b, loc, some, group, constant(0));
+  Value some =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
+                            TileCountOp::create(b, loc, range), constant(0));
+  Value visited = arith::SelectOp::create(b, loc, some, group, constant(0));
   Value zeroK = splat({bkv, headDim}, 0.0f),
         zeroV = splat({bkv, headDimV}, 0.0f);
   auto heads = scf::ForOp::create(b, loc, constant(0), visited, constant(1),

@@ -55,11 +55,13 @@ def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
 }
 
 def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
-  let summary = "starts a loop's products in the order that the schedule names";
+  let summary = "starts a loop's products in the order that the schedule names, some of them a tile behind";
   let description = [{
     The schedule's `loop_order` stands for a list of names of products (`fa2.dot ... {name = "s"}`). They start in that order,
     each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
-    slots are released as soon as their readers are done. Only asynchronous matmuls gain by it.
+    slots are released as soon as their readers are done. Only asynchronous matmuls gain by it. An order may say that products go
+    a tile behind the others: the loop is then rotated, and its range must have a tile always. What a matmul in flight reads in
+    registers is read by nobody else: who does comes before it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
 }

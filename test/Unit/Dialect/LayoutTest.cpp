@@ -296,8 +296,14 @@ TEST_F(LayoutTest, WarpsSplitAnyColumns) {
 // Warpgroups' parts begin alike in panels of 64 columns: a half, a quarter or
 // whole ones.
 TEST_F(LayoutTest, WarpgroupsSplitWholePanels) {
-  for (auto [cols, part] : {std::pair{32, 16}, {64, 32}, {80, 64}, {128, 64},
-                            {136, 128}, {160, 128}, {192, 128}, {256, 128}}) {
+  for (auto [cols, part] : {std::pair{32, 16},
+                            {64, 32},
+                            {80, 64},
+                            {128, 64},
+                            {136, 128},
+                            {160, 128},
+                            {192, 128},
+                            {256, 128}}) {
     EXPECT_EQ(columnsPerPart(cols, 2, 64), part) << cols;
     SharedLayout s = SharedLayout::splitBy(2, 64, cols, 2, 128);
     EXPECT_EQ(s.paddedCols(), std::max(64, 2 * part)) << cols;

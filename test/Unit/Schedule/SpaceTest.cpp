@@ -90,8 +90,9 @@ TEST_F(Space, NothingFits) {
   SearchSpace space = searchSpace(target("sm_90a"), problem, {});
   EXPECT_TRUE(space.fits.empty());
   ASSERT_EQ(space.dropped.size(), 1u);
-  EXPECT_NE(space.dropped[0].example.find("of score programs are not generated"),
-            std::string::npos);
+  EXPECT_NE(
+      space.dropped[0].example.find("of score programs are not generated"),
+      std::string::npos);
 }
 
 // What must hold of any estimate: more work takes longer, half of the scores
