@@ -74,6 +74,8 @@ FA2_API const char *fa2_version(void);
  *                   key of its own too: block_q=64 warps=4
  *   variants        none, or other schedules where a guard holds, in single
  *                   quotes: 'seqlen_k <= 512: block_q=128,warps=8; ...'
+ *   database        a file of measured schedules in place of the shipped ones, or
+ *                   none
  *
  * Never returns null unless memory is out; the result says whether it
  * worked. */

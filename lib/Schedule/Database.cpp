@@ -138,7 +138,8 @@ FailureOr<ScheduleDatabase> ScheduleDatabase::open(StringRef where,
 static int fitness(const ScheduleRow &row, const Target &target,
                    const Problem &p) {
   const Problem &q = row.problem;
-  if (q.headDim != p.headDim || q.headDimV != p.headDimV ||
+  // Rows are of scores without a program, which has needs of its own.
+  if (p.program || q.headDim != p.headDim || q.headDimV != p.headDimV ||
       q.masked != p.masked || q.backward != p.backward)
     return 0;
   std::string error;

@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a pass=backward stop-after=fa2gpu-copy-ahead" | FileCheck %s
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-copy-ahead" | FileCheck %s
 
 // The producer multiplies dS with the keys. Its copies are three tiles ahead, one less than the rings have slots: first
 // the copies of as many tiles as there are, up to three; then each tile's work beside the copies of the tile three further on; at

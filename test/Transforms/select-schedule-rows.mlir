@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a schedule=block_q=64 remarks=1" 2>&1 | FileCheck %s --check-prefix=ROWS
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a database=none schedule=block_q=64 remarks=1" 2>&1 | FileCheck %s --check-prefix=ROWS
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a schedule=warps=8" | FileCheck %s --check-prefix=WARPS
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants='seqlen_q <= 64: block_q=64'" --mlir-print-local-scope | FileCheck %s --check-prefix=VARIANT
 // RUN: not fa2-opt %s --fa2-select-schedule="target=sm_90a schedule=block_q=48" 2>&1 | FileCheck %s --check-prefix=PART

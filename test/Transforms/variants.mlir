@@ -1,5 +1,5 @@
-// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a" --mlir-print-local-scope | FileCheck %s --check-prefix=TABLE
-// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a remarks=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a database=none" --mlir-print-local-scope | FileCheck %s --check-prefix=TABLE
+// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a database=none remarks=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants=none" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a schedule=stages=1" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
 // RUN: fa2-opt %s --fa2-select-schedule="variants='seqlen_k <= 32: block-q=32,warps=2; heads > 3: stages=1'" --mlir-print-local-scope > %t.mlir
