@@ -97,6 +97,10 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "64 rows of four warps; got dq_warps = {1}, warps = {2} and "
                    "block_q = {3}",
                    t.name(), d.dqWarps, s.warps, s.blockQ);
+  if (int64_t most = (p.headDim + 63) / 64 * 64; s.dqColumns > most)
+    return formatv("expected dq_columns to be at most {0}, the head dim in "
+                   "whole panels, or 0 for all of it; got {1}",
+                   most, s.dqColumns);
   // All that is stored for this tile is still read for the one before.
   if (s.loopOrder == LoopOrder::GradientsBehind && s.exchangeSlots < 2 &&
       (d.keyWarps < s.warps || !s.dqByProducer))

@@ -60,7 +60,8 @@ private:
   }
 
   std::vector<bool> flags(const ScheduleField<bool> &field) const {
-    if (field.member == &Schedule::qInRegisters && problem.backward)
+    if (field.member == &Schedule::qInRegisters && problem.backward &&
+        !target.hasRoles())
       return {false};
     return {false, true};
   }
@@ -81,7 +82,8 @@ private:
     return {TileOrder::Ascending, TileOrder::LongestFirst};
   }
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
-    return {LoopOrder::Written, LoopOrder::ScoresFirst};
+    return {LoopOrder::Written, LoopOrder::ScoresFirst, LoopOrder::KeysBehind,
+            LoopOrder::GradientsBehind};
   }
 
   std::vector<int64_t> numbers(const ScheduleField<int64_t> &field) const {

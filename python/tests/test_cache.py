@@ -175,7 +175,7 @@ class Compiling(unittest.TestCase):
         gradient = SMALL.gradient(deterministic=False)
         self.assertEqual(target(gradient), b"sm_90a")
         self.assertEqual(target(SMALL.gradient(deterministic=True)), b"sm_90")
-        self.assertEqual(target(replace(gradient, head_dim=192)), b"sm_90")
+        self.assertEqual(target(replace(gradient, head_dim=192)), b"sm_90a")
         with self.assertRaisesRegex(fa2c.CompileError, "nonsense"):
             compiled(replace(gradient, schedule="nonsense=1"), 90, ptx_of)
 

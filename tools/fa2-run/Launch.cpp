@@ -2,6 +2,8 @@
 
 #include "Launch.h"
 
+#include <algorithm>
+
 namespace fa2run {
 
 Workspace::Workspace(fa2rtDevice *device, const fa2rtProgram *program,
@@ -9,6 +11,7 @@ Workspace::Workspace(fa2rtDevice *device, const fa2rtProgram *program,
     : device(device), zeroed(fa2rtWorkspaceZeroed(program)) {
   check(fa2rtWorkspaceSize(program, arguments.data(), arguments.size(), &bytes,
                            &counters));
+  counters = std::min(counters, bytes);
   if (!bytes)
     return;
   buffer = Buffer(device, bytes);

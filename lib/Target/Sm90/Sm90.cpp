@@ -63,9 +63,10 @@ public:
     int64_t groups = s.warps / 4;
     int64_t threads = (s.warps + kProducerWarps) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, 1) / 8 * 8;
-    RoleRegisters r;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
-    r.producer = s.dqByProducer ? 40 + s.dqColumns / 2 : groups > 2 ? 32 : 24;
+    int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
+    RoleRegisters r;
+    r.producer = s.dqByProducer ? withSum : groups > 2 ? 32 : 24;
     int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;
