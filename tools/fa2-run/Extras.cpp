@@ -53,7 +53,7 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
   else
     drawValues(stream);
   if (rule.tensor)
-    drawStrides(random);
+    drawStrides(random, /*mayRepeat=*/text == given.end());
   store();
 }
 
@@ -65,7 +65,7 @@ Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
     gradient.values.shape = {1};
   gradient.values.elements.assign(of.values.elements.size(), std::nan(""));
   Sequence random(stream);
-  gradient.drawStrides(random);
+  gradient.drawStrides(random, /*mayRepeat=*/false);
   gradient.store();
   return gradient;
 }
@@ -81,8 +81,9 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
   }
 }
 
-/// From the innermost dimension out, or in another order; with gaps.
-void Extra::drawStrides(Sequence &random) {
+/// From the innermost dimension out, or in another order; with gaps. Where
+/// values may repeat, one may stand for all of a dimension.
+void Extra::drawStrides(Sequence &random, bool mayRepeat) {
   size_t rank = values.shape.size();
   std::vector<size_t> order(rank);
   std::iota(order.rbegin(), order.rend(), size_t(0));
@@ -92,7 +93,7 @@ void Extra::drawStrides(Sequence &random) {
   int64_t pitch = rule.broadcast && random.chance(0.25) ? 2 : 1;
   for (size_t d : order) {
     strides[d] = pitch;
-    if (rule.broadcast && random.chance(0.1)) { // one stands for all
+    if (rule.broadcast && random.chance(0.1) && mayRepeat) {
       strides[d] = 0;
       continue;
     }

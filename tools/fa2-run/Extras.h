@@ -43,7 +43,7 @@ public:
 private:
   Extra() = default;
   void drawShape(const Configuration &configuration, Sequence &random);
-  void drawStrides(Sequence &random);
+  void drawStrides(Sequence &random, bool mayRepeat);
   void drawValues(uint64_t stream);
   void take(const std::string &text);
   /// Puts the values, as the dtype holds them, into memory.
