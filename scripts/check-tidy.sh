@@ -11,7 +11,7 @@ shift
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 folders=
 if [ "${1:-}" = --light ]; then
-  folders="runtime/lib/Sim/ tools/fa2-run/Reference/"
+  folders="runtime/sim/ tools/fa2-run/Reference/"
   shift
 fi
 if [ $# -eq 0 ]; then

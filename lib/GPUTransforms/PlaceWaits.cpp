@@ -19,7 +19,7 @@
 
 #include "fa2/GPUTransforms/Passes.h"
 
-#include "RingSimulation.h"
+#include "fa2/Analysis/RingSimulation.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

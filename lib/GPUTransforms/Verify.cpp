@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Flow.h"
+#include "fa2/Analysis/Flow.h"
 
 #include "fa2/Target/Target.h"
 

@@ -5,6 +5,7 @@
 #include "fa2/Conversion/Passes.h"
 #include "fa2/Dialect/FA2/FA2.h"
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/NVVMTransforms/Passes.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"

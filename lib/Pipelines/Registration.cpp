@@ -6,6 +6,7 @@
 #include "fa2/Dialect/FA2/FA2.h"
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/NVVMTransforms/Passes.h"
 #include "fa2/Pipelines/Pipelines.h"
 #include "fa2/Transforms/Passes.h"
 
@@ -84,6 +85,7 @@ void fa2::registerPasses() {
     registerFA2TransformsPasses();
     registerFA2ConversionPasses();
     registerFA2GPUTransformsPasses();
+    registerFA2NVVMTransformsPasses();
     registerPipelines();
   });
 }

@@ -3,7 +3,7 @@
 #include "PtxEntries.h"
 
 #include "Error.h"
-#include "Sim/Lexer.h"
+#include "sim/Lexer.h"
 
 #include <algorithm>
 

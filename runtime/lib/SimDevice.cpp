@@ -4,7 +4,7 @@
 
 #include "Arguments.h"
 #include "Error.h"
-#include "Sim/Simulator.h"
+#include "sim/Simulator.h"
 
 #include <sys/mman.h>
 

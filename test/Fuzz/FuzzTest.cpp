@@ -11,8 +11,8 @@
 
 #include "Error.h"
 #include "Program.h"
-#include "Sim/Simulator.h"
 #include "SimDevice.h"
+#include "sim/Simulator.h"
 
 #include <gtest/gtest.h>
 

@@ -14,6 +14,8 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;

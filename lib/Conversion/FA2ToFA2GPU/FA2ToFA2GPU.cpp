@@ -1,13 +1,14 @@
 //===- FA2ToFA2GPU.cpp - convert-fa2-to-fa2gpu ----------------------------===//
 //
 // Warp partitioning. Products say how warps share them, and what is computed
-// with them follows (AssignLayouts.h); loaded tiles lie in shared memory, and a
-// computed left operand is converted once: it changes registers' names where
-// its warps need no other's part of it, and goes through shared memory else.
+// with them follows (LayoutAssignment.h); loaded tiles lie in shared memory,
+// and a computed left operand is converted once: it changes registers' names
+// where its warps need no other's part of it, and goes through shared memory
+// else.
 //
 //===----------------------------------------------------------------------===//
 
-#include "AssignLayouts.h"
+#include "fa2/Analysis/LayoutAssignment.h"
 #include "fa2/Conversion/Passes.h"
 #include "fa2/Target/Target.h"
 

@@ -1,6 +1,6 @@
 //===- RingSimulation.cpp - the rings' protocol, executed -----------------===//
 
-#include "RingSimulation.h"
+#include "fa2/Analysis/RingSimulation.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,6 +1,6 @@
 //===- ReduceDivisions.cpp - fa2-reduce-divisions -------------------------===//
 
-#include "fa2/Conversion/Passes.h"
+#include "fa2/NVVMTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -10,7 +10,7 @@
 
 namespace fa2 {
 #define GEN_PASS_DEF_REDUCEDIVISIONS
-#include "fa2/Conversion/Passes.h.inc"
+#include "fa2/NVVMTransforms/Passes.h.inc"
 } // namespace fa2
 
 using namespace mlir;

@@ -7,10 +7,10 @@
 // any number of iterations.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FA2_LIB_GPUTRANSFORMS_FLOW_H
-#define FA2_LIB_GPUTRANSFORMS_FLOW_H
+#ifndef FA2_ANALYSIS_FLOW_H
+#define FA2_ANALYSIS_FLOW_H
 
-#include "Symbols.h"
+#include "fa2/Analysis/Symbols.h"
 
 #include "fa2/GPUTransforms/Passes.h"
 

@@ -1,6 +1,6 @@
 //===- Flow.cpp - the verifier's walk: blocks, branches, loops ------------===//
 
-#include "Flow.h"
+#include "fa2/Analysis/Flow.h"
 
 #include "mlir/IR/Matchers.h"
 

@@ -1,13 +1,13 @@
 //===- PassMapsByValue.cpp - fa2-pass-maps-by-value -----------------------===//
 
-#include "fa2/Conversion/Passes.h"
+#include "fa2/NVVMTransforms/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_PASSMAPSBYVALUE
-#include "fa2/Conversion/Passes.h.inc"
+#include "fa2/NVVMTransforms/Passes.h.inc"
 } // namespace fa2
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 // through.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FA2_LIB_GPUTRANSFORMS_SYMBOLS_H
-#define FA2_LIB_GPUTRANSFORMS_SYMBOLS_H
+#ifndef FA2_ANALYSIS_SYMBOLS_H
+#define FA2_ANALYSIS_SYMBOLS_H
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Operation.h"

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Flow.h"
+#include "fa2/Analysis/Flow.h"
 
 using namespace mlir;
 using namespace fa2;

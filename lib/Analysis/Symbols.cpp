@@ -1,6 +1,6 @@
 //===- Symbols.cpp - index arithmetic as linear forms ---------------------===//
 
-#include "Symbols.h"
+#include "fa2/Analysis/Symbols.h"
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 

@@ -1,6 +1,6 @@
-//===- AssignLayouts.cpp - a layout for each tile in registers ------------===//
+//===- LayoutAssignment.cpp - a layout for each tile in registers ---------===//
 
-#include "AssignLayouts.h"
+#include "fa2/Analysis/LayoutAssignment.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
 

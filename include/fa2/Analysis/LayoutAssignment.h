@@ -1,6 +1,6 @@
-//===- AssignLayouts.h - a layout for each tile in registers ----*- C++ -*-===//
-#ifndef FA2_LIB_CONVERSION_FA2TOFA2GPU_ASSIGNLAYOUTS_H
-#define FA2_LIB_CONVERSION_FA2TOFA2GPU_ASSIGNLAYOUTS_H
+//===- LayoutAssignment.h - a layout for each tile in registers -*- C++ -*-===//
+#ifndef FA2_ANALYSIS_LAYOUTASSIGNMENT_H
+#define FA2_ANALYSIS_LAYOUTASSIGNMENT_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 

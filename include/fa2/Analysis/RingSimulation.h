@@ -5,8 +5,8 @@
 // seen, and when each use of a slot was released.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FA2_LIB_GPUTRANSFORMS_RINGSIMULATION_H
-#define FA2_LIB_GPUTRANSFORMS_RINGSIMULATION_H
+#ifndef FA2_ANALYSIS_RINGSIMULATION_H
+#define FA2_ANALYSIS_RINGSIMULATION_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
@@ -85,4 +85,4 @@ private:
 
 } // namespace fa2::gpu
 
-#endif // FA2_LIB_GPUTRANSFORMS_RINGSIMULATION_H
+#endif // FA2_ANALYSIS_RINGSIMULATION_H

@@ -1,6 +1,6 @@
 //===- FlowRules.cpp - what operations ask of the state -------------------===//
 
-#include "Flow.h"
+#include "fa2/Analysis/Flow.h"
 
 using namespace mlir;
 using namespace fa2;
