@@ -1,5 +1,6 @@
 //===- PassMapsByValue.cpp - fa2-pass-maps-by-value -----------------------===//
 
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/NVVMTransforms/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

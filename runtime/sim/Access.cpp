@@ -76,7 +76,10 @@ static void explain(Warp &warp, const Inst &inst, int lane,
 
 static void touchesMbarrier(Warp &warp, const Inst &inst, int lane, u32 address,
                             u32 bytes, const char *what) {
-  for (const Mbarrier &m : warp.block->mbarriers)
+  const Block &block = *warp.block;
+  if (address >= block.mbarriersEnd || address + bytes <= block.mbarriersFrom)
+    return;
+  for (const Mbarrier &m : block.mbarriers)
     if (m.live && address < m.address + 8 && m.address < address + bytes)
       warp.machine->error(3, warp, inst, lane, "mbarrier", m.address,
                           std::string(what) +
@@ -114,9 +117,8 @@ void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
     block.shadow.access(block.agents, by, addresses[lane], bytes, conflict);
     if (conflict.kind != SharedConflict::None)
       explain(warp, inst, lane, conflict, kind.write);
-    if (!block.mbarriers.empty())
-      touchesMbarrier(warp, inst, lane, addresses[lane], bytes,
-                      kind.write ? "write" : "read");
+    touchesMbarrier(warp, inst, lane, addresses[lane], bytes,
+                    kind.write ? "write" : "read");
   }
   (kind.write ? warp.unsyncedWrites : warp.unsyncedReads) |=
       kind.collective ? kFullMask : mask;
@@ -141,9 +143,8 @@ void checkSharedAs(Warp &warp, const Inst &inst, u32 agent, u32 count,
   block.shadow.access(block.agents, by, address, bytes, conflict);
   if (conflict.kind != SharedConflict::None)
     explain(warp, inst, lane, conflict, write);
-  if (!block.mbarriers.empty())
-    touchesMbarrier(warp, inst, -1, address, bytes,
-                    write ? "async write" : "async read");
+  touchesMbarrier(warp, inst, -1, address, bytes,
+                  write ? "async write" : "async read");
 }
 
 static void checkGlobalOne(Warp &warp, const Inst &inst, int lane, GlobalBy &by,

@@ -206,6 +206,7 @@ void Machine::startBlock(Grid &grid) {
   for (NamedBarrier &barrier : block.barriers)
     barrier = NamedBarrier();
   block.mbarriers.clear();
+  block.mbarriersFrom = ~0u, block.mbarriersEnd = 0;
   block.mbarriers.reserve(kMaxMbarriers);
   block.wgmmaLines.assign((warps + 3) / 4, {});
   block.launchedDependents = false;

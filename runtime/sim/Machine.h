@@ -177,6 +177,7 @@ struct Block {
   u32 liveWarps = 0;
   std::array<NamedBarrier, 16> barriers;
   std::vector<Mbarrier> mbarriers;
+  u32 mbarriersFrom = ~0u, mbarriersEnd = 0; ///< where they lie
   u32 entryRegisters = 0, freeRegisters = 0; ///< rule 12; in warps' registers
   bool budgeted = false;
   std::vector<std::vector<u32>> wgmmaLines; ///< a warpgroup's sequence, rule 6

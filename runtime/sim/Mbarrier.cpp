@@ -108,6 +108,8 @@ Flow init(Warp &w, const Inst &inst, u32 mask) {
     fresh.current.resize(block.agents.count());
     fresh.completed.resize(block.agents.count());
     block.mbarriers.push_back(std::move(fresh));
+    block.mbarriersFrom = std::min(block.mbarriersFrom, at);
+    block.mbarriersEnd = std::max(block.mbarriersEnd, at + 8);
   }
   return Flow::Next;
 }

@@ -11,10 +11,20 @@
 
 #include "Numerics.h"
 
+// Clang's word for __SANITIZE_ADDRESS__.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define FA2SIM_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FA2SIM_SANITIZED
+#endif
+
 // The widest vectors of the machine it runs on; the same results with all.
+// Sanitizers do not see which of them is called.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) &&          \
-    !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&                   \
-    !defined(__SANITIZE_THREAD__)
+    !defined(FA2SIM_SANITIZED)
 #define FA2SIM_VECTOR __attribute__((target_clones("avx2", "default")))
 #else
 #define FA2SIM_VECTOR
@@ -139,95 +149,90 @@ float fusedDotAdd(const u16 *a, const u16 *b, unsigned strideB, float c,
 }
 
 namespace {
-// Rows of 8 results: vector code on any x86-64. With top in [-70, 120] every
+// Rows of 8 results: vector code on any machine. With top in [-70, 120] every
 // product is exact in f32 or too small to matter, scaling by a power of two is
 // exact, and the conversion to an integer is the truncation.
 constexpr int kLowest = -70, kHighest = 120;
 
-struct Operand16 {
+// Eight columns at once. No such value is passed to a function that stays one.
+#pragma GCC diagnostic ignored "-Wpsabi"
+using F8 = float __attribute__((vector_size(32)));
+using I8 = s32 __attribute__((vector_size(32)));
+using D8 = double __attribute__((vector_size(64)));
+using L8 = s64 __attribute__((vector_size(64)));
+constexpr s32 kZero16 = -5000;
+
+struct Row { ///< of A
   float value[16];
-  s16 exponent[16]; ///< kZero16 for zero
+  s32 exponent[16]; ///< kZero16 for zero
   bool special = false;
 };
-constexpr s16 kZero16 = -5000;
 
-inline void split(u16 bits, bool bfloat, float &value, s16 &exponent,
+struct Columns { ///< of B, [k][8]
+  F8 value[16];
+  I8 exponent[16];
+  bool special = false;
+};
+
+inline void split(u16 bits, bool bfloat, float &value, s32 &exponent,
                   bool &special) {
   int e, most;
   if (bfloat) {
     value = bfloatToFloat(bits);
     e = bits >> 7 & 255;
     most = 255;
-    exponent = s16((e ? e : 1) - 127);
+    exponent = (e ? e : 1) - 127;
   } else {
     value = halfToFloat(bits);
     e = bits >> 10 & 31;
     most = 31;
-    exponent = s16((e ? e : 1) - 15);
+    exponent = (e ? e : 1) - 15;
   }
   if ((bits & 0x7fff) == 0)
     exponent = kZero16;
   special |= e == most;
 }
 
-struct Columns { ///< eight columns of B, [k][8]
-  float value[16][8];
-  s16 exponent[16][8];
-  bool special = false;
-};
+[[gnu::always_inline]] inline I8 maximum(I8 x, I8 y) { return x > y ? x : y; }
+[[gnu::always_inline]] inline bool any(I8 mask) {
+  s64 parts[4];
+  __builtin_memcpy(parts, &mask, sizeof(mask));
+  return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
+}
 
-void rowTimesColumns(const u16 *rawA, const u16 *rawB, unsigned n,
-                     const Operand16 &a, const Columns &b, float *c,
-                     unsigned first, unsigned terms, bool bfloat, int F) {
-  s16 top[8], products[8];
-  bool slow = a.special || b.special;
-  for (unsigned j = 0; j < 8; ++j) {
-    s16 e = s16(asBits(c[j]) >> 23 & 255);
-    top[j] = s16((e ? e : 1) - 127);
-    products[j] = 2 * kZero16;
-  }
+/// c += the products of these terms, or false where only fusedDotAdd can tell.
+[[gnu::always_inline]] inline bool rowTimesColumns(const Row &a,
+                                                   const Columns &b, float *c,
+                                                   unsigned first,
+                                                   unsigned terms, int F) {
+  if (a.special || b.special)
+    return false;
+  F8 before;
+  __builtin_memcpy(&before, c, sizeof(before));
+  I8 bits = std::bit_cast<I8>(before) >> 23 & 255;
+  I8 products = I8{} + 2 * kZero16;
   for (unsigned k = first; k < first + terms; ++k)
-    for (unsigned j = 0; j < 8; ++j) {
-      s16 e = s16(a.exponent[k] + b.exponent[k][j]);
-      products[j] = e > products[j] ? e : products[j];
-    }
-  s16 lowest = 0, highest = -127;
-  for (unsigned j = 0; j < 8; ++j) {
-    bool none = products[j] < kZero16 / 2; // every product is zero
-    top[j] = std::max(top[j], products[j]);
-    highest = std::max(highest, top[j]);
-    lowest = std::min(lowest, none ? s16(0) : top[j]);
-    if (none && top[j] < kLowest)
-      top[j] = kLowest;
-  }
-  slow |= lowest < kLowest || highest > kHighest;
-  if (slow) {
-    for (unsigned j = 0; j < 8; ++j)
-      c[j] = fusedDotAdd(rawA + first, rawB + first * n + j, n, c[j], terms,
-                         bfloat, unsigned(F));
-    return;
-  }
-  float scale[8];
-  s32 sum[8] = {}, fromC[8];
-  double unit[8];
-  for (unsigned j = 0; j < 8; ++j) {
-    scale[j] = asFloat(u32(127 + F - top[j]) << 23);
-    unit[j] = std::bit_cast<double>(u64(1023 + top[j] - F) << 52);
-    fromC[j] = s32(c[j] * scale[j]);
-  }
-  for (unsigned k = first; k < first + terms; ++k) {
-    float x = a.value[k];
-    for (unsigned j = 0; j < 8; ++j)
-      sum[j] += s32(x * b.value[k][j] * scale[j]);
-  }
-  for (unsigned j = 0; j < 8; ++j) {
-    double total = (double(sum[j]) + double(fromC[j])) * unit[j];
-    // 52 - 23 bits go: truncation towards zero.
-    u64 bits = std::bit_cast<u64>(total) & ~((u64(1) << 29) - 1);
-    // Without products c stays as it is, but for the sign of zero.
-    c[j] = products[j] < kZero16 / 2 ? c[j] + 0.0f
-                                     : float(std::bit_cast<double>(bits));
-  }
+    products = maximum(products, b.exponent[k] + a.exponent[k]);
+  I8 none = products < kZero16 / 2; // every product is zero
+  I8 top = maximum(maximum(bits, I8{} + 1) - 127, products);
+  if (any(((top < kLowest) & ~none) | (top > kHighest)))
+    return false;
+  top = maximum(top, I8{} + kLowest);
+  F8 scale = std::bit_cast<F8>((127 + F - top) << 23);
+  I8 fromC = __builtin_convertvector(before * scale, I8), sum{};
+  for (unsigned k = first; k < first + terms; ++k)
+    sum += __builtin_convertvector(b.value[k] * a.value[k] * scale, I8);
+  L8 unit = __builtin_convertvector(1023 + top - F, L8) << 52;
+  D8 total =
+      (__builtin_convertvector(sum, D8) + __builtin_convertvector(fromC, D8)) *
+      std::bit_cast<D8>(unit);
+  // 52 - 23 bits go: truncation towards zero.
+  L8 kept = std::bit_cast<L8>(total) & ~((s64(1) << 29) - 1);
+  F8 after = __builtin_convertvector(std::bit_cast<D8>(kept), F8);
+  // Without products c stays as it is, but for the sign of zero.
+  after = none ? before + 0.0f : after;
+  __builtin_memcpy(c, &after, sizeof(after));
+  return true;
 }
 } // namespace
 
@@ -236,7 +241,7 @@ void multiplyAdd(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
                  bool bfloat, unsigned capability) {
   const int F = capability >= 90 ? 25 : 24;
   const unsigned terms = capability >= 90 ? k : 8;
-  Operand16 rows[16];
+  Row rows[16];
   for (unsigned m = 0; m < 16; ++m) {
     rows[m].special = false;
     for (unsigned i = 0; i < k; ++i)
@@ -246,14 +251,23 @@ void multiplyAdd(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
   for (unsigned j = 0; j < n; j += 8) {
     Columns columns;
     columns.special = false;
-    for (unsigned i = 0; i < k; ++i)
+    for (unsigned i = 0; i < k; ++i) {
+      float value[8];
+      s32 exponent[8];
       for (unsigned x = 0; x < 8; ++x)
-        split(b[i * n + j + x], bfloat, columns.value[i][x],
-              columns.exponent[i][x], columns.special);
+        split(b[i * n + j + x], bfloat, value[x], exponent[x], columns.special);
+      __builtin_memcpy(&columns.value[i], value, sizeof(value));
+      __builtin_memcpy(&columns.exponent[i], exponent, sizeof(exponent));
+    }
     for (unsigned m = 0; m < 16; ++m)
-      for (unsigned first = 0; first < k; first += terms)
-        rowTimesColumns(a + m * k, b + j, n, rows[m], columns, c + m * n + j,
-                        first, terms, bfloat, F);
+      for (unsigned first = 0; first < k; first += terms) {
+        float *to = c + m * n + j;
+        if (rowTimesColumns(rows[m], columns, to, first, terms, F))
+          continue;
+        for (unsigned x = 0; x < 8; ++x)
+          to[x] = fusedDotAdd(a + m * k + first, b + first * n + j + x, n,
+                              to[x], terms, bfloat, unsigned(F));
+      }
   }
 }
 

@@ -1,7 +1,9 @@
 //===- SharedShadow.h - Races of shared memory -----------------*- C++ -*-===//
 //
-// One word of shadow for four bytes: two writers (halves of a word may have
-// different ones) and up to 16 readers (rules 1, 4, 5 and 7).
+// What is known of four bytes: two writers (halves of a word may have
+// different ones) and up to 16 readers (rules 1, 4, 5 and 7). Most accesses
+// take 16 bytes and more: those that were only ever accessed together are known
+// together.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_RUNTIME_SIM_SHAREDSHADOW_H
@@ -64,19 +66,43 @@ private:
     }
   };
   static constexpr unsigned kReaders = 16;
-  struct Word { // all zero is a word never touched
+  /// Of a word, or of all words of a unit. All zero: never touched.
+  struct State {
     u32 generation;
     u8 readers;
     u8 written; ///< bytes
+    bool split; ///< a unit's words differ: what is known stands there
     Stamp writes[2];
     Reader reads[kReaders];
   };
-  /// Zero-filled on demand by the system: only words that are used take memory.
-  struct Free {
-    void operator()(Word *p) const { std::free(p); }
+  static constexpr u32 kWord = 4, kUnit = 16; ///< bytes
+
+  /// One access of a state's bytes `mask`, from `address` on.
+  struct Access {
+    const Agents &agents;
+    const SharedBy &by;
+    SharedConflict &conflict;
+    void record(State &state, u8 mask, u32 address);
+
+  private:
+    SharedConflict::Kind relation(const Stamp &other, bool otherWrites) const;
+    void note(SharedConflict::Kind kind, const Stamp &other, u32 address,
+              bool wasWrite);
+    void write(State &state, Stamp stamp, u32 address);
+    void read(State &state, Stamp stamp);
   };
-  std::unique_ptr<Word[], Free> words;
-  u32 capacity = 0, generation = 0;
+  /// That of this launch.
+  State &current(State &state);
+  void split(u32 unit);
+
+  /// Zero-filled on demand by the system: only what is used takes memory.
+  struct Free {
+    void operator()(State *p) const { std::free(p); }
+  };
+  using States = std::unique_ptr<State[], Free>;
+  static States allocate(u32 count);
+  States units, words;
+  u32 capacity = 0, generation = 0; ///< capacity in units
 };
 
 } // namespace fa2::sim
