@@ -1,0 +1,232 @@
+//===- GradProducts.cpp - the five products of a pair of tiles ------------===//
+//
+// Once with a tile of keys that stays, which gives dK, dV and parts of dQ, and
+// once with a tile of queries that stays, for dQ alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ContributionSums.h"
+#include "GradTiler.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace fa2;
+
+static constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// dS by the score that went into the program. Where P is 0, so is it: the
+/// derivative may be infinite there.
+Value GradTiler::throughProgram(Value ds, Value p, Value slope) {
+  if (!slope)
+    return ds;
+  ds = arith::MulFOp::create(b, loc, ds, slope);
+  auto always = slope.getDefiningOp<tensor::SplatOp>();
+  if (always && always.getInput().getDefiningOp<arith::ConstantOp>())
+    return ds;
+  Value zeros = splat(cast<RankedTensorType>(ds.getType()).getShape(), 0.0f);
+  Value hidden =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, p, zeros);
+  return arith::SelectOp::create(b, loc, hidden, zeros, ds);
+}
+
+/// -inf for queries past the end, which are columns here: who knows what the
+/// program makes of them.
+Value GradTiler::hideColumns(Value scores, Value block, Value length) {
+  auto type = cast<RankedTensorType>(scores.getType());
+  auto vector = [&](Type element) {
+    return RankedTensorType::get({type.getDimSize(1)}, element);
+  };
+  Type index = vector(b.getIndexType());
+  Value columns = PositionsOp::create(b, loc, index, block);
+  Value end = tensor::SplatOp::create(b, loc, index, length, ValueRange{});
+  Value inside =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, columns, end);
+  inside = BroadcastOp::create(
+      b, loc, RankedTensorType::get(type.getShape(), b.getI1Type()), inside,
+      /*columns=*/true);
+  return arith::SelectOp::create(b, loc, inside, scores,
+                                 splat(type.getShape(), -kInf));
+}
+
+SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
+                                      Value kvBlock, Value batch, Value head,
+                                      ValueRange sums) {
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value qView = view(q, batch, head, sequence),
+        doView = view(dout, batch, head, sequence);
+  Value nView = wholeView(negLse, batch, head),
+        dView = wholeView(negDelta, batch, head);
+  SmallVector<Value> sumViews;
+  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
+    sumViews.push_back(partOfSum(batch, head, part, sumOrder()));
+  auto program =
+      programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
+
+  std::optional<ContributionSums> contributions;
+  SmallVector<Value> begin(sums);
+  if (program) {
+    contributions.emplace(b, loc, *program,
+                          op.getGrads().value_or(ArrayRef<int64_t>()), dextras);
+    llvm::append_range(begin, contributions->zeros());
+  }
+  auto loop = ForTilesOp::create(b, loc, range, begin);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&loop.getBody().front());
+  Value i = loop.getTile();
+  Value row = times(i, bq);
+  if (program)
+    program->atColumns(i);
+  // S^T = K Q_i^T, P^T = exp(c S^T - lse)
+  Value qTile = load(qView, row, bq);
+  Value s = dot("s", bkv, bq, kTile, qTile, {}, false, true, keyWarps()), slope;
+  if (program) {
+    std::tie(s, slope) = applyProgram(*program, s);
+    s = hideColumns(s, i, sequence.getLength());
+  }
+  s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
+                          sequence.getLength(), keys.getLength(),
+                          op.getMaskAttr(), /*transposed=*/true);
+  Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
+                                       load(nView, row, bq), softmaxScale,
+                                       /*columns=*/true);
+  Value doTile = load(doView, row, bq);
+  // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
+  Value dv1;
+  auto addDv = [&] {
+    dv1 = dot("dv", bkv, headDimV, round(p), doTile,
+              loop.getRegionIterArgs()[1], false, false, keyWarps());
+  };
+  bool together = schedule.warpsAlongKeys() < schedule.getWarps();
+  if (!together)
+    addDv();
+  // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
+  Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
+                                    /*columns=*/true);
+  Value dp = dot("dp", bkv, bq, vTile, doTile, delta, false, true, keyWarps());
+  Value g = arith::MulFOp::create(b, loc, p, dp);
+  Value ds = round(throughProgram(g, p, slope));
+  SmallVector<Value> next;
+  if (contributions)
+    next =
+        contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
+                           [&](Value by) { return throughProgram(g, p, by); });
+  if (together)
+    addDv();
+  // dK += dS^T Q_i,  dQ_i += dS K
+  Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
+                  false, false, keyWarps());
+  for (auto [part, sumView] : llvm::enumerate(sumViews)) {
+    auto product = DotOp::create(
+        b, loc, tile(bq, columnsOfPart(part), f32), ds, kTile, Value(),
+        /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
+        b.getStringAttr("dq"), part * gradQColumns());
+    AccumulateOp::create(b, loc, product, sumView, row);
+  }
+  next.insert(next.begin(), {dk1, dv1});
+  YieldOp::create(b, loc, next);
+  b.setInsertionPointAfter(loop);
+  if (contributions)
+    contributions->finish(loop.getResults().drop_front(sums.size()));
+  return SmallVector<Value>(loop.getResults().take_front(sums.size()));
+}
+
+void GradTiler::createKeys() {
+  int64_t bkv = schedule.getBlockKv();
+  auto tiles = createKernel("", schedule, Keys, bkv, schedule.getOrder());
+  Block &body = tiles.getBody().front();
+  Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
+        batch = body.getArgument(2);
+  // Query heads h of one group read the key head h / (heads / heads_kv).
+  Value group = headsOfGroup();
+  Value first = arith::MulIOp::create(b, loc, headKV, group);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value row = times(kvBlock, bkv);
+  Value kTile = load(view(k, batch, headKV, keys), row, bkv);
+  Value vTile = load(view(v, batch, headKV, keys), row, bkv);
+  auto range =
+      QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
+                       schedule.getBlockQ(), bkv, op.getMaskAttr(),
+                       /*nonempty=*/true);
+  // No head has anything to do where no query sees the keys.
+  Value some =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
+                            TileCountOp::create(b, loc, range), constant(0));
+  Value visited = arith::SelectOp::create(b, loc, some, group, constant(0));
+  Value zeroK = splat({bkv, headDim}, 0.0f),
+        zeroV = splat({bkv, headDimV}, 0.0f);
+  auto heads = scf::ForOp::create(b, loc, constant(0), visited, constant(1),
+                                  ValueRange{zeroK, zeroV});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(heads.getBody());
+    Value head = arith::AddIOp::create(b, loc, first, heads.getInductionVar());
+    scf::YieldOp::create(b, loc,
+                         addHead(kTile, vTile, range, kvBlock, batch, head,
+                                 heads.getRegionIterArgs()));
+  }
+  storeScaled(heads.getResult(0), true, view(dk, batch, headKV, keys), row);
+  storeScaled(heads.getResult(1), false, view(dv, batch, headKV, keys), row);
+}
+
+/// One block a tile of queries, the key tiles from the last to the first.
+void GradTiler::createQueries(ScheduleAttr s) {
+  int64_t bq = s.getBlockQ(), bkv = s.getBlockKv();
+  auto tiles = createKernel("_dq", s, Queries, bq, s.getOrder());
+  Block &body = tiles.getBody().front();
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value group = headsOfGroup();
+  Value headKV = arith::DivUIOp::create(b, loc, head, group);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  auto keys = SequenceOp::create(b, loc, k, batch);
+  Value sq = sequence.getLength(), sk = keys.getLength();
+  Value row = times(qBlock, bq);
+  Value qTile = load(view(q, batch, head, sequence), row, bq);
+  Value doTile = load(view(dout, batch, head, sequence), row, bq);
+  Value n = load(wholeView(negLse, batch, head), row, bq);
+  Value negD = load(wholeView(negDelta, batch, head), row, bq);
+  Value kView = view(k, batch, headKV, keys),
+        vView = view(v, batch, headKV, keys);
+  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
+                                  bkv, op.getMaskAttr(), /*nonempty=*/false,
+                                  /*past_end=*/false);
+  auto program = programAt({batch, head, qBlock, bq, bkv});
+  auto loop =
+      ForTilesOp::create(b, loc, range, ValueRange{splat({bq, headDim}, 0.0f)});
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&loop.getBody().front());
+    WarpGridAttr rows = warps(s.getWarps(), 1);
+    Value j = loop.getTile();
+    Value kvRow = times(j, bkv);
+    if (program)
+      program->atColumns(j);
+    // P = exp(c Q K_j^T - lse)
+    Value kTile = load(kView, kvRow, bkv);
+    Value scores = dot("s", bq, bkv, qTile, kTile, {}, false, true, rows),
+          slope;
+    if (program)
+      std::tie(scores, slope) = applyProgram(*program, scores);
+    scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
+                                 sq, sk, op.getMaskAttr(),
+                                 /*transposed=*/false);
+    Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores, n,
+                                         softmaxScale, /*columns=*/false);
+    // dS = P o (dO V_j^T - delta)
+    Value vTile = load(vView, kvRow, bkv);
+    Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
+                                      /*columns=*/false);
+    Value dp = dot("dp", bq, bkv, doTile, vTile, delta, false, true, rows);
+    Value ds =
+        round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
+    // dQ += dS K_j
+    Value dq1 = dot("dq", bq, headDim, ds, kTile, loop.getRegionIterArgs()[0],
+                    false, false, rows);
+    YieldOp::create(b, loc, dq1);
+  }
+  storeScaled(loop.getResult(0), true, view(dq, batch, head, sequence), row);
+}

@@ -1,0 +1,212 @@
+//===- GradTiler.cpp - backward's kernels but for the products ------------===//
+
+#include "GradTiler.h"
+
+#include "fa2/Target/Target.h"
+
+#include <numbers>
+
+using namespace mlir;
+using namespace fa2;
+
+static constexpr float kInf = std::numeric_limits<float>::infinity();
+/// Blocks that zero gradients: enough for any device's memory.
+static constexpr int64_t kZeroBlocks = 512;
+
+void GradTiler::run() {
+  bool atomic = schedule.getDq() != GradQ::Recompute;
+  std::string error;
+  if (const Target *target = lookupTarget(schedule.getTarget(), error))
+    panelColumns = target->sharedPanelBytes() / 2; // of 16 bits
+  // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
+  statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
+  if (!op.getDextras().empty())
+    createZeros();
+  createStatistics();
+  createKeys();
+  if (atomic)
+    createScaledSum();
+  else
+    createQueries(*op.getDqSchedule());
+  func.erase();
+}
+ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
+                                      RowsOf rowsOf, int64_t block,
+                                      TileOrder order) {
+  b.setInsertionPoint(func);
+  auto type = [](Value x) { return cast<RankedTensorType>(x.getType()); };
+  headDim = type(op.getQ()).getDimSize(3);
+  headDimV = type(op.getV()).getDimSize(3);
+  dtype = type(op.getQ()).getElementType();
+
+  SmallVector<Type> types;
+  SmallVector<Attribute> args;
+  auto add = [&](StringRef name, StringRef direction, RankedTensorType t,
+                 ArrayRef<StringRef> dims) {
+    types.push_back(globalType(t));
+    args.push_back(describe(name, direction, t.getElementType(), dims,
+                            t.getRank() == 4 ? std::optional(t.getDimSize(3))
+                                             : std::nullopt));
+  };
+  constexpr StringRef queries[] = {"batch", "seqlen_q", "heads"};
+  constexpr StringRef keys[] = {"batch", "seqlen_k", "heads_kv"};
+  add("q", "in", type(op.getQ()), queries);
+  add("k", "in", type(op.getK()), keys);
+  add("v", "in", type(op.getV()), keys);
+  add("out", "in", type(op.getOut()), queries);
+  add("lse", "in", type(op.getLse()), {"batch", "heads", "seqlen_q"});
+  add("dout", "in", type(op.getDout()), queries);
+  add("dq", "out", type(op.getDq()), queries);
+  add("dk", "out", type(op.getDk()), keys);
+  add("dv", "out", type(op.getDv()), keys);
+  // The workspace: a sum of dQ, -log2(e) lse and -delta, by whole tiles.
+  std::string rows = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
+                     std::to_string(statRows);
+  int64_t any = ShapedType::kDynamic;
+  if (schedule.getDq() != GradQ::Recompute)
+    add("dq_sum", "workspace",
+        RankedTensorType::get({any, any, any, sumColumns()}, f32),
+        {"batch", rows, "heads"});
+  for (StringRef name : {"neg_lse", "neg_delta"})
+    add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
+        {"batch", "heads", rows});
+  double c = 1.0 / std::sqrt(double(headDim));
+  if (op.getScale()) {
+    types.push_back(f32);
+    args.push_back(describeScale(headDim));
+  }
+
+  size_t fixed = types.size();
+  addExtras(programOf(op), types, args);
+  ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
+  addExtraGradients(programOf(op), grads, types, args);
+  auto spec =
+      SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
+                    op.getMaskAttr(), programOf(op).describe());
+  auto kernel = KernelOp::create(b, loc, (func.getName() + suffix).str(),
+                                 b.getFunctionType(types, {}), spec, s,
+                                 b.getArrayAttr(args), IntegerAttr{},
+                                 GuardAttr{}, ArrayAttr{}, ArrayAttr{});
+  entry = b.createBlock(&kernel.getBody());
+  for (Type t : types)
+    entry->addArgument(t, loc);
+  size_t next = 0;
+  for (Value *x : {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv})
+    *x = arg(next++);
+  if (schedule.getDq() != GradQ::Recompute)
+    dqSum = arg(next++);
+  negLse = arg(next++);
+  negDelta = arg(next++);
+  scale = op.getScale() ? arg(next++)
+                        : Value(arith::ConstantOp::create(
+                              b, loc, b.getF32FloatAttr(float(c))));
+  extras = entry->getArguments().slice(fixed, op.getExtras().size());
+  dextras = entry->getArguments().take_back(grads.size());
+  // A score program sees, and gives, scores in natural units.
+  softmaxScale = scale;
+  if (!op.getScore().empty())
+    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+
+  auto extent = [&](int64_t dim) -> Value {
+    return memref::DimOp::create(b, loc, rowsOf == Queries ? q : k, dim);
+  };
+  // Named, as the order in which arguments are evaluated is the compiler's.
+  bool tiled = rowsOf != Nothing;
+  Value rowCount = tiled ? extent(1) : constant(block);
+  Value heads = tiled ? extent(2) : constant(1);
+  Value batches = tiled ? extent(0) : constant(1);
+  auto tiles = ForEachTileOp::create(b, loc, rowCount, heads, batches,
+                                     tiled ? block : 1, order);
+  ReturnOp::create(b, loc);
+  b.setInsertionPointToStart(&tiles.getBody().front());
+  return tiles;
+}
+
+/// Of a kernel without products.
+ScheduleAttr GradTiler::plainSchedule() {
+  Schedule fields = schedule.getFields();
+  fields.blockQ = statRows;
+  fields.partition = Partition::SplitQ;
+  fields.keyWarps = fields.dqWarps = 0;
+  fields.dqByProducer = false;
+  fields.qInRegisters = false;
+  // It waits for memory: several blocks a multiprocessor, which have 64
+  // registers a thread for rows of up to 128 columns.
+  auto values = cast<RankedTensorType>(op.getV().getType());
+  int64_t registers = values.getDimSize(3) <= 128 ? 64 : 128;
+  fields.minBlocks = std::clamp<int64_t>(
+      64 * 1024 / (schedule.getWarps() * 32 * registers), 1, 8);
+  fields.order = TileOrder::Ascending;
+  return ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
+}
+
+/// Before any kernel adds to them, whatever the lengths are: a launch without
+/// queries has gradients too.
+void GradTiler::createZeros() {
+  auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
+                            TileOrder::Ascending);
+  Value part = tiles.getBody().front().getArgument(0);
+  for (Value sum : dextras)
+    ZeroOp::create(b, loc, sum, part, constant(kZeroBlocks));
+}
+
+/// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
+void GradTiler::createStatistics() {
+  auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
+                            TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value head = body.getArgument(1), batch = body.getArgument(2);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  Value row = times(body.getArgument(0), statRows);
+  auto loadF32 = [&](Value x) -> Value {
+    Value t = load(view(x, batch, head, sequence), row, statRows);
+    return arith::ExtFOp::create(b, loc, tile(statRows, headDimV, f32), t);
+  };
+  Value o = loadF32(out);
+  Value product = arith::MulFOp::create(b, loc, o, loadF32(dout));
+  auto vector = RankedTensorType::get({statRows}, f32);
+  Value delta = SumRowsOp::create(b, loc, vector, product);
+  // lse = -inf is a row without keys: n = -inf makes its P 0.
+  Value l = load(view(lse, batch, head, sequence), row, statRows);
+  Value n = arith::MulFOp::create(
+      b, loc, l, splat({statRows}, -std::numbers::log2e_v<float>));
+  Value none = splat({statRows}, -kInf);
+  Value empty =
+      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
+  n = arith::SelectOp::create(b, loc, empty, none, n);
+  StoreOp::create(b, loc, n, wholeView(negLse, batch, head), row);
+  StoreOp::create(b, loc, arith::NegFOp::create(b, loc, delta),
+                  wholeView(negDelta, batch, head), row);
+  // Zeros are zeros in any order of all the kernel's warps.
+  SumOrderAttr order =
+      schedule.getDqByProducer()
+          ? SumOrderAttr::get(b.getContext(), warps(schedule.getWarps(), 1), 1)
+          : sumOrder(1);
+  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
+    StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
+                    partOfSum(batch, head, part, order), row);
+}
+
+void GradTiler::createScaledSum() {
+  int64_t bq = schedule.getBlockQ();
+  Schedule fields = schedule.getFields();
+  fields.warps = schedule.warpsOfGradQ();
+  fields.keyWarps = std::min(fields.keyWarps, fields.warps);
+  auto tiles = createKernel(
+      "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),
+      Queries, bq, TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value head = body.getArgument(1), batch = body.getArgument(2);
+  auto sequence = SequenceOp::create(b, loc, q, batch);
+  Value row = times(body.getArgument(0), bq);
+  for (int64_t part = 0; part < gradQParts(); ++part) {
+    int64_t cols = columnsOfPart(part);
+    Value sum = LoadOp::create(b, loc, tile(bq, cols, f32),
+                               partOfSum(batch, head, part, sumOrder()), row);
+    Value to = ViewOp::create(
+        b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
+        dq, batch, head, sequence.getOffset(), sequence.getLength(),
+        part * gradQColumns());
+    storeScaled(sum, true, to, row);
+  }
+}

@@ -1,0 +1,169 @@
+//===- GradTiler.h - backward as kernels over tiles -------------*- C++ -*-===//
+#ifndef FA2_LIB_TRANSFORMS_GRADTILER_H
+#define FA2_LIB_TRANSFORMS_GRADTILER_H
+
+#include "ProgramTiler.h"
+#include "TileBuilder.h"
+#include "fa2/Dialect/FA2GPU/Layout.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace fa2 {
+
+/// Writes the kernels of one fa2.attention_grad, before its function.
+class GradTiler : TileBuilder {
+public:
+  GradTiler(mlir::func::FuncOp func, AttentionGradOp op)
+      : TileBuilder(func), func(func), op(op), schedule(*op.getSchedule()) {
+    loc = op.getLoc();
+    f32 = b.getF32Type();
+  }
+
+  void run();
+
+private:
+  /// A kernel with the program's arguments, and one block's work in it: tiles
+  /// of `block` rows of q or k, or so many blocks for what has no rows.
+  enum RowsOf { Queries, Keys, Nothing };
+  ForEachTileOp createKernel(llvm::StringRef suffix, ScheduleAttr s,
+                             RowsOf rowsOf, int64_t block, TileOrder order);
+  ScheduleAttr plainSchedule();
+  void createZeros();
+  void createStatistics();
+  void createKeys();
+  void createScaledSum();
+  void createQueries(ScheduleAttr s);
+  /// One pass over the query tiles of one head: dK and dV with its part.
+  llvm::SmallVector<mlir::Value> addHead(mlir::Value kTile, mlir::Value vTile,
+                                         QRangeOp range, mlir::Value kvBlock,
+                                         mlir::Value batch, mlir::Value head,
+                                         mlir::ValueRange sums);
+
+  mlir::Value arg(size_t i) { return entry->getArgument(i); }
+  /// Vectors and sums in the workspace hold whole tiles.
+  mlir::Value wholeView(mlir::Value source, mlir::Value batch, mlir::Value head,
+                        SumOrderAttr order = {}) {
+    int64_t rowsDim =
+        mlir::cast<mlir::MemRefType>(source.getType()).getRank() == 4 ? 1 : 2;
+    mlir::Value length = mlir::memref::DimOp::create(b, loc, source, rowsDim);
+    return view(source, batch, head, constant(0), length, /*heads=*/1, order);
+  }
+  /// Query heads that read one key head.
+  mlir::Value headsOfGroup() {
+    mlir::Value heads = mlir::memref::DimOp::create(b, loc, q, 2);
+    mlir::Value headsKV = mlir::memref::DimOp::create(b, loc, k, 2);
+    return mlir::arith::DivUIOp::create(b, loc, heads, headsKV);
+  }
+  mlir::Value load(mlir::Value view, mlir::Value row, int64_t rows) {
+    auto type = mlir::cast<ViewType>(view.getType());
+    llvm::SmallVector<int64_t> shape{rows};
+    if (type.getCols())
+      shape.push_back(type.getCols());
+    return LoadOp::create(
+        b, loc, mlir::RankedTensorType::get(shape, type.getElementType()), view,
+        row);
+  }
+  mlir::Value dot(llvm::StringRef name, int64_t rows, int64_t cols,
+                  mlir::Value x, mlir::Value y, mlir::Value acc,
+                  bool transposeA, bool transposeB, WarpGridAttr over) {
+    return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
+                         transposeA, over, b.getStringAttr(name));
+  }
+  mlir::Value round(mlir::Value t) {
+    auto type = mlir::cast<mlir::RankedTensorType>(t.getType());
+    return mlir::arith::TruncFOp::create(
+        b, loc, mlir::RankedTensorType::get(type.getShape(), dtype), t);
+  }
+  /// x times the scale, rounded, to the rows of an argument.
+  void storeScaled(mlir::Value x, bool scaled, mlir::Value to,
+                   mlir::Value row) {
+    if (scaled)
+      x = mlir::arith::MulFOp::create(
+          b, loc, x, mlir::tensor::SplatOp::create(b, loc, x.getType(), scale));
+    StoreOp::create(b, loc, round(x), to, row);
+  }
+  /// How the warps share what has rows of keys, and dQ, which has queries.
+  WarpGridAttr keyWarps() {
+    int64_t down = schedule.warpsAlongKeys();
+    return warps(down, schedule.getWarps() / down);
+  }
+  WarpGridAttr gradQWarps() {
+    int64_t down = schedule.warpsAlongGradQ();
+    return warps(down, schedule.warpsOfGradQ() / down);
+  }
+  /// dQ's columns are multiplied and summed part by part.
+  int64_t gradQColumns() {
+    return schedule.getDqColumns() ? schedule.getDqColumns() : headDim;
+  }
+  int64_t gradQParts() {
+    return (headDim + gradQColumns() - 1) / gradQColumns();
+  }
+  int64_t columnsOfPart(int64_t part) {
+    return std::min(gradQColumns(), headDim - part * gradQColumns());
+  }
+  mlir::Value partOfSum(mlir::Value batch, mlir::Value head, int64_t part,
+                        SumOrderAttr order) {
+    mlir::Value length = mlir::memref::DimOp::create(b, loc, dqSum, 1);
+    return ViewOp::create(b, loc,
+                          ViewType::get(b.getContext(), sumColumnsOfPart(part),
+                                        f32, /*heads=*/1, order),
+                          dqSum, batch, head, constant(0), length,
+                          part * gradQColumns());
+  }
+  /// The columns of a part's sum: what the warps that share rows of dQ hold.
+  int64_t sumColumnsOfPart(int64_t part) {
+    int64_t across = gradQWarps().getAcross();
+    return across *
+           fa2::gpu::columnsPerPart(columnsOfPart(part), across, panelColumns);
+  }
+  int64_t sumColumns() {
+    int64_t last = gradQParts() - 1;
+    return last * gradQColumns() + sumColumnsOfPart(last);
+  }
+  /// Where dQ's sum has which element of a tile; `width` of them are added at
+  /// once.
+  SumOrderAttr sumOrder(int64_t width) {
+    return SumOrderAttr::get(b.getContext(), gradQWarps(), width);
+  }
+  SumOrderAttr sumOrder() {
+    return sumOrder(schedule.getDq() == GradQ::AtomicV4 ? 4 : 1);
+  }
+  /// The program for tiles there, where the operation has one.
+  std::optional<ProgramTiler> programAt(ScorePlace place) {
+    if (op.getScore().empty())
+      return std::nullopt;
+    return ProgramTiler(b, loc, programOf(op), extras, place);
+  }
+  /// scale q.k through the program, and the program's derivative there.
+  std::pair<mlir::Value, mlir::Value> applyProgram(ProgramTiler &program,
+                                                   mlir::Value s) {
+    mlir::Value factors =
+        mlir::tensor::SplatOp::create(b, loc, s.getType(), scale);
+    auto results =
+        program.allAtScores(mlir::arith::MulFOp::create(b, loc, s, factors));
+    return {results[0], results[1]};
+  }
+  mlir::Value throughProgram(mlir::Value ds, mlir::Value p, mlir::Value slope);
+  mlir::Value hideColumns(mlir::Value scores, mlir::Value block,
+                          mlir::Value length);
+  mlir::Value times(mlir::Value x, int64_t c) {
+    return mlir::arith::MulIOp::create(b, loc, x, constant(c));
+  }
+
+  mlir::func::FuncOp func;
+  AttentionGradOp op;
+  ScheduleAttr schedule;
+  mlir::Type f32, dtype;
+  int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
+  // The current kernel's.
+  mlir::Block *entry = nullptr;
+  mlir::Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta,
+      dqSum;
+  mlir::Value softmaxScale; // what is left of it for the softmax
+  mlir::ValueRange extras, dextras;
+};
+
+} // namespace fa2
+
+#endif
