@@ -14,6 +14,9 @@ tools = os.path.join(config.fa2_build, "bin")
 config.environment["PATH"] = os.pathsep.join(
     [tools, config.llvm_tools, config.environment.get("PATH", os.environ.get("PATH", ""))])
 
+# What is tested is the compiler, not what it kept.
+config.environment["FA2_CACHE"] = "0"
+
 config.substitutions.append(("%fa2_source", config.fa2_source))
 config.substitutions.append(("%fa2_build", config.fa2_build))
 config.substitutions.append(("%check_examples", config.python + " " + os.path.join(

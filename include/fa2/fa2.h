@@ -77,6 +77,17 @@ FA2_API const char *fa2_version(void);
  *   database        a file of measured schedules in place of the shipped ones, or
  *                   none
  *
+ * What was compiled is kept on disk, by all that it follows from, the build of
+ * the compiler among it; any number of processes may share the folder. Where
+ * the folder is full, the least recently used goes; a damaged file is compiled
+ * again. Whatever is wrong with the folder, the compilation works, and a line
+ * of the explanation that begins with "cache: " says it.
+ *
+ *   cache           the folder, or none. By default FA2_CACHE_DIR of the
+ *                   environment, else fa2c in XDG_CACHE_HOME or ~/.cache;
+ *                   FA2_CACHE=0 keeps nothing, FA2_CACHE_MB (512) is the
+ *                   folder's limit
+ *
  * Never returns null unless memory is out; the result says whether it
  * worked. */
 /* clang-format on */
@@ -100,9 +111,16 @@ FA2_API fa2_compilation *fa2_compile_module(const char *module,
 FA2_API fa2_compilation *fa2_schedules(const char *module,
                                        const char *specification);
 
+/* Where kernels are kept that a specification says no more of than `cache`: the
+ * text's first line is the folder, its second what is in it, "12 of at most 512
+ * MB". No text where nothing is kept. */
+FA2_API fa2_compilation *fa2_cache(const char *specification);
+
 /* 1 where there is a text, 0 where there is an error. Null counts as an error.
  */
 FA2_API int fa2_compilation_ok(const fa2_compilation *compilation);
+/* 1 where it was read from the cache. */
+FA2_API int fa2_compilation_cached(const fa2_compilation *compilation);
 /* The PTX, terminated by a 0 byte, and its size without that byte. Empty on
  * error. Lives as long as the compilation. */
 FA2_API const char *fa2_compilation_text(const fa2_compilation *compilation);

@@ -52,6 +52,16 @@ std::string writeTo(raw_fd_ostream &os, StringRef text) {
   return why;
 }
 
+std::string writeAndClose(int fd, StringRef text) {
+  raw_fd_ostream os(fd, /*shouldClose=*/true);
+  std::string why = writeTo(os, text);
+  os.close();
+  if (why.empty() && os.has_error())
+    why = os.error().message();
+  os.clear_error();
+  return why;
+}
+
 std::string writeInPlace(StringRef path, StringRef text, fs::OpenFlags flags) {
   std::error_code ec;
   raw_fd_ostream os(path, ec, flags);
@@ -96,21 +106,15 @@ std::string replaceFile(StringRef path, StringRef text) {
     fs::remove(temp);
     sys::DontRemoveFileOnSignal(temp);
   });
-  std::string why;
-  {
-    raw_fd_ostream os(fd, /*shouldClose=*/true);
-    if (exists) {
-      // Whose file it was it stays, where we may say so.
-      (void)fs::changeFileOwnership(fd, before.getUser(), before.getGroup());
-      if (std::error_code ec = fs::setPermissions(fd, before.permissions()))
-        return ec.message();
-    }
-    why = writeTo(os, text);
-    os.close();
-    if (why.empty() && os.has_error())
-      why = os.error().message();
-    os.clear_error();
+  std::error_code kept;
+  if (exists) {
+    // Whose file it was it stays, where we may say so.
+    (void)fs::changeFileOwnership(fd, before.getUser(), before.getGroup());
+    kept = fs::setPermissions(fd, before.permissions());
   }
+  std::string why = writeAndClose(fd, text);
+  if (kept)
+    return kept.message();
   if (!why.empty())
     return why;
   if (std::error_code ec = fs::rename(temp, path))
@@ -121,6 +125,21 @@ std::string replaceFile(StringRef path, StringRef text) {
 }
 
 } // namespace
+
+std::string fa2::writeOwnFile(StringRef path, StringRef text) {
+  SmallString<128> temp;
+  int fd;
+  if (std::error_code ec = createBeside(sys::path::parent_path(path),
+                                        fs::all_read | fs::all_write, temp, fd))
+    return ec.message();
+  std::string why = writeAndClose(fd, text);
+  if (why.empty())
+    if (std::error_code ec = fs::rename(temp, path))
+      why = ec.message();
+  if (!why.empty())
+    fs::remove(temp);
+  return why;
+}
 
 std::string fa2::writeFile(StringRef path, StringRef text) {
   if (path == "-")

@@ -40,6 +40,7 @@ const std::array kFields = {
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
     Field{{"database", "a file of measured schedules (fa2-tune choose) in place of the shipped ones, or none", Key::Schedule}, &Specification::database},
+    Field{{"cache", "the folder where compiled kernels are kept, or none (by default FA2_CACHE_DIR, else ~/.cache/fa2c; FA2_CACHE=0 keeps none)", Key::Output}, &Specification::cache},
 };
 // clang-format on
 
@@ -147,7 +148,7 @@ std::string Specification::set(StringRef key, StringRef value) {
     // Names may be written with dashes, as flags are; not so expressions and
     // numbers.
     if (*text != &Specification::variants && *text != &Specification::softcap &&
-        *text != &Specification::database)
+        *text != &Specification::database && *text != &Specification::cache)
       llvm::replace(this->*(*text), '-', '_');
     return "";
   }
@@ -199,6 +200,23 @@ std::string Specification::check() const {
       !error.empty())
     return error;
   return checkScore(*this);
+}
+
+std::string Specification::identity() const {
+  Specification whole = *this;
+  if (whole.headDimV == 0)
+    whole.headDimV = whole.headDim;
+  std::string all;
+  for (const Field &field : kFields) {
+    if (field.key.of == Key::Output)
+      continue;
+    const Text *text = std::get_if<Text>(&field.member);
+    std::string value =
+        text ? whole.*(*text)
+             : std::to_string(whole.*std::get<Number>(field.member));
+    all += formatv("{0} {1} {2}\n", field.key.name, value.size(), value);
+  }
+  return all;
 }
 
 std::string Specification::nameOf(const std::string &pass) const {

@@ -1,7 +1,7 @@
 """The compiler: libfa2 by ctypes."""
 
 import ctypes
-import os
+import warnings
 from dataclasses import dataclass
 from typing import Optional
 
@@ -16,6 +16,7 @@ class CompileError(ValueError):
 class Compilation:
     ptx: bytes
     explanation: str
+    cached: bool  # read from the disk
 
 
 def compiler_version() -> str:
@@ -23,15 +24,10 @@ def compiler_version() -> str:
     return compiler_library().fa2_version().decode()
 
 
-def build_identity() -> str:
-    """What tells this build of the compiler from another one of the same version."""
-    # The loader's path may be a bare name, whose file only the loader knows.
-    path = compiler_library()._name
-    try:
-        status = os.stat(path)
-    except OSError:
-        return compiler_version()
-    return f"{compiler_version()} {status.st_size} {status.st_mtime_ns}"
+def cache_state() -> str:
+    """Where kernels are kept, and a line that says how much; empty where they are not."""
+    library = compiler_library()
+    return _taken(library, library.fa2_cache(b"")).ptx.decode()
 
 
 def compile_ptx(specification: str, module: Optional[str] = None) -> Compilation:
@@ -58,6 +54,15 @@ def _taken(library, handle):
             raise CompileError(library.fa2_compilation_error(handle).decode())
         size = library.fa2_compilation_size(handle)
         text = ctypes.string_at(library.fa2_compilation_text(handle), size)
-        return Compilation(text, library.fa2_compilation_explanation(handle).decode())
+        explanation = library.fa2_compilation_explanation(handle).decode()
+        _warn(explanation)
+        return Compilation(text, explanation, bool(library.fa2_compilation_cached(handle)))
     finally:
         library.fa2_compilation_free(handle)
+
+
+def _warn(explanation):
+    """Raises a warning for what is wrong with the cache."""
+    for line in explanation.splitlines():
+        if line.startswith("cache: "):
+            warnings.warn(line[len("cache: "):], RuntimeWarning, stacklevel=4)

@@ -5,7 +5,7 @@ import platform
 import sys
 import time
 
-from . import cache, compiler, kernels, library, runtime
+from . import compiler, kernels, library, runtime
 
 _PEERS = ("torch", "numpy", "ml_dtypes", "transformers")
 
@@ -37,7 +37,7 @@ def _say(what, find):
 def _compiler():
     path = compiler.compiler_library()._name
     start = time.perf_counter()
-    size = len(compiler.compile_ptx("head_dim=64").ptx)
+    size = len(compiler.compile_ptx("head_dim=64 cache=none").ptx)
     took = time.perf_counter() - start
     return f"{compiler.compiler_version()} ({path}); head dim 64 to {size >> 10} KB of PTX in {took:.2f} s"
 
@@ -68,10 +68,7 @@ def _peer(name):
 
 
 def _cache():
-    kept = cache.default_cache()
-    if kept is None:
-        return "off (FA2_CACHE=0)"
-    return f"{kept.folder}, {kept.size() >> 20} of at most {kept.limit >> 20} MB"
+    return ", ".join(compiler.cache_state().splitlines()) or "off (FA2_CACHE=0)"
 
 
 def main(arguments) -> int:

@@ -1,13 +1,12 @@
-"""Compiled kernels on devices: kept in memory, then on disk, else compiled."""
+"""Compiled kernels on devices: kept in memory; the compiler keeps them on disk."""
 
 import os
 import threading
 from dataclasses import replace
 from typing import Dict, Optional, Tuple
 
-from .cache import default_cache, key_of
 from .choice import Choice, Lengths
-from .compiler import CompileError, build_identity, compile_ptx, schedules
+from .compiler import CompileError, compile_ptx, schedules
 from .runtime import Device, Program
 from .specification import Specification
 
@@ -48,26 +47,11 @@ def _covers(specification: Specification, arch: str) -> bool:
 
 
 def ptx_of(specification: Specification, arch: str) -> bytes:
-    """From the disk's cache where it is there, else compiled, and kept there."""
-    return _kept("ptx", specification, arch, lambda text, module: compile_ptx(text, module).ptx)
+    return compile_ptx(specification.text(arch), specification.module()).ptx
 
 
 def schedules_of(specification: Specification, arch: str) -> str:
-    """fa2_schedules' text, from the disk's cache where it is there."""
-    return _kept("schedules", specification, arch, lambda text, module: schedules(text, module).encode()).decode()
-
-
-def _kept(what, specification, arch, make):
-    text, module = specification.text(arch), specification.module()
-    cache = default_cache()
-    if cache is None:
-        return make(text, module)
-    key = key_of(build_identity(), what, text, module)
-    content = cache.get(key)
-    if content is None:
-        content = make(text, module)
-        cache.put(key, content)
-    return content
+    return schedules(specification.text(arch), specification.module())
 
 
 def simulator_name() -> str:

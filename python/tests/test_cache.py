@@ -1,6 +1,5 @@
 """What is kept of compiled kernels, on disk and in memory."""
 
-import multiprocessing
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ from unittest import mock
 
 import fa2c
 from fa2c import kernels as kernels_module
-from fa2c.cache import DiskCache, default_cache, key_of
+from fa2c.compiler import cache_state
 from fa2c.kernels import Kernels, architectures, compiled, ptx_of
 from fa2c.specification import Specification
 
@@ -25,85 +24,6 @@ try:
     simulator_is_there = True
 except (fa2c.Error, ImportError):
     simulator_is_there = False
-
-
-def put_often(folder, seed):
-    cache = DiskCache(Path(folder), 3000)
-    for i in range(200):
-        key = key_of(str((i * seed) % 10))
-        found = cache.get(key)
-        if found is not None and found != key.encode() * 10:
-            os._exit(1)
-        cache.put(key, key.encode() * 10)
-    os._exit(0)
-
-
-class OnDisk(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.cache = DiskCache(Path(folder.name) / "new" / "er")
-
-    def test_keeps_what_was_put(self):
-        self.assertIsNone(self.cache.get("a"))
-        self.cache.put("a", b"text\n\0")
-        self.assertEqual(self.cache.get("a"), b"text\n\0")
-        self.assertEqual([path.name for path in self.cache.folder.iterdir()], ["a.ptx"])
-
-    def test_names_follow_from_everything(self):
-        names = {key_of(*parts) for parts in (("a", "b"), ("ab", ""), ("", "ab"), ("a", "b", ""), ("a", "b", None))}
-        self.assertEqual(len(names), 5)
-
-    def test_damaged_files_are_said_and_not_used(self):
-        self.cache.put("a", b"text")
-        path = self.cache.folder / "a.ptx"
-        whole = path.read_bytes()
-        for i in range(len(whole)):
-            path.write_bytes(whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1:])
-            with self.assertWarnsRegex(RuntimeWarning, "a.ptx is damaged; the kernel is compiled again"):
-                self.assertIsNone(self.cache.get("a"))
-            path.write_bytes(whole[:i])
-            with self.assertWarnsRegex(RuntimeWarning, "is damaged"):
-                self.assertIsNone(self.cache.get("a"))
-        self.cache.put("a", b"text")
-        self.assertEqual(self.cache.get("a"), b"text")
-
-    def test_what_was_not_used_for_longest_goes_first(self):
-        for i, key in enumerate("abcd"):
-            self.cache.put(key, b"x" * 50)
-            os.utime(self.cache.folder / f"{key}.ptx", (i, i))
-        self.cache.get("a")
-        self.cache.limit = 400  # three files
-        self.cache.put("e", b"x" * 50)
-        self.assertLessEqual(self.cache.size(), 400)
-        self.assertEqual({path.stem for path in self.cache.folder.iterdir()}, {"a", "d", "e"})
-
-    def test_a_folder_that_cannot_be_written_is_said(self):
-        file = self.cache.folder.parent.parent / "file"
-        file.write_text("")
-        with self.assertWarnsRegex(RuntimeWarning, "cannot be kept in .*FA2_CACHE_DIR names another folder"):
-            DiskCache(file).put("a", b"text")
-        self.assertIsNone(DiskCache(file).get("a"))
-
-    def test_several_processes(self):
-        spawn = multiprocessing.get_context("spawn")
-        processes = [spawn.Process(target=put_often, args=(str(self.cache.folder), seed)) for seed in (1, 3, 7)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-            self.assertEqual(process.exitcode, 0)
-        self.assertFalse(list(self.cache.folder.glob(".new-*")))
-
-    def test_environment(self):
-        with mock.patch.dict(os.environ, {"FA2_CACHE": "0"}):
-            self.assertIsNone(default_cache())
-        with mock.patch.dict(os.environ, {"FA2_CACHE_DIR": "/x", "FA2_CACHE_MB": "3"}):
-            cache = default_cache()
-            self.assertEqual((str(cache.folder), cache.limit), ("/x", 3 << 20))
-        with mock.patch.dict(os.environ, {"FA2_CACHE_MB": "many"}):
-            with self.assertRaisesRegex(ValueError, "FA2_CACHE_MB is 'many'; expected a number"):
-                default_cache()
 
 
 class Compiling(unittest.TestCase):
@@ -116,12 +36,14 @@ class Compiling(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def count(self):
-        """Counts compilations from here on."""
+        """Counts compilations from here on that the disk did not save."""
         compile_ptx, calls = kernels_module.compile_ptx, []
 
         def counted(*given):
-            calls.append(given)
-            return compile_ptx(*given)
+            compilation = compile_ptx(*given)
+            if not compilation.cached:
+                calls.append(given)
+            return compilation
 
         change = mock.patch.object(kernels_module, "compile_ptx", counted)
         change.start()
@@ -150,12 +72,23 @@ class Compiling(unittest.TestCase):
             self.assertEqual(ptx_of(SMALL, "sm_80"), first)
         self.assertEqual(len(calls), 2)
 
-    def test_another_build_of_the_compiler_is_another_key(self):
+    def test_a_folder_that_cannot_be_written_is_said(self):
+        (self.folder / "file").write_text("")
+        with mock.patch.dict(os.environ, {"FA2_CACHE_DIR": str(self.folder / "file")}):
+            with self.assertWarnsRegex(RuntimeWarning, "cannot be kept in .*FA2_CACHE_DIR names another folder"):
+                ptx_of(SMALL, "sm_80")
+
+    def test_environment(self):
         calls = self.count()
-        ptx_of(SMALL, "sm_80")
-        with mock.patch.object(kernels_module, "build_identity", lambda: "another"):
+        self.assertEqual(cache_state(), f"{self.folder}\n0 of at most 512 MB\n")
+        with mock.patch.dict(os.environ, {"FA2_CACHE": "0"}):
             ptx_of(SMALL, "sm_80")
-        self.assertEqual(len(calls), 2)
+            ptx_of(SMALL, "sm_80")
+            self.assertEqual(cache_state(), "")
+        self.assertEqual((len(calls), list(self.folder.iterdir())), (2, []))
+        with mock.patch.dict(os.environ, {"FA2_CACHE_MB": "many"}):
+            with self.assertRaisesRegex(ValueError, "expected FA2_CACHE_MB to be a number of megabytes, got 'many'"):
+                ptx_of(SMALL, "sm_80")
 
     def test_what_the_compiler_refuses(self):
         with self.assertRaisesRegex(fa2c.CompileError, "expected head_dim to be a multiple of 8 .* got 100"):

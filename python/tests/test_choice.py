@@ -67,11 +67,6 @@ class TheChoice(unittest.TestCase):
             self.assertEqual(len(compiled), 2)
         self.assertEqual([len(p.kernels()) for p in kernels._programs.values()], [1, 1])
 
-    def test_the_schedules_are_kept_on_disk(self):
-        first = schedules_of(CAUSAL, "sm_90a")
-        with mock.patch.object(kernels_module, "schedules", side_effect=AssertionError):
-            self.assertEqual(schedules_of(CAUSAL, "sm_90a"), first)
-
     def test_guards(self):
         text = "main\nseqlen_q <= 64 && heads % (4 * heads_kv) == 0: a\nceildiv(seqlen_q, 64) < 2 * device.multiprocessors && " \
                "!(seqlen_k > 8): b\nif(heads != 1, pow2floor(batch) / 2, 0) || min(heads, 2) > max(batch, 1): c"

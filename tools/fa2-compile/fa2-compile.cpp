@@ -73,9 +73,7 @@ public:
       names.push_back(std::make_unique<std::string>(flag));
       flags.push_back(std::make_unique<cl::opt<std::string>>(
           llvm::StringRef(*names.back()), cl::desc(key.help),
-          cl::value_desc("value"),
-          cl::cat(key.of == fa2::Specification::Key::Kernel ? kKernel
-                                                            : kSchedule)));
+          cl::value_desc("value"), cl::cat(categoryOf(key))));
     }
   }
   /// What is wrong, or an empty string. Beside a file, flags that say what the
@@ -98,6 +96,17 @@ public:
   }
 
 private:
+  static cl::OptionCategory &categoryOf(const fa2::Specification::Key &key) {
+    switch (key.of) {
+    case fa2::Specification::Key::Kernel:
+      return kKernel;
+    case fa2::Specification::Key::Output:
+      return kOutput;
+    default:
+      return kSchedule;
+    }
+  }
+
   std::vector<std::unique_ptr<std::string>> names;
   std::vector<std::unique_ptr<cl::opt<std::string>>> flags;
 };
@@ -235,13 +244,16 @@ int compile(const fa2::Specification &spec, llvm::StringRef path,
   }
 
   std::string error;
-  auto result = fa2::compile(spec, options, error, source);
+  auto result = fa2::compileCached(spec, options, error, source);
   if (mlir::failed(result))
     return fail(error);
   if (!files.complete())
     return 1;
   for (const std::string &warning : result->warnings)
     llvm::WithColor::warning(llvm::errs(), "fa2-compile") << warning << "\n";
+  if (!result->cacheWarning.empty())
+    llvm::WithColor::warning(llvm::errs(), "fa2-compile")
+        << result->cacheWarning << "\n";
   for (const std::string &note : result->notes)
     llvm::WithColor::note(llvm::errs(), "fa2-compile") << note << "\n";
 

@@ -97,7 +97,7 @@ private:
     spec.schedule = candidate.schedule;
     spec.variants = spec.pass == "backward" ? "" : "none";
     Result &result = results[i][j];
-    auto compiled = compile(spec, {}, result.why);
+    auto compiled = compileCached(spec, {}, result.why);
     if (mlir::succeeded(compiled)) {
       result.file =
           formatv("{0}-{1,0+3}.ptx", spec.kernelName() + "_" + spec.arch, j);

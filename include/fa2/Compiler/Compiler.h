@@ -29,6 +29,8 @@ struct StageTime {
 
 struct Compilation {
   std::string text;
+  /// Read from a cache: `times` then has one stage, which is that.
+  bool cached = false;
   std::string kernel;
   /// #fa2.schedule as chosen, and why.
   std::string schedule;
@@ -36,6 +38,8 @@ struct Compilation {
   /// "GUARD: fields", of which the first whose guard holds is for a launch.
   std::vector<std::string> choices;
   std::vector<std::string> reasons, warnings;
+  /// What is wrong with the cache; the compilation is right.
+  std::string cacheWarning;
   /// What else could be asked for.
   std::vector<std::string> notes;
   /// Of the main launch; 0 where the compilation stopped before it was known.
@@ -70,6 +74,12 @@ mlir::OwningOpRef<mlir::ModuleOp> buildModule(mlir::MLIRContext *context,
 mlir::FailureOr<Compilation>
 compile(const Specification &spec, const CompileOptions &options,
         std::string &error, std::optional<llvm::StringRef> source = {});
+
+/// The same, or what it gave before, by the cache of `spec`. What is wrong with
+/// an entry or with keeping one is its cacheWarning.
+mlir::FailureOr<Compilation>
+compileCached(const Specification &spec, const CompileOptions &options,
+              std::string &error, std::optional<llvm::StringRef> source = {});
 
 /// An error as it is shown: of a long one, which quotes a long value, the
 /// beginning and the end.

@@ -15,6 +15,11 @@ namespace fa2 {
 /// written where they are.
 std::string writeFile(llvm::StringRef path, llvm::StringRef text);
 
+/// The same for a file that nobody else names, in a library: links are
+/// replaced, and no signal is handled, so that a process that is killed leaves
+/// a ".fa2-*.tmp" beside it.
+std::string writeOwnFile(llvm::StringRef path, llvm::StringRef text);
+
 } // namespace fa2
 
 #endif

@@ -34,6 +34,8 @@ struct Specification {
   std::string variants; // guard: name=value,...; ... or none
   std::string database; // a file of measured ones, or none (empty: shipped)
 
+  std::string cache; // a folder, or none (empty: the environment's)
+
   /// Sets a field by its name in manifests ("head_dim"); a field of the
   /// schedule ("block_q") goes into `schedule`. Returns what is wrong with the
   /// name or the value's form, or an empty string.
@@ -43,6 +45,9 @@ struct Specification {
   std::string setAll(llvm::StringRef text);
   /// What is wrong with the fields taken together, or an empty string.
   std::string check() const;
+  /// All that says which kernel it is, but for what the database's file holds:
+  /// equal texts compile to equal kernels.
+  std::string identity() const;
   /// A symbol for the kernel, such as "fa2_forward_bf16_d128_causal".
   std::string kernelName() const { return nameOf(pass); }
   /// The name of the forward function that it is derived from.
@@ -50,7 +55,7 @@ struct Specification {
 
   struct Key {
     llvm::StringRef name, help;
-    enum { Kernel, Schedule, ScheduleField } of;
+    enum { Kernel, Schedule, ScheduleField, Output } of;
   };
   /// Every key: those above in their order, then the fields of the schedule.
   static llvm::ArrayRef<Key> keys();

@@ -4,6 +4,9 @@
 
 #include "gtest/gtest.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -105,6 +108,30 @@ TEST(CApi, CompilesVariants) {
   EXPECT_NE(std::string(fa2_compilation_explanation(c.c))
                 .find("where seqlen_k <= 32: #fa2.schedule<"),
             std::string::npos);
+}
+
+TEST(CApi, KeepsWhatItCompiled) {
+  std::string folder = testing::TempDir() + "fa2-capi-cache-" +
+                       std::to_string(getpid()),
+              spec = "head_dim=16 cache='" + folder + "'";
+  Compiled first(spec.c_str()), second(spec.c_str());
+  EXPECT_FALSE(fa2_compilation_cached(first.c));
+  EXPECT_TRUE(fa2_compilation_cached(second.c));
+  EXPECT_EQ(first.text(), second.text());
+  EXPECT_STREQ(fa2_compilation_explanation(first.c),
+               fa2_compilation_explanation(second.c));
+  fa2_compilation *state = fa2_cache(("cache='" + folder + "'").c_str());
+  EXPECT_EQ(fa2_compilation_text(state), folder + "\n0 of at most 512 MB\n");
+  fa2_compilation_free(state);
+  std::filesystem::remove_all(folder);
+
+  // A folder that cannot be is no error.
+  Compiled nowhere("head_dim=16 cache='/dev/null/x'");
+  EXPECT_EQ(first.text(), nowhere.text());
+  EXPECT_NE(
+      std::string(fa2_compilation_explanation(nowhere.c))
+          .find("\ncache: compiled kernels cannot be kept in /dev/null/x"),
+      std::string::npos);
 }
 
 TEST(CApi, SaysWhatIsWrong) {
