@@ -12,6 +12,8 @@
 
 namespace fa2rt {
 
+class LaunchCount;
+
 using TensorMapEncoder =
     std::function<TensorMapImage(const TensorMapRequest &)>;
 
@@ -36,6 +38,8 @@ public:
 
   const Bindings &bound() const { return bindings; }
   bool empty() const { return launches.empty(); }
+  /// Where launches of it are counted, or null.
+  LaunchCount *count = nullptr;
   /// The launches, without parameters.
   std::span<const KernelLaunch> work() const { return launches; }
 

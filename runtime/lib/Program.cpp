@@ -3,6 +3,7 @@
 #include "Program.h"
 
 #include "Error.h"
+#include "Record.h"
 #include "Scratch.h"
 
 #include <algorithm>
@@ -69,7 +70,8 @@ void checkTarget(const Manifest &manifest, const DeviceProperties &device,
 Program::Program(Device &device, std::string_view text,
                  std::span<const std::byte> cubin)
     : target(device), ptx(text), image(cubin.begin(), cubin.end()),
-      info(Manifest::parse(text)) {
+      info(Manifest::parse(text)),
+      recordHead(recordedAs(info, device.properties())) {
   checkTarget(info, device.properties(), !image.empty());
   for (const LaunchInfo &launch : info.launches) {
     std::vector<size_t> bytes;
@@ -152,6 +154,7 @@ LaunchPlan Program::prepare(std::span<const fa2rtArgument> arguments) const {
   const Module &module = moduleFor(scope.key());
   for (const KernelLaunch &launch : plan.work())
     module.require(launch.kernel);
+  plan.count = countOf(recordHead, info, bindings);
   return plan;
 }
 
@@ -199,6 +202,8 @@ void Program::launchIn(uint64_t context, const LaunchPlan &plan,
   workspace.bytes = size_t(bindings.workspaceBytes);
   moduleFor(context).launch({placed.kernels(), stream, bindings.tensors,
                              addresses, workspace, info.workspaceZeroed});
+  if (plan.count)
+    plan.count->add();
 }
 
 void Program::measure(std::span<const fa2rtArgument> arguments,

@@ -69,6 +69,7 @@ private:
   std::vector<std::byte> image;
   Manifest info;
   std::vector<KernelRequest> kernels;
+  std::string recordHead; // see Record.h
 
   mutable std::shared_mutex modulesMutex;
   mutable std::map<uint64_t, std::unique_ptr<Module>> modules;

@@ -41,15 +41,6 @@ Rates fa2tune::ratesOn(const Target &target, llvm::StringRef device) {
   return ratesOf(target);
 }
 
-std::vector<Shape> fa2tune::defaultShapes(const Specification &spec) {
-  std::vector<Shape> shapes;
-  int64_t heads = std::max<int64_t>(1, 2048 / spec.headDim);
-  for (int64_t length : {512, 2048, 8192})
-    shapes.push_back({16384 / length, heads, heads, length, length});
-  shapes.push_back({1, heads, heads, 1024, 1024});
-  return shapes;
-}
-
 namespace {
 auto tileOf(const Schedule &s) {
   return std::tuple(s.blockQ, s.blockKV, s.warps, s.stages);

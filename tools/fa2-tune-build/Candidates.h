@@ -34,10 +34,6 @@ std::string problemOf(const fa2::Specification &spec,
 /// target's: those of its matmuls.
 fa2::Rates ratesOn(const fa2::Target &target, llvm::StringRef device);
 
-/// The shapes that papers measure, 16384 tokens and a width of 2048, and one of
-/// few tiles.
-std::vector<fa2::Shape> defaultShapes(const fa2::Specification &spec);
-
 /// Today's choice and its variants; then, by the model, a third from what
 /// differs from it in one field, a third from all and a third from tiles that
 /// no other has; then others at random. Fails with `error` set where the

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Bundle.h"
+#include "Shapes.h"
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Target/Target.h"
 
@@ -14,7 +15,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
-#include <optional>
 
 namespace cl = llvm::cl;
 using namespace fa2;
@@ -63,6 +63,15 @@ static cl::list<std::string>
                         "of 512, 2048 and 8192, and 1024 alone, a width "
                         "of 2048)"),
                cl::sub(kBuild), cl::sub(kSpace));
+static cl::opt<std::string>
+    shapeFile("shapes", cl::value_desc("file"),
+              cl::desc("the same from a file: a JSON list, or what a program "
+                       "launched while FA2RT_RECORD named the file"),
+              cl::sub(kBuild), cl::sub(kSpace));
+static cl::opt<size_t>
+    mostShapes("most-shapes", cl::init(8),
+               cl::desc("of what was launched, those with the most work (8)"),
+               cl::sub(kBuild), cl::sub(kSpace));
 
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "fa2-tune")
@@ -70,27 +79,9 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// "4,16,16,4096,4096"
-static std::optional<Shape> parseShape(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef> parts;
-  text.split(parts, ',');
-  Shape shape;
-  int64_t *fields[] = {&shape.batch, &shape.heads, &shape.headsKv,
-                       &shape.seqlenQ, &shape.seqlenK};
-  if (parts.size() != std::size(fields))
-    return std::nullopt;
-  for (auto [part, field] : llvm::zip(parts, fields))
-    if (part.getAsInteger(10, *field) || *field < 1 || *field > (1 << 24))
-      return std::nullopt;
-  return shape.heads % shape.headsKv ? std::nullopt : std::optional(shape);
-}
-
 /// Returns what is wrong, or "".
 static std::string shapesOf(const Specification &spec,
                             std::vector<Shape> &shapes) {
-  shapes = defaultShapes(spec);
-  if (!shapeTexts.empty())
-    shapes.clear();
   for (const std::string &text : shapeTexts) {
     auto shape = parseShape(text);
     if (!shape)
@@ -100,6 +91,19 @@ static std::string shapesOf(const Specification &spec,
                      text);
     shapes.push_back(*shape);
   }
+  if (!shapeFile.empty()) {
+    ShapeFile file;
+    std::string wrong = file.read(shapeFile);
+    if (wrong.empty())
+      wrong = file.shapesOf(spec, mostShapes, shapes);
+    if (file.damaged())
+      llvm::WithColor::warning(llvm::errs(), "fa2-tune")
+          << formatv("{0}: {1} lines were cut short and are left out\n",
+                     shapeFile, file.damaged());
+    return wrong;
+  }
+  if (shapes.empty())
+    shapes = defaultShapes(spec);
   return "";
 }
 
