@@ -150,7 +150,8 @@ public:
     }
   }
 
-  /// Numbers are computed once more, not carried.
+  /// Numbers are computed once more, not carried: one copy for all, so that a
+  /// use is still the same number wherever it is named.
   void ownNumbers() {
     for (Operation &op : llvm::make_early_inc_range(block))
       if (ops.contains(&op))
@@ -180,15 +181,19 @@ private:
       if (!def || def->getBlock() != &block || !isPure(def) ||
           ops.contains(def) || isa<RankedTensorType>(operand.get().getType()))
         continue;
-      Operation *copy = OpBuilder(op).clone(*def);
+      Operation *copy = copies.lookup(def);
+      if (!copy) {
+        copy = copies[def] = OpBuilder(op).clone(*def);
+        ops.insert(copy);
+        ownOperands(copy);
+      }
       operand.set(
           copy->getResult(cast<OpResult>(operand.get()).getResultNumber()));
-      ops.insert(copy);
-      ownOperands(copy);
     }
   }
 
   Block &block;
+  llvm::DenseMap<Operation *, Operation *> copies;
 };
 } // namespace
 

@@ -44,26 +44,17 @@ def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
-def OverlapLoop : Pass<"fa2gpu-overlap", "::fa2::KernelOp"> {
-  let summary = "starts the next tile's scores before this tile's softmax";
-  let description = [{
-    The kv loop is rotated: in iteration j it starts S(j+1) = Q K(j+1)^T and O += P(j) V(j), then waits for
-    S(j+1) alone and takes its softmax while P V is in flight. Only where the schedule says
-    `overlap`.
-  }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
-}
-
 def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
   let summary = "starts a loop's products in the order that the schedule names, some of them a tile behind";
   let description = [{
-    The schedule's `loop_order` stands for a list of names of products (`fa2.dot ... {name = "s"}`). They start in that order,
-    each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
+    The schedule's `loop_order`, or `overlap`, stands for a list of names of products (`fa2.dot ... {name = "s"}`). They start in that
+    order, each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
     slots are released as soon as their readers are done. Only asynchronous matmuls gain by it. An order may say that products go
-    a tile behind the others: the loop is then rotated, and its range must have a tile always. What a matmul in flight reads in
-    registers is read by nobody else: who does comes before it.
+    a tile behind the others: the loop is then rotated, and its range must have a tile always. So forward's loop starts
+    S(j+1) = Q K(j+1)^T and O += P(j) V(j), and takes the softmax of S(j+1) while P V is in flight. What a matmul in flight reads in
+    registers is read by nobody else, and written again when it is complete.
   }];
-  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
 def CopyAhead : Pass<"fa2gpu-copy-ahead", "::fa2::KernelOp"> {

@@ -1,7 +1,7 @@
-// RUN: fa2-opt %s --fa2gpu-overlap --canonicalize --cse | FileCheck %s
-// RUN: sed 's/, overlap = true//' %s | fa2-opt --fa2gpu-overlap --canonicalize --cse | FileCheck %s --check-prefix=OFF
+// RUN: fa2-opt %s --fa2gpu-order-loop --canonicalize --cse | FileCheck %s
+// RUN: sed 's/, overlap = true//' %s | fa2-opt --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=OFF
 
-// RUN: sed 's/softmax_step %%s,/softmax_step %%low,/;s/^ *%%s = .*/&\n%%three = arith.constant dense<3.0> : !acc\n%%near = arith.cmpf olt, %%s, %%three : !acc\n%%low = arith.select %%near, %%s, %%three : tensor<128x64xi1, #acc>, !acc/' %s | fa2-opt --fa2gpu-overlap --canonicalize --cse | FileCheck %s --check-prefix=PROGRAM
+// RUN: sed 's/softmax_step %%s,/softmax_step %%low,/;s/^ *%%s = .*/&\n%%three = arith.constant dense<3.0> : !acc\n%%near = arith.cmpf olt, %%s, %%three : !acc\n%%low = arith.select %%near, %%s, %%three : tensor<128x64xi1, #acc>, !acc/' %s | fa2-opt --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=PROGRAM
 
 // The pipeliner's choices whether there is a first tile are settled; a score program's own stay.
 // PROGRAM: %[[LOW:.*]] = arith.select %{{.*}}, %{{.*}}, %cst{{.*}} : tensor<128x64xi1
@@ -12,7 +12,7 @@
 // PROGRAM-NOT: arith.select
 // PROGRAM: fa2.return
 
-// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-overlap 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-order-loop 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: error: expected a loop over the places of a range that can have a tile always, because it is peeled
 
 // OFF: scf.for
@@ -26,7 +26,7 @@
 // Before the loop: the first tile's scores and their softmax.
 // CHECK: %[[QT:.*]], %{{.*}} = fa2gpu.ring.wait
 // CHECK: %[[K0:.*]], %{{.*}} = fa2gpu.ring.wait %[[K:.*]][%first]
-// CHECK-NEXT: %[[S0:.*]] = fa2gpu.dot_start %[[QT]], %[[K0]] {transpose_b}
+// CHECK-NEXT: %[[S0:.*]] = fa2gpu.dot_start %[[QT]], %[[K0]] {name = "s", transpose_b}
 // CHECK-NEXT: fa2gpu.dot_wait %[[S0]]
 // CHECK-NEXT: fa2gpu.ring.release %[[K]][%first]
 // CHECK-NEXT: fa2.softmax_step
@@ -35,7 +35,7 @@
 // CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c1
 // CHECK: %[[KUSE:.*]] = arith.addi %first, %[[NEXT]]
 // CHECK: %[[KT:.*]], %{{.*}} = fa2gpu.ring.wait %[[K]][%[[KUSE]]]
-// CHECK-NEXT: %[[S:.*]] = fa2gpu.dot_start %[[QT]], %[[KT]] {transpose_b}
+// CHECK-NEXT: %[[S:.*]] = fa2gpu.dot_start %[[QT]], %[[KT]] {name = "s", transpose_b}
 // CHECK: %[[VUSE:.*]] = arith.addi %first, %[[I]]
 // CHECK-NEXT: %[[VT:.*]], %{{.*}} = fa2gpu.ring.wait %[[V:.*]][%[[VUSE]]]
 // CHECK-NEXT: %[[PV:.*]] = fa2gpu.dot_start %[[P]], %[[VT]] acc(%[[O]]
@@ -86,7 +86,7 @@ fa2.kernel @overlaps(%n: index, %first: index, %c: f32, %lse: !fa2.view<? x f32>
   %r:3 = scf.for %i = %c0 to %count step %c1 iter_args(%m = %m0, %l = %l0, %o = %o0) -> (!m, !l, !acc) {
     %use = arith.addi %first, %i : index
     %kt, %kt_next = fa2gpu.ring.wait %k[%use] : !kring -> !kt
-    %sf = fa2gpu.dot_start %qt, %kt {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+    %sf = fa2gpu.dot_start %qt, %kt {name = "s", transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
     %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %k[%use] : !kring
     %p, %m1, %l1, %alpha = fa2.softmax_step %s, %m, %l scale %c : !acc, !m, !l
@@ -94,7 +94,7 @@ fa2.kernel @overlaps(%n: index, %first: index, %c: f32, %lse: !fa2.view<? x f32>
     %pb = fa2gpu.convert_layout %pt : tensor<128x64xbf16, #acc> -> !p
     %os = fa2.scale_rows %o, %alpha : !acc, !m
     %vt, %vt_next = fa2gpu.ring.wait %v[%use] : !kring -> !kt
-    %of = fa2gpu.dot_start %pb, %vt acc(%os : !acc) : !p, !kt -> !fa2gpu.in_flight<!acc>
+    %of = fa2gpu.dot_start %pb, %vt acc(%os : !acc) {name = "o"} : !p, !kt -> !fa2gpu.in_flight<!acc>
     %o1 = fa2gpu.dot_wait %of : !fa2gpu.in_flight<!acc> -> !acc
     fa2gpu.ring.release %v[%use] : !kring
     scf.yield %m1, %l1, %o1 : !m, !l, !acc

@@ -1,0 +1,52 @@
+//===- LoopBody.h - a loop's operations in a new order ----------*- C++ -*-===//
+#ifndef FA2_LIB_GPUTRANSFORMS_LOOPBODY_H
+#define FA2_LIB_GPUTRANSFORMS_LOOPBODY_H
+
+#include "RotateLoop.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace fa2::gpu {
+
+/// The operations of a loop's body and what must stand before each. Those
+/// behind need nothing of the others: it was computed in the iteration before.
+class LoopBody {
+public:
+  LoopBody(mlir::Block &block, const llvm::DenseSet<mlir::Operation *> &behind);
+
+  /// Takes `op` and all that it needs to the end of the new order.
+  void place(mlir::Operation *op);
+  void placeNeeds(mlir::Operation *op);
+  /// What is written before `op`, of the same tile.
+  void placeBefore(mlir::Operation *op);
+  /// What becomes of `op`, and all that it needs.
+  void placeUsers(mlir::Operation *op);
+  /// Waits for the oldest matmuls until fewer than so many are in flight.
+  void leaveInFlight(size_t limit);
+  /// All that is left: first what need not wait for the matmuls that no other
+  /// operation reads, then the waits, in the order of the starts.
+  void placeRest();
+
+  void apply();
+  LoopStages stages() const;
+
+private:
+  void addNeeds(mlir::Operation *op);
+  void needBefore(mlir::Operation *op, mlir::Value v);
+  void needRegisters(DotStartOp dot);
+  void placeOlderWaits(DotWaitOp wait);
+  bool isRead(mlir::Operation *op);
+  bool ready(mlir::Operation *op);
+  bool nearlyReady(mlir::Operation *op);
+  void append(mlir::Operation *op);
+
+  mlir::Block &block;
+  const llvm::DenseSet<mlir::Operation *> &behind;
+  llvm::MapVector<mlir::Operation *, llvm::SetVector<mlir::Operation *>> needs;
+  llvm::SetVector<mlir::Operation *> placed;
+};
+
+} // namespace fa2::gpu
+
+#endif

@@ -1,0 +1,61 @@
+//===- LoopOrders.cpp - the table of loop orders --------------------------===//
+
+#include "LoopOrders.h"
+
+using namespace fa2;
+using namespace fa2::gpu;
+using llvm::StringLiteral;
+using llvm::StringRef;
+
+namespace {
+struct Row {
+  LoopOrder order;
+  StringLiteral products; // a quote: of the tile before
+  size_t inFlight;
+};
+// Both products of scores before either is used, as FlashAttention-3
+// (arXiv:2407.08608) has it: dP is multiplied while P is computed, dV while dS
+// is. Then, a tile behind, what dS is multiplied with: while the next scores
+// are. At last all that P and dS are multiplied with.
+// clang-format off
+constexpr Row kTable[] = {
+    {LoopOrder::ScoresFirst,     "s dp dv dk dq",    2},
+    {LoopOrder::KeysBehind,      "dq' dk' s dp dv",  2},
+    {LoopOrder::GradientsBehind, "s dp dv' dk' dq'", 5},
+};
+// clang-format on
+
+// Forward: the next scores start before P V does, whose P is of the tile
+// before, and their softmax is computed while it is in flight (section 3.2 of
+// FlashAttention-3, intra-warpgroup overlap).
+constexpr Row kOverlap = {LoopOrder::Written, "s o'", 2};
+} // namespace
+
+std::string Order::text() const {
+  std::string text;
+  for (const Product &product : products)
+    text +=
+        (text.empty() ? "" : ", ") + product.name + (product.behind ? "'" : "");
+  return text;
+}
+
+Order fa2::gpu::parseOrder(StringRef products, size_t inFlight) {
+  Order order;
+  order.inFlight = inFlight;
+  llvm::SmallVector<StringRef> names;
+  products.split(names, ' ');
+  for (StringRef name : names) {
+    bool behind = name.consume_back("'");
+    order.products.push_back({name.str(), behind});
+  }
+  return order;
+}
+
+Order fa2::gpu::orderOf(ScheduleAttr schedule) {
+  if (schedule.getOverlap())
+    return parseOrder(kOverlap.products, kOverlap.inFlight);
+  for (const Row &row : kTable)
+    if (row.order == schedule.getLoopOrder())
+      return parseOrder(row.products, row.inFlight);
+  return {};
+}

@@ -1,0 +1,35 @@
+//===- LoopOrders.h - in which order a loop's products start ----*- C++ -*-===//
+#ifndef FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
+#define FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include <string>
+
+namespace fa2::gpu {
+
+/// A product as fa2.dot names it, of this tile or of the one before.
+struct Product {
+  std::string name;
+  bool behind = false;
+};
+
+/// The products of a loop as they start, so many of them in flight at most. No
+/// products: the order in which they are written.
+struct Order {
+  llvm::SmallVector<Product> products;
+  size_t inFlight = 0;
+
+  /// "s, o'"
+  std::string text() const;
+};
+
+/// An order from text: "dk' s dp dv", where a quote says a tile behind.
+Order parseOrder(llvm::StringRef products, size_t inFlight);
+
+/// What the table says for a schedule.
+Order orderOf(ScheduleAttr schedule);
+
+} // namespace fa2::gpu
+
+#endif
