@@ -130,7 +130,7 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   Schedule rings = s.derived();
   f.ringBytes = rings.slotsK * tileBytes(s.blockKV, p.headDim, kElementBytes) +
                 rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes) +
-                s.stages * p.columnVectors *
+                s.slotsOf("columns", /*inLoop=*/true) * p.columnVectors *
                     gpu::SharedLayout(1, s.blockKV, kFloatBytes).pitch();
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o of every warp, m and l in two more columns

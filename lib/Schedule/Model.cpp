@@ -189,8 +189,9 @@ private:
     e.stepAlone = stepOf(groups());
     // Copies run that many steps ahead; a producer starts one as soon as a slot
     // is free.
-    double ahead =
-        double(s.stages - 1) + (target.hasRoles() ? kProducerAhead : 0);
+    llvm::StringRef moving = s.partition == Partition::Keys ? "q" : "k";
+    double ahead = double(s.slotsOf(moving, /*inLoop=*/true) - 1) +
+                   (target.hasRoles() ? kProducerAhead : 0);
     double copy = rates.copyLatency + (target.hasRoles() ? e.global : 0);
     double wait = std::max(0.0, copy - ahead * e.stepAlone);
     e.step = stepOf(groups() * blocks) + kUnhidden * wait / blocks;

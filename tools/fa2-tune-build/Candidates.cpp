@@ -43,7 +43,8 @@ Rates fa2tune::ratesOn(const Target &target, llvm::StringRef device) {
 
 namespace {
 auto tileOf(const Schedule &s) {
-  return std::tuple(s.blockQ, s.blockKV, s.warps, s.stages);
+  return std::tuple(s.blockQ, s.blockKV, s.warps,
+                    s.slotsOf("k", /*inLoop=*/true));
 }
 
 /// In how many fields two schedules differ.
