@@ -1,5 +1,6 @@
 //===- Compile.cpp - from a specification to PTX --------------------------===//
 
+#include "Explanation.h"
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Pipelines/Pipelines.h"
 #include "fa2/Pipelines/Registration.h"
@@ -53,7 +54,6 @@ void setOptions(PipelineOptions &o, const Specification &spec,
                 const CompileOptions &options) {
   o.target = spec.arch;
   o.pass = spec.pass;
-  o.remarks = true;
   o.lineInfo = options.lineInfo;
   o.schedule = spec.schedule;
   o.variants = spec.variants;
@@ -123,6 +123,8 @@ public:
     registerDialects(registry);
     MLIRContext context(registry, MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();
+    if (failed(collectRemarks(context, result)))
+      return failure();
     ScopedDiagnosticHandler handler(&context,
                                     [&](Diagnostic &d) { return collect(d); });
     OwningOpRef<ModuleOp> module =
@@ -229,7 +231,7 @@ private:
       result.warnings.push_back(text);
       break;
     default:
-      result.reasons.push_back(text);
+      break;
     }
     return success();
   }

@@ -42,7 +42,6 @@ void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {
   options.schedule = o.schedule;
   options.variants = o.variants;
   options.database = o.database;
-  options.remarks = o.remarks;
   pm.addPass(createSelectSchedule(options));
 }
 

@@ -10,6 +10,10 @@ namespace fa2 {
 /// follow from each other: sets the one that is not asked for.
 void completeRows(ScheduleOverrides &asked, const Target &target);
 
+/// "guard: name=value,...; ..." Guards are not looked at yet.
+mlir::FailureOr<std::vector<Variant>> parseVariants(llvm::StringRef text,
+                                                    std::string &error);
+
 } // namespace fa2
 
 #endif

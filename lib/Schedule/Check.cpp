@@ -230,18 +230,30 @@ static void explainFootprint(const Target &t, const Problem &p,
   int64_t budget = budgetOf(t, f, s);
   sel.blocksPerMultiprocessor =
       std::max<int64_t>(1, blocksPerMultiprocessor(t, f));
-  sel.reasons.push_back(formatv("shared memory: {0} of {1} bytes a block ({2})",
-                                f.sharedBytes(), t.limits().sharedBytesPerBlock,
-                                describeShared(p, s, f)));
-  sel.reasons.push_back(
-      formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
-              "{3}, queries {4}, other {5})",
-              f.registers(), budget, f.accumulatorRegisters, f.scoreRegisters,
-              f.queryRegisters, f.otherRegisters));
-  sel.reasons.push_back(
-      formatv("{0} threads a block, about {1} block{2} a multiprocessor",
-              f.threads, sel.blocksPerMultiprocessor,
-              sel.blocksPerMultiprocessor == 1 ? "" : "s"));
+  auto count = [&](StringRef name, std::string reason,
+                   Decision::Metrics metrics) {
+    sel.reasons.push_back({Decision::Kind::Analysis, name.str(),
+                           std::move(reason), std::move(metrics), ""});
+  };
+  count("shared-memory",
+        formatv("shared memory: {0} of {1} bytes a block ({2})",
+                f.sharedBytes(), t.limits().sharedBytesPerBlock,
+                describeShared(p, s, f)),
+        {{"Bytes", std::to_string(f.sharedBytes())},
+         {"Limit", std::to_string(t.limits().sharedBytesPerBlock)}});
+  count("registers",
+        formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "
+                "{3}, queries {4}, other {5})",
+                f.registers(), budget, f.accumulatorRegisters, f.scoreRegisters,
+                f.queryRegisters, f.otherRegisters),
+        {{"Registers", std::to_string(f.registers())},
+         {"Limit", std::to_string(budget)}});
+  count("occupancy",
+        formatv("{0} threads a block, about {1} block{2} a multiprocessor",
+                f.threads, sel.blocksPerMultiprocessor,
+                sel.blocksPerMultiprocessor == 1 ? "" : "s"),
+        {{"Threads", std::to_string(f.threads)},
+         {"Blocks", std::to_string(sel.blocksPerMultiprocessor)}});
   if (f.registers() > budget)
     sel.warnings.push_back(
         formatv("about {0} registers a thread are wanted of {1}: the kernel "

@@ -1,6 +1,7 @@
 //===- Database.cpp - schedules that were measured ------------------------===//
 
 #include "fa2/Schedule/Database.h"
+#include "Asked.h"
 #include "Shipped.h"
 #include "fa2/Target/Target.h"
 
@@ -42,6 +43,27 @@ private:
 };
 
 /// Returns what is wrong, or "".
+std::string readVariants(const json::Object &object, ScheduleRow &row) {
+  const json::Value *value = object.get("variants");
+  if (!value)
+    return "";
+  auto text = value->getAsString();
+  if (!text)
+    return "expected variants to be a string";
+  if (row.problem.backward)
+    return formatv("expected no variants for backward, got '{0}'", *text);
+  std::string wrong;
+  auto variants = parseVariants(*text, wrong);
+  if (failed(variants))
+    return wrong;
+  for (const Variant &v : *variants)
+    if (wrong = v.fields.applyTo(row.schedule).check(); !wrong.empty())
+      return formatv("where {0}: {1}", v.when, wrong);
+  row.variants = std::move(*variants);
+  return "";
+}
+
+/// Returns what is wrong, or "".
 std::string readRow(const json::Object &object, ScheduleRow &row) {
   Reader r(object);
   row.arch = r.text("arch");
@@ -69,6 +91,8 @@ std::string readRow(const json::Object &object, ScheduleRow &row) {
   if (wrong = asked.setFields("schedule", fields); !wrong.empty())
     return wrong;
   row.schedule = asked.applyTo(Schedule());
+  if (wrong = readVariants(object, row); !wrong.empty())
+    return wrong;
   return row.schedule.check();
 }
 } // namespace
@@ -172,4 +196,17 @@ Schedule fa2::scheduleOf(const ScheduleRow &row, const Target &target,
       target.hasVectorReductions())
     s.dq = GradQ::AtomicV4;
   return s;
+}
+
+std::optional<std::vector<Variant>> fa2::variantsOf(const ScheduleRow &row,
+                                                    const Problem &problem) {
+  auto variants = row.variants;
+  if (!variants || problem.maxSlack == row.problem.maxSlack)
+    return variants;
+  for (Variant &v : *variants)
+    for (auto slack :
+         {&ScheduleOverrides::lazyRescale, &ScheduleOverrides::speculateMax})
+      if ((v.fields.*slack).value_or(0) > 0)
+        v.fields.*slack = problem.maxSlack;
+  return variants;
 }

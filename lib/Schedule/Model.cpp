@@ -3,14 +3,10 @@
 #include "fa2/Schedule/Model.h"
 #include "fa2/Target/Target.h"
 
-#include "llvm/Support/FormatVariadic.h"
-
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 using namespace fa2;
-using llvm::formatv;
 
 namespace {
 // The numbers were fitted to what was measured on an H200
@@ -279,52 +275,8 @@ private:
 };
 } // namespace
 
-const char *Estimate::bound() const {
-  double softmax = exponential + arithmetic;
-  double most = std::max({tensor, softmax, shared, global});
-  return most == tensor    ? "the tensor cores"
-         : most == softmax ? "exponentials and other arithmetic"
-         : most == shared  ? "shared memory"
-                           : "L2";
-}
-
-std::vector<std::string> Estimate::explain() const {
-  return {
-      formatv("estimate of a step in clocks: tensor cores {0:f0}, "
-              "exponentials {1:f0}, other arithmetic {2:f0}, shared memory "
-              "{3:f0}, L2 {4:f0}; about {5:f0} together, bound by {6}",
-              tensor, exponential, arithmetic, shared, global, step, bound()),
-      formatv("estimate for batch {0}, {1} heads, {2} queries and {3} "
-              "keys: {4:f3} ms on {5}; {6} tiles of {7:f1} steps and {8:f0} "
-              "clocks around them, the busiest multiprocessor takes {9:f2} "
-              "times the average",
-              shape.batch, shape.heads, shape.seqlenQ, shape.seqlenK,
-              milliseconds, device, blocks, steps, ends, imbalance)};
-}
-
 Estimate fa2::estimate(const Target &target, const Rates &rates,
                        const Problem &problem, const Schedule &schedule,
                        const Shape &shape) {
   return Model(target, rates, problem, schedule, shape).run();
-}
-
-std::vector<size_t> fa2::rankSchedules(const Target &target, const Rates &rates,
-                                       const Problem &problem,
-                                       const std::vector<Schedule> &schedules,
-                                       const std::vector<Shape> &shapes) {
-  std::vector<double> loss(schedules.size(), 0);
-  for (const Shape &shape : shapes) {
-    std::vector<double> times;
-    for (const Schedule &s : schedules)
-      times.push_back(estimate(target, rates, problem, s, shape).milliseconds);
-    double best =
-        times.empty() ? 1 : *std::min_element(times.begin(), times.end());
-    for (size_t i = 0; i < times.size(); ++i)
-      loss[i] += std::log(times[i] / best);
-  }
-  std::vector<size_t> order(schedules.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return loss[a] < loss[b]; });
-  return order;
 }

@@ -3,11 +3,14 @@
 #include "Rule.h"
 #include "Check.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 #include <tuple>
 
 using namespace mlir;
 using namespace fa2;
+using llvm::formatv;
 
 bool fa2::isWhole(const Target &t, const Schedule &s) {
   if (t.hasRoles() && s.partition == Partition::Keys)
@@ -100,4 +103,27 @@ std::optional<Schedule> fa2::ruleSchedule(const Target &t, const Problem &p,
               consider(s);
             }
   return best;
+}
+
+FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
+                                           const Target &target,
+                                           const Problem &problem,
+                                           std::string &error) {
+  auto table = target.gradQSchedule(problem);
+  if (!table) {
+    error = formatv("expected dq = atomic or atomic_v4 on {0}, which has no "
+                    "kernel of dQ alone",
+                    target.name());
+    return failure();
+  }
+  Schedule s = *table;
+  // What the table asks for may be more than a smaller chip has.
+  Problem forward = problem;
+  forward.backward = false;
+  gpu::SharedLayout dout(s.blockQ, problem.headDimV, /*elementBytes=*/2);
+  while (footprint(target, forward, s).sharedBytes() + dout.pitch() >
+             target.limits().sharedBytesPerBlock &&
+         s.blockKV > 16)
+    s.blockKV -= 16;
+  return s.toAttr(context, target.name(), error);
 }

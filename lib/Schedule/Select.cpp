@@ -27,7 +27,9 @@ private:
   /// A schedule and where it comes from.
   struct Candidate {
     FailureOr<Selection> selection = failure();
-    std::string source;
+    std::string source; // "database", "table" or "rule"
+    std::string reason;
+    Decision::Metrics metrics;
   };
 
   LogicalResult checkAsked();
@@ -47,7 +49,13 @@ private:
   ScheduleOverrides asked;
   std::string &error;
   const ScheduleRow *measured;
-  std::vector<std::string> reasons;
+  void drop(StringRef source, std::string why, const Schedule &schedule);
+  void passed(StringRef name, std::string reason,
+              Decision::Metrics metrics = {});
+
+  /// Why the fields are what they are, and the candidates that were dropped.
+  std::vector<Decision> reasons;
+  std::vector<std::pair<Schedule, Decision>> dropped;
   Candidate chosen;
   /// The first entry whose only flaw is that it pads columns.
   Candidate padded;
@@ -78,11 +86,18 @@ LogicalResult Choice::checkAsked() {
   return success(error.empty());
 }
 
+void Choice::passed(StringRef name, std::string reason,
+                    Decision::Metrics metrics) {
+  reasons.push_back({Decision::Kind::Passed, name.str(), std::move(reason),
+                     std::move(metrics), ""});
+}
+
 void Choice::explainAsked() {
   forEachScheduleField([&](auto field) {
     if (auto value = asked.*field.asked)
-      reasons.push_back(
-          formatv("{0} = {1} as asked", field.name, field.text(*value)));
+      passed("field",
+             formatv("{0} = {1} as asked", field.name, field.text(*value)),
+             {{field.name.str(), field.text(*value)}});
   });
 }
 
@@ -90,20 +105,24 @@ void Choice::explainAsked() {
 void Choice::complete() {
   if (!asked.dq && problem.backward && target.hasVectorReductions()) {
     asked.dq = GradQ::AtomicV4;
-    reasons.push_back("dq = atomic_v4: one reduction adds four elements");
+    passed("field", "dq = atomic_v4: one reduction adds four elements",
+           {{"dq", "atomic_v4"}});
   }
   ScheduleOverrides before = asked;
   if (!problem.backward)
     completeRows(asked, target);
   if (asked != before)
-    reasons.push_back(formatv("block_q = {0} and warps = {1}: a warp takes 16 "
-                              "rows",
-                              *asked.blockQ, *asked.warps));
+    passed("field",
+           formatv("block_q = {0} and warps = {1}: a warp takes 16 rows",
+                   *asked.blockQ, *asked.warps),
+           {{"block_q", std::to_string(*asked.blockQ)},
+            {"warps", std::to_string(*asked.warps)}});
   if (!asked.order && problem.masked && !problem.backward) {
     asked.order = TileOrder::LongestFirst;
-    reasons.push_back(
-        "order = longest_first: the mask gives later queries more "
-        "keys, so they start first");
+    passed("field",
+           "order = longest_first: the mask gives later queries more "
+           "keys, so they start first",
+           {{"order", "longest_first"}});
   }
 }
 
@@ -139,17 +158,38 @@ bool Choice::tryMeasured() {
     completeRows(own, target);
   Schedule schedule = withAsked(scheduleOf(*measured, target, problem), own);
   Candidate tried{tryOut(schedule),
+                  "database",
                   formatv("schedule from the database for head dims {0} and "
                           "{1}: the best of {2} on {3}, {4}, {5}, {6}",
                           problem.headDim, problem.headDimV,
                           measured->candidates, measured->device,
-                          measured->arch, measured->dtype, measured->date)};
+                          measured->arch, measured->dtype, measured->date),
+                  {{"Candidates", std::to_string(measured->candidates)},
+                   {"Device", measured->device},
+                   {"Date", measured->date}}};
   std::string flaw = flawOf(schedule, tried.selection);
-  if (flaw.empty())
+  if (flaw.empty()) {
     chosen = std::move(tried);
-  else
+    chosen.selection->measuredVariants = variantsOf(*measured, problem);
+  } else
     missing = "the database's schedule does not serve: " + flaw;
   return flaw.empty();
+}
+
+/// A candidate that has a flaw.
+void Choice::drop(StringRef source, std::string why, const Schedule &schedule) {
+  Decision decision{Decision::Kind::Missed,
+                    source.str(),
+                    formatv("dropped block_q = {0}, block_kv = {1}, warps = "
+                            "{2}, stages = {3} {4}",
+                            schedule.blockQ, schedule.blockKV, schedule.warps,
+                            schedule.stages, why),
+                    {{"block_q", std::to_string(schedule.blockQ)},
+                     {"block_kv", std::to_string(schedule.blockKV)},
+                     {"warps", std::to_string(schedule.warps)},
+                     {"stages", std::to_string(schedule.stages)}},
+                    ""};
+  dropped.push_back({schedule, std::move(decision)});
 }
 
 bool Choice::tryTable() {
@@ -167,11 +207,15 @@ bool Choice::tryTable() {
 bool Choice::tryEntry(const Schedule &tuned, bool first) {
   Schedule schedule = withAsked(tuned, asked);
   Candidate tried{tryOut(schedule),
+                  "table",
                   formatv("schedule from {0}'s table for head dims {1} and {2}",
-                          target.name(), problem.headDim, problem.headDimV)};
+                          target.name(), problem.headDim, problem.headDimV),
+                  {}};
   if (!first)
-    tried.source += ", for where its first does not serve: " + tableError;
+    tried.reason += ", for where its first does not serve: " + tableError;
   std::string flaw = flawOf(schedule, tried.selection);
+  if (!flaw.empty())
+    drop("table", "of the table: " + flaw, schedule);
   bool fits = succeeded(tried.selection) && tried.selection->warnings.empty();
   if (fits && !flaw.empty() && failed(padded.selection))
     padded = tried;
@@ -188,7 +232,7 @@ void Choice::applyRule() {
   auto ruled = ruleSchedule(target, problem, asked, Rule::Rows);
   if (!ruled && succeeded(padded.selection)) {
     chosen = std::move(padded);
-    chosen.source += ", with padding so that warps split the columns";
+    chosen.reason += ", with padding so that warps split the columns";
     return;
   }
   if (!ruled && problem.backward)
@@ -197,9 +241,11 @@ void Choice::applyRule() {
     ruled = ruleSchedule(target, problem, asked, Rule::Spilling);
   if (ruled)
     chosen = {tryOut(*ruled),
+              "rule",
               "schedule by rule, the largest tile that fits, because the "
               "table's does not serve: " +
-                  tableError};
+                  tableError,
+              {}};
 }
 
 FailureOr<Selection> Choice::run() {
@@ -221,12 +267,22 @@ FailureOr<Selection> Choice::run() {
     return failure();
   }
   Selection &selection = *chosen.selection;
+  std::vector<Decision> all;
+  all.push_back({Decision::Kind::Passed, chosen.source, chosen.reason,
+                 chosen.metrics, ""});
   if (!missing.empty())
-    reasons.insert(reasons.begin(), missing);
-  reasons.insert(reasons.begin(), chosen.source);
-  reasons.insert(reasons.end(), selection.reasons.begin(),
-                 selection.reasons.end());
-  selection.reasons = std::move(reasons);
+    all.push_back({Decision::Kind::Missed,
+                   "database",
+                   missing,
+                   {},
+                   "fa2-tune measures schedules on a GPU"});
+  // One that has a flaw is taken where nothing is better.
+  for (auto &[schedule, decision] : dropped)
+    if (schedule != selection.schedule.getFields())
+      all.push_back(std::move(decision));
+  for (auto *list : {&reasons, &selection.reasons})
+    all.insert(all.end(), list->begin(), list->end());
+  selection.reasons = std::move(all);
   return chosen.selection;
 }
 
@@ -235,27 +291,4 @@ fa2::selectSchedule(MLIRContext *context, const Target &target,
                     const Problem &problem, const ScheduleOverrides &asked,
                     std::string &error, const ScheduleRow *measured) {
   return Choice(context, target, problem, asked, error, measured).run();
-}
-
-FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
-                                           const Target &target,
-                                           const Problem &problem,
-                                           std::string &error) {
-  auto table = target.gradQSchedule(problem);
-  if (!table) {
-    error = formatv("expected dq = atomic or atomic_v4 on {0}, which has no "
-                    "kernel of dQ alone",
-                    target.name());
-    return failure();
-  }
-  Schedule s = *table;
-  // What the table asks for may be more than a smaller chip has.
-  Problem forward = problem;
-  forward.backward = false;
-  gpu::SharedLayout dout(s.blockQ, problem.headDimV, /*elementBytes=*/2);
-  while (footprint(target, forward, s).sharedBytes() + dout.pitch() >
-             target.limits().sharedBytesPerBlock &&
-         s.blockKV > 16)
-    s.blockKV -= 16;
-  return s.toAttr(context, target.name(), error);
 }

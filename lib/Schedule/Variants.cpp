@@ -11,9 +11,8 @@ using namespace mlir;
 using namespace fa2;
 using llvm::formatv;
 
-/// "guard: name=value,...; ..."
-static FailureOr<std::vector<Variant>> parseVariants(StringRef text,
-                                                     std::string &error) {
+FailureOr<std::vector<Variant>> fa2::parseVariants(StringRef text,
+                                                   std::string &error) {
   std::vector<Variant> variants;
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ';');
@@ -47,13 +46,29 @@ static FailureOr<GuardAttr> guardOf(MLIRContext *context, StringRef when,
   return guard;
 }
 
+/// Beside the schedule of a row or of the table, nothing asked. Packed heads,
+/// which are for launches of few queries, are no candidates that a row could
+/// have; so the table's stay.
+static std::vector<Variant> tunedVariants(const Target &target,
+                                          const Problem &problem,
+                                          const Selection &selection) {
+  auto table = target.tunedVariants(problem, selection.schedule.getFields());
+  if (!selection.measuredVariants)
+    return table;
+  llvm::erase_if(table, [](const Variant &v) {
+    return v.fields.packedHeads.value_or(1) == 1;
+  });
+  llvm::append_range(table, *selection.measuredVariants);
+  return table;
+}
+
 FailureOr<SmallVector<VariantAttr>>
 fa2::selectVariants(MLIRContext *context, const Target &target,
                     const Problem &problem, StringRef asked,
                     Selection &selection, std::string &error) {
   std::vector<Variant> variants;
   if (asked.empty() && selection.tuned) {
-    variants = target.tunedVariants(problem, selection.schedule.getFields());
+    variants = tunedVariants(target, problem, selection);
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))
@@ -96,9 +111,16 @@ LogicalResult fa2::checkVariants(const Target &target, const Problem &problem,
     }
     std::string text;
     llvm::raw_string_ostream(text) << variant.getSchedule();
-    selection.reasons.push_back(where + text);
-    for (const std::string &reason : checked->reasons)
-      selection.reasons.push_back(where + reason);
+    selection.reasons.push_back(
+        {Decision::Kind::Passed,
+         "variant",
+         where + text,
+         {{"When", variant.getWhen().getExpression().str()}},
+         ""});
+    for (Decision &decision : checked->reasons) {
+      decision.reason.insert(0, where);
+      selection.reasons.push_back(std::move(decision));
+    }
     for (const std::string &warning : checked->warnings)
       selection.warnings.push_back(where + warning);
   }

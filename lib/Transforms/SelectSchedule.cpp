@@ -8,6 +8,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_SELECTSCHEDULE
@@ -76,20 +78,57 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
                                        *selection))) {
       return failure();
     }
-    if (remarks) {
-      if (standing)
-        emitRemark(op.getLoc(), "schedule written on the operation");
-      for (const std::string &reason : selection->reasons)
-        emitRemark(op.getLoc(), reason);
-      for (const std::string &term :
-           estimate(*t, ratesOf(*t), problem, selection->schedule.getFields(),
-                    Shape())
-               .explain())
-        emitRemark(op.getLoc(), term);
-      for (const std::string &warning : selection->warnings)
-        emitWarning(op.getLoc(), warning);
-    }
+    if (getContext().getRemarkEngine())
+      explain(op, bool(standing), *t, problem, *selection);
     return success();
+  }
+
+  template <typename Op>
+  void explain(Op op, bool standing, const Target &t, const Problem &problem,
+               const Selection &selection) {
+    if (standing)
+      emit(op, {Decision::Kind::Passed,
+                "operation",
+                "schedule written on the operation",
+                {},
+                ""});
+    for (const Decision &decision : selection.reasons)
+      emit(op, decision);
+    for (const Decision &term :
+         estimate(t, ratesOf(t), problem, selection.schedule.getFields(),
+                  Shape())
+             .explain())
+      emit(op, term);
+    for (const std::string &warning : selection.warnings)
+      emit(op, {Decision::Kind::Missed,
+                "spills",
+                warning,
+                {},
+                "lower block_q, block_kv or stages, or take more warps"});
+  }
+
+  static void emit(Operation *op, const Decision &decision) {
+    auto function = op->getParentOfType<FunctionOpInterface>();
+    auto opts = remark::RemarkOpts::name(decision.name)
+                    .category("fa2-select-schedule")
+                    .function(function ? function.getName() : "");
+    auto remark = [&] {
+      switch (decision.kind) {
+      case Decision::Kind::Passed:
+        return remark::passed(op->getLoc(), opts);
+      case Decision::Kind::Missed:
+        return remark::missed(op->getLoc(), opts);
+      case Decision::Kind::Analysis:
+        return remark::analysis(op->getLoc(), opts);
+      }
+      llvm_unreachable("a kind of decision");
+    }();
+    using Arg = remark::detail::Remark::Arg;
+    remark << Arg("Reason", decision.reason);
+    for (const auto &[name, value] : decision.metrics)
+      remark << Arg(name, value);
+    if (!decision.suggestion.empty())
+      remark << Arg("Suggestion", decision.suggestion);
   }
 
   FailureOr<Selection> choose(const Target &t, const Problem &problem,

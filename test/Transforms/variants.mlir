@@ -1,5 +1,5 @@
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a database=none" --mlir-print-local-scope | FileCheck %s --check-prefix=TABLE
-// RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a database=none remarks=1" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
+// RUN: fa2-opt %s --remarks-filter=fa2-select-schedule --fa2-select-schedule="target=sm_90a database=none" -o /dev/null 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a variants=none" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
 // RUN: fa2-opt %s --fa2-select-schedule="target=sm_90a schedule=stages=1" --mlir-print-local-scope | FileCheck %s --check-prefix=NONE
 // RUN: fa2-opt %s --fa2-select-schedule="variants='seqlen_k <= 32: block-q=32,warps=2; heads > 3: stages=1'" --mlir-print-local-scope > %t.mlir
@@ -17,9 +17,9 @@
 // TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_q <= 64 && heads % (4 * heads_kv) == 0">, schedule = <target = "sm_90a", block_q = 64,{{[^>]*}} packed_heads = 4>>,
 // TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 64, block_kv = [[KV:[0-9]+]],
 // TABLE-SAME: #fa2.variant<when = <"seqlen_k <= {{[0-9]+}} || {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 128, block_kv = [[KV]],
-// WHY: remark: schedule from sm_90a's table
-// WHY: remark: where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: #fa2.schedule<target = "sm_90a", block_q =
-// WHY: remark: where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: shared memory: {{[0-9]+}} of 232448 bytes a block
+// WHY: remark: [Passed] table | {{.*}}Reason="schedule from sm_90a's table
+// WHY: remark: [Passed] variant | {{.*}}Reason="where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: #fa2.schedule<target = "sm_90a", block_q =
+// WHY: remark: [Analysis] shared-memory | {{.*}}Reason="where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: shared memory: {{[0-9]+}} of 232448 bytes a block
 // NONE: schedule = #fa2.schedule
 // NONE-NOT: variant
 

@@ -140,7 +140,8 @@ private:
           r.why = "the code is that of " + first.first->second;
         json::Object line{{"problem", problemJson(wanted[i].spec)},
                           {"schedule", c.schedule},
-                          {"source", c.source}};
+                          {"source", c.source},
+                          {"bits", c.bits}};
         if (!r.why.empty()) {
           line["why"] = r.why;
           refused.push_back(std::move(line));

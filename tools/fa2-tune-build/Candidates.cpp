@@ -86,6 +86,7 @@ public:
     Candidate &c = picked.emplace_back();
     c.schedule = text;
     c.source = source.str();
+    c.bits = bitsText(schedule);
     for (const Shape &shape : shapes)
       c.milliseconds.push_back(
           estimate(target, rates, problem, schedule, shape).milliseconds);

@@ -15,6 +15,7 @@ struct Candidate {
   std::string schedule; // as --schedule takes it
   std::string source;   // "today", "variant" (of it), "neighbour", "model"
                         // or "random"
+  std::string bits;     // what a row's bits follow from
   std::vector<double> milliseconds; // estimated, a shape each
 };
 

@@ -90,6 +90,7 @@ Candidate readCandidate(const json &line, const std::string &folder,
   c.problem = Problem::fromJson(line.at("problem"));
   c.schedule = line.at("schedule");
   c.source = line.at("source");
+  c.bits = line.value("bits", "");
   std::string file = line.at("file");
   if (file.find('/') != std::string::npos)
     refuse("the kernel's file '{}' is not in the bundle's folder", file);

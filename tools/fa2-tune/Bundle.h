@@ -31,6 +31,7 @@ fa2run::Configuration parseShape(const std::string &text);
 struct Candidate {
   Problem problem;
   std::string schedule, source, path, hash;
+  std::string bits;                      // what a row's bits follow from
   std::vector<double> modelMilliseconds; // a shape each
   size_t shapes = 0;                     // which list of the bundle's
 };

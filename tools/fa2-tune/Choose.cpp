@@ -1,12 +1,14 @@
 //===- Choose.cpp - results become rows of a database ---------------------===//
 
 #include "Choose.h"
+#include "Cover.h"
+#include "Show.h"
 #include "Statistics.h"
 
 #include "Failure.h"
 #include "Files.h"
 
-#include <set>
+#include <sstream>
 
 using namespace fa2run;
 using nlohmann::json;
@@ -66,35 +68,124 @@ bool isSafe(const Cells &cells, const std::string &kernel,
   });
 }
 
+/// Of a variant's schedule, what differs from the main one, as --variants takes
+/// it; where nothing does, because shorter and longer launches want the same,
+/// its first field.
+std::string differing(const std::string &schedule, const std::string &main) {
+  auto fields = fieldsOf(main);
+  std::string text;
+  std::istringstream parts(schedule);
+  for (std::string part; std::getline(parts, part, ',');) {
+    size_t equals = part.find('=');
+    if (fields[part.substr(0, equals)] != part.substr(equals + 1))
+      text += (text.empty() ? "" : ",") + part;
+  }
+  return text.empty() ? schedule.substr(0, schedule.find(',')) : text;
+}
+
+/// A choice for a problem: by shape, the kernels and what they were.
+struct Choice {
+  std::vector<std::string> kernels; // of each cell
+  std::string main;                 // where no guard holds
+  std::string variants;             // "guard: fields; ...", or ""
+  double loss = INFINITY;
+};
+
 OrderedJson rowOf(const Results &results, const Cells &cells,
-                  const std::string &kernel, double loss, double today) {
-  const Contestant &c = results.contestants.at(kernel);
+                  const Choice &choice, double today) {
+  const Contestant &c = results.contestants.at(choice.main);
   OrderedJson row = c.problem.toJson();
   row["device"] = results.device;
   row["schedule"] = c.schedule;
+  if (!choice.variants.empty())
+    row["variants"] = choice.variants;
   OrderedJson times = OrderedJson::object();
   std::vector<double> spreads, clocks;
   size_t candidates = 0;
-  for (const Cell *cell : cells) {
-    const Timing &t = cell->timings.at(kernel);
-    times[cell->shape] = t.milliseconds();
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const Timing &t = cells[i]->timings.at(choice.kernels[i]);
+    times[cells[i]->shape] = t.milliseconds();
     spreads.push_back(t.spread());
-    candidates = std::max(candidates, cell->timings.size());
+    candidates = std::max(candidates, cells[i]->timings.size());
     for (const Visit &v : t.visits)
       if (v.clock > 0)
         clocks.push_back(v.clock);
   }
   row["ms"] = times;
   row["spread"] = std::round(1e4 * quantile(spreads, 0.5)) / 1e4;
-  row["of_best"] = std::round(1e3 / loss) / 1e3;
+  row["of_best"] = std::round(1e3 / choice.loss) / 1e3;
   if (std::isfinite(today))
-    row["over_before"] = std::round(1e3 * today / loss) / 1e3;
+    row["over_before"] = std::round(1e3 * today / choice.loss) / 1e3;
   row["candidates"] = candidates;
   row["clock_mhz"] = int(quantile(clocks, 0.5));
   row["date"] = results.date.substr(0, 10);
   row["compiler"] = c.compiler;
   row["checked"] = "float64";
+  if (!c.bits.empty())
+    row["bits"] = c.bits;
   return row;
+}
+
+/// Those that were measured somewhere, in one order.
+std::vector<std::string> candidatesOf(const Results &results,
+                                      const Cells &cells) {
+  std::vector<std::string> list;
+  for (const Cell *cell : cells)
+    for (const std::string &kernel : results.ranking(*cell))
+      if (std::find(list.begin(), list.end(), kernel) == list.end())
+        list.push_back(kernel);
+  return list;
+}
+
+/// Losses of what is on a cell not slower than today's, which stands as it is.
+Landscape landscapeOf(const Results &results, const Cells &cells,
+                      const std::vector<std::string> &candidates,
+                      const std::string &today) {
+  Landscape l;
+  l.multiprocessors = results.multiprocessors;
+  for (const std::string &kernel : candidates)
+    l.bits.push_back(results.contestants.at(kernel).bits);
+  for (const Cell *cell : cells) {
+    l.shapes.push_back(parseShape(cell->shape));
+    double best = timeOf(*cell, results.ranking(*cell).front());
+    std::vector<double> &losses = l.losses.emplace_back();
+    for (const std::string &kernel : candidates) {
+      bool serves =
+          today.empty() || kernel == today || isSafe({cell}, kernel, today);
+      double time =
+          kernel == today ? fastestOf(*cell, kernel) : timeOf(*cell, kernel);
+      losses.push_back(serves ? std::log(time / best) : INFINITY);
+    }
+  }
+  return l;
+}
+
+/// Several kernels where they are worth it; backward has one.
+Choice chooseSeveral(const Results &results, const Cells &cells,
+                     const std::string &today) {
+  std::vector<std::string> candidates = candidatesOf(results, cells);
+  constexpr size_t most = 3;
+  bool backward =
+      results.contestants.at(candidates.front()).problem.pass == "backward";
+  Cover cover = findCover(landscapeOf(results, cells, candidates, today),
+                          backward ? 1 : most, std::log(kNoise));
+  Choice choice;
+  if (cover.parts.empty())
+    return choice;
+  choice.main = candidates[cover.parts.back().candidate];
+  const auto schedule = [&](const std::string &kernel) {
+    return results.contestants.at(kernel).schedule;
+  };
+  for (const Cover::Part &part : cover.parts)
+    if (!part.guard.empty())
+      choice.variants += (choice.variants.empty() ? "" : "; ") + part.guard +
+                         ": " +
+                         differing(schedule(candidates[part.candidate]),
+                                   schedule(choice.main));
+  for (size_t candidate : cover.of)
+    choice.kernels.push_back(candidates[candidate]);
+  choice.loss = std::exp(cover.loss);
+  return choice;
 }
 
 } // namespace
@@ -106,26 +197,24 @@ std::vector<OrderedJson> chooseRows(const Results &results) {
       problems[key.first].push_back(&cell);
   std::vector<OrderedJson> rows;
   for (const auto &[problem, cells] : problems) {
-    auto candidates = results.ranking(*cells.front());
-    auto today = std::find_if(
+    std::vector<std::string> candidates = candidatesOf(results, cells);
+    auto found = std::find_if(
         candidates.begin(), candidates.end(), [&](const std::string &kernel) {
           return results.contestants.at(kernel).source == "today";
         });
-    std::string best = today == candidates.end() ? "" : *today;
+    std::string today = found == candidates.end() ? "" : *found;
     double before =
-        best.empty() ? INFINITY : lossOf(results, cells, best, fastestOf);
-    double least = before / kNoise;
-    for (const std::string &kernel : candidates)
-      if (double loss = lossOf(results, cells, kernel, timeOf);
-          loss < least &&
-          (before == INFINITY || isSafe(cells, kernel, *today))) {
-        least = loss;
-        best = kernel;
-      }
-    double loss =
-        best.empty() ? INFINITY : lossOf(results, cells, best, timeOf);
-    if (std::isfinite(loss))
-      rows.push_back(rowOf(results, cells, best, loss, std::max(loss, before)));
+        today.empty() ? INFINITY : lossOf(results, cells, today, fastestOf);
+    if (!std::isfinite(before))
+      today.clear(); // on some shape it was not measured
+    Choice choice = chooseSeveral(results, cells, today);
+    // What does not gain more than noise changes nothing.
+    if (!today.empty() && choice.loss >= before / kNoise)
+      choice = {std::vector<std::string>(cells.size(), today), today, "",
+                lossOf(results, cells, today, timeOf)};
+    if (std::isfinite(choice.loss))
+      rows.push_back(
+          rowOf(results, cells, choice, std::max(choice.loss, before)));
   }
   return rows;
 }

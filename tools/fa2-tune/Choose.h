@@ -9,9 +9,9 @@ namespace fa2tune {
 /// The version of the database; the compiler reads this one.
 constexpr int64_t kDatabaseVersion = 1;
 
-/// A row for each problem: of the schedules that are on none of its shapes
-/// slower than today's the one that loses least over all together; today's
-/// where none gains enough.
+/// A row for each problem: of the schedules that are nowhere slower than
+/// today's the one, or the two or three for launches of different lengths, that
+/// lose least over all shapes together; today's where none gains enough.
 std::vector<OrderedJson> chooseRows(const Results &results);
 
 /// The rows of a database's file. Throws Failure.

@@ -255,6 +255,7 @@ void Session::checkOne(Device &device, Child &child, const Candidate &c) {
                        {"schedule", c.schedule},
                        {"source", c.source},
                        {"compiler", bundle.compiler},
+                       {"bits", c.bits},
                        {"passed", reply.json.value("passed", false)}};
   if (reply.json.value("device_lost", false))
     throw Failure(kNotRun, fmt::format("device {}: {}", device.name,

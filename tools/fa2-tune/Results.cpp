@@ -52,6 +52,7 @@ void Results::add(const json &line) {
     c.schedule = check.at("schedule");
     c.source = check.at("source");
     c.compiler = check.at("compiler");
+    c.bits = check.value("bits", "");
     c.checked = true;
     c.passed = check.at("passed");
     c.why = check.value("why", "");

@@ -14,6 +14,7 @@ namespace fa2tune {
 struct Contestant {
   Problem problem;
   std::string schedule, source, compiler;
+  std::string bits; // what a row's bits follow from; "": not known
   bool checked = false, passed = false;
   std::string why; // it did not pass
 };

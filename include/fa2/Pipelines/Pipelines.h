@@ -36,9 +36,6 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "stop-after",
       llvm::cl::desc("last pass to run, such as fa2-tile (empty: all)"),
       llvm::cl::init("")};
-  Option<bool> remarks{*this, "remarks",
-                       llvm::cl::desc("a remark for each decision"),
-                       llvm::cl::init(false)};
   Option<bool> lineInfo{*this, "line-info",
                         llvm::cl::desc("line numbers of the input in the PTX"),
                         llvm::cl::init(false)};

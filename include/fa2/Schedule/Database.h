@@ -10,6 +10,7 @@
 
 #include "fa2/Target/Problem.h"
 
+#include <optional>
 #include <vector>
 
 namespace fa2 {
@@ -23,6 +24,8 @@ struct ScheduleRow {
   std::string arch, dtype, device, date;
   Problem problem{0, 0};
   Schedule schedule;
+  /// Of launches where a guard holds; without them in the row the table's are.
+  std::optional<std::vector<Variant>> variants;
   int64_t candidates = 0;
 };
 
@@ -50,6 +53,9 @@ private:
 /// type allows, reductions as the target has them.
 Schedule scheduleOf(const ScheduleRow &row, const Target &target,
                     const Problem &problem);
+/// Its variants, likewise.
+std::optional<std::vector<Variant>> variantsOf(const ScheduleRow &row,
+                                               const Problem &problem);
 
 } // namespace fa2
 

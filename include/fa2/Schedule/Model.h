@@ -9,10 +9,10 @@
 #ifndef FA2_SCHEDULE_MODEL_H
 #define FA2_SCHEDULE_MODEL_H
 
+#include "fa2/Schedule/Decision.h"
 #include "fa2/Schedule/Footprint.h"
 #include "fa2/Target/Rates.h"
 
-#include <string>
 #include <vector>
 
 namespace fa2 {
@@ -40,8 +40,8 @@ struct Estimate {
 
   /// The unit that bounds a step: "the tensor cores".
   const char *bound() const;
-  /// A line a term, for people.
-  std::vector<std::string> explain() const;
+  /// Of a step, and of a launch.
+  std::vector<Decision> explain() const;
 };
 
 /// On a device of those rates: ratesOf() has them.

@@ -8,6 +8,7 @@
 #define FA2_SCHEDULE_SELECTION_H
 
 #include "fa2/Schedule/Database.h"
+#include "fa2/Schedule/Decision.h"
 #include "fa2/Schedule/Footprint.h"
 
 #include <vector>
@@ -23,8 +24,9 @@ struct Selection {
   /// From the database or the target's table as it stands, nothing asked: the
   /// table's variants go with it.
   bool tuned = false;
-  /// One sentence a decision.
-  std::vector<std::string> reasons;
+  /// Those of the database's row, where it has its own.
+  std::optional<std::vector<Variant>> measuredVariants;
+  std::vector<Decision> reasons;
   /// What may make the kernel slow (not wrong).
   std::vector<std::string> warnings;
 };

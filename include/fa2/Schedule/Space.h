@@ -42,6 +42,10 @@ SearchSpace searchSpace(const Target &target, const Problem &problem,
 /// Every field of a schedule, as `schedule=` takes them.
 std::string fieldsText(const Schedule &schedule);
 
+/// What of a schedule a row's bits follow from: on one target schedules of one
+/// text give the same (ScheduleAttr::differsInBits).
+std::string bitsText(const Schedule &schedule);
+
 } // namespace fa2
 
 #endif

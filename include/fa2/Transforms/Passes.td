@@ -26,7 +26,9 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     target. Otherwise the fields asked for win; what they leave open comes from a database of
     measured schedules; where it has none, from a table by head
     dim and target; and outside of the table from a rule: the largest tiles whose
-    shared memory and registers fit. Each choice is explained by a remark. Where nothing
+    shared memory and registers fit. Each step of the choice is a remark of the category
+    fa2-select-schedule (`--remarks-filter`): what was taken (passed), what was not and why
+    (missed), and what it comes to (analysis). Where nothing
     was asked, the table's variants go with its schedule: other schedules, for launches
     where a guard holds.
   }];
@@ -35,7 +37,6 @@ def SelectSchedule : Pass<"fa2-select-schedule", "::mlir::ModuleOp"> {
     Option<"schedule", "schedule", "std::string", "\"\"", "fields of the schedule: name=value,... (what is left out is chosen)">,
     Option<"variants", "variants", "std::string", "\"\"", "guard: name=value,...; ... or none (empty: the table's, where nothing else is asked)">,
     Option<"database", "database", "std::string", "\"\"", "a database of fa2-tune choose in place of the shipped one, or none">,
-    Option<"remarks", "remarks", "bool", "false", "emit a remark for each decision">,
   ];
   // A program's copy, in the form that kernels compute, says what they bring for it.
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];

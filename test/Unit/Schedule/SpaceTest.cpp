@@ -54,6 +54,28 @@ TEST_F(Space, FitsAreChecked) {
   }
 }
 
+// What fa2-tune knows a class of bits by is what variants are checked by.
+TEST_F(Space, BitsTextsTellWhatDiffersInBits) {
+  for (const auto &[name, problem] : kProblems) {
+    SearchSpace space = searchSpace(target(name), problem, {});
+    size_t step = space.fits.size() / 60 + 1, same = 0;
+    std::vector<std::pair<ScheduleAttr, std::string>> some;
+    for (size_t i = 0; i < space.fits.size(); i += step) {
+      auto attr = space.fits[i].toAttr(&context, name, error);
+      ASSERT_TRUE(mlir::succeeded(attr)) << error;
+      some.push_back({*attr, bitsText(space.fits[i])});
+    }
+    for (const auto &[a, textA] : some)
+      for (const auto &[b, textB] : some) {
+        same += a != b && textA == textB;
+        EXPECT_EQ(a.differsInBits(b).empty(), textA == textB)
+            << fieldsText(a.getFields()) << "\n"
+            << fieldsText(b.getFields());
+      }
+    EXPECT_GT(same, 0u) << name;
+  }
+}
+
 // The tables' schedules, which were found by hand, are in it.
 TEST_F(Space, HasWhatIsChosen) {
   for (const auto &[name, problem] : kProblems) {

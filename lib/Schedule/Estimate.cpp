@@ -1,0 +1,78 @@
+//===- Estimate.cpp - estimates for people and for choices ----------------===//
+
+#include "fa2/Schedule/Model.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace fa2;
+using llvm::formatv;
+
+const char *Estimate::bound() const {
+  double softmax = exponential + arithmetic;
+  double most = std::max({tensor, softmax, shared, global});
+  return most == tensor    ? "the tensor cores"
+         : most == softmax ? "exponentials and other arithmetic"
+         : most == shared  ? "shared memory"
+                           : "L2";
+}
+
+std::vector<Decision> Estimate::explain() const {
+  auto round = [](double value) { return formatv("{0:f0}", value).str(); };
+  std::string tiles = std::to_string(blocks);
+  Decision step{Decision::Kind::Analysis,
+                "model-step",
+                formatv("estimate of a step in clocks: tensor cores {0:f0}, "
+                        "exponentials {1:f0}, other arithmetic {2:f0}, shared "
+                        "memory {3:f0}, L2 {4:f0}; about {5:f0} together, "
+                        "bound by {6}",
+                        tensor, exponential, arithmetic, shared, global,
+                        this->step, bound()),
+                {{"TensorCores", round(tensor)},
+                 {"Exponentials", round(exponential)},
+                 {"Arithmetic", round(arithmetic)},
+                 {"SharedMemory", round(shared)},
+                 {"L2", round(global)},
+                 {"Clocks", round(this->step)},
+                 {"Bound", bound()}},
+                ""};
+  Decision time{
+      Decision::Kind::Analysis,
+      "model-time",
+      formatv("estimate for batch {0}, {1} heads, {2} queries and {3} "
+              "keys: {4:f3} ms on {5}; {6} tiles of {7:f1} steps and {8:f0} "
+              "clocks around them, the busiest multiprocessor takes {9:f2} "
+              "times the average",
+              shape.batch, shape.heads, shape.seqlenQ, shape.seqlenK,
+              milliseconds, device, blocks, steps, ends, imbalance),
+      {{"Milliseconds", formatv("{0:f3}", milliseconds)},
+       {"Device", device},
+       {"Tiles", tiles},
+       {"Imbalance", formatv("{0:f2}", imbalance)}},
+      ""};
+  return {step, time};
+}
+
+std::vector<size_t> fa2::rankSchedules(const Target &target, const Rates &rates,
+                                       const Problem &problem,
+                                       const std::vector<Schedule> &schedules,
+                                       const std::vector<Shape> &shapes) {
+  std::vector<double> loss(schedules.size(), 0);
+  for (const Shape &shape : shapes) {
+    std::vector<double> times;
+    for (const Schedule &s : schedules)
+      times.push_back(estimate(target, rates, problem, s, shape).milliseconds);
+    double best =
+        times.empty() ? 1 : *std::min_element(times.begin(), times.end());
+    for (size_t i = 0; i < times.size(); ++i)
+      loss[i] += std::log(times[i] / best);
+  }
+  std::vector<size_t> order(schedules.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return loss[a] < loss[b]; });
+  return order;
+}
