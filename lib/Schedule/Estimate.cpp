@@ -11,6 +11,13 @@
 using namespace fa2;
 using llvm::formatv;
 
+ModelNumbers ModelNumbers::guesses() {
+  ModelNumbers numbers;
+#define FA2_MODEL_NUMBER(NAME, VALUE, GUESS) numbers.NAME = GUESS;
+#include "fa2/Schedule/ModelNumbers.def"
+  return numbers;
+}
+
 const char *Estimate::bound() const {
   double softmax = exponential + arithmetic;
   double most = std::max({tensor, softmax, shared, global});

@@ -9,58 +9,15 @@
 using namespace fa2;
 
 namespace {
-// The numbers were fitted to what was measured on an H200
-// (docs/measurements/2026-11-23-tuning.md): they stand for what the formulas
-// leave out as much as for what they are named after.
-//
-// Instructions of a lane for each score: scaled, compared, subtracted, summed
-// and rounded; backward has two tiles of scores, their product and a second
-// rounding. A rescaled accumulator has a multiplication an element.
-constexpr double kForwardInstructions = 1.1, kBackwardInstructions = 2.2;
-constexpr double kRescaleInstructions = 1;
-// Of the units that do not bound a step, what their work still adds to it: a
-// warp's softmax waits for its scores, and other warps fill the gap, the more
-// of them there are. Matmuls that run beside the softmax, and turns, count as
-// further warps. In backward every product waits for one before it.
-constexpr double kSerial = 2, kSerialGroups = 0.61;
-constexpr double kRoleSerial = 2.1, kBackwardSerial = 0.7,
-                 kBackwardRoleSerial = 0.45;
-constexpr double kOverlap = 2.7, kTurns = 0.12, kScoresFirst = 1.4;
-// Clocks of a barrier, or of waiting for one; of a step in which a role waits
-// for copies and for its own asynchronous matmuls.
-constexpr double kBarrier = 280, kRoleStep = 650;
-// The least that a step of asynchronous matmuls takes: scores, softmax and the
-// second product follow each other, however small they are.
-constexpr double kRoleChain = 540;
-// An asynchronous matmul of few columns does not fill its pipeline: as many
-// columns as are lost each time.
-constexpr double kLostColumns = 1.1;
-// What of waiting for copies other blocks do not fill; steps that a producer is
-// ahead with one slot, which it fills as soon as it is free.
-constexpr double kUnhidden = 0.74, kProducerAhead = 0.43;
-// What starting a block takes, its indices and barriers; and what of loading
-// and storing remains where a persistent block has them run beside others.
-constexpr double kBlockStart = 2600;
-constexpr double kLoadOfTwo = 0.6, kLoadOfOwn = 0.12, kLoadOfShared = 0.23;
-constexpr double kStoreOfOwn = 0.54;
-// Under a mask the last blocks to end are short ones where the longest start
-// first: what of the longest the others wait for.
-constexpr double kSortedTail = 0.28, kUnsortedTail = 0.48;
-// A reduction in global memory takes as long as that many plain bytes.
-constexpr double kReductionCost = 4.4, kVectorReductionCost = 4.7;
-// Registers that backward's roles need beyond the footprint's, and how much
-// slower one is that has a tenth too few.
-constexpr double kSpareRegisters = 49, kProducerRegisters = 9.9,
-                 kSpillCost = 0.5;
-
 double up(int64_t n, int64_t m) { return double((n + m - 1) / m * m); }
 
 class Model {
 public:
   Model(const Target &target, const Rates &rates, const Problem &problem,
-        const Schedule &schedule, const Shape &shape)
+        const Schedule &schedule, const Shape &shape,
+        const ModelNumbers &numbers)
       : target(target), p(problem), s(schedule), shape(shape), rates(rates),
-        f(footprint(target, problem, schedule)) {}
+        n(numbers), f(footprint(target, problem, schedule)) {}
 
   Estimate run() {
     double scores = double(s.blockQ) * double(s.blockKV);
@@ -89,11 +46,11 @@ private:
     double rows = double(s.blockQ), keys = double(s.blockKV);
     e.tensor = clocksOfFlops(2 * scores * (d() + dv()));
     if (target.hasRoles())
-      e.tensor *= 1 + kLostColumns / keys;
-    double lanes = scores * kForwardInstructions;
+      e.tensor *= 1 + n.lostColumns / keys;
+    double lanes = scores * n.forwardInstructions;
     // What is rescaled by need is rescaled almost never.
     if (s.lazyRescale == 0 && s.speculateMax == 0)
-      lanes += rows * dv() * kRescaleInstructions;
+      lanes += rows * dv() * n.rescaleInstructions;
     e.arithmetic = lanes / rates.lanes;
     // Each warp, or each warpgroup, reads all keys and values.
     double readers = target.hasRoles() ? rows / kGroupRows : double(s.warps);
@@ -112,7 +69,7 @@ private:
   void backwardStep(double scores) {
     double rows = double(s.blockQ), keys = double(s.blockKV);
     e.tensor = clocksOfFlops(2 * scores * (3 * d() + 2 * dv()));
-    e.arithmetic = scores * kBackwardInstructions / rates.lanes;
+    e.arithmetic = scores * n.backwardInstructions / rates.lanes;
     Schedule derived = s.derived();
     double along = double(derived.keyWarps), warps = double(s.warps);
     double readers = target.hasRoles() ? warps / 4 : along;
@@ -127,27 +84,27 @@ private:
     double sum = s.dq == GradQ::Recompute
                      ? 0
                      : 4 * rows * d() *
-                           (s.dq == GradQ::AtomicV4 ? kVectorReductionCost
-                                                    : kReductionCost);
+                           (s.dq == GradQ::AtomicV4 ? n.vectorReductionCost
+                                                    : n.reductionCost);
     e.global = (copied + sum) / rates.globalBytes;
   }
 
   double groups() const {
     double groups = double(s.warps) / 4;
     if (s.overlap)
-      groups *= kOverlap;
+      groups *= n.overlap;
     if (s.loopOrder == LoopOrder::ScoresFirst)
-      groups *= kScoresFirst;
+      groups *= n.scoresFirst;
     if (s.pingPong)
-      groups += kTurns;
+      groups += n.turns;
     return std::max(groups, 0.25);
   }
 
   double serialPart(double groups) const {
-    double kind =
-        p.backward ? (target.hasRoles() ? kBackwardRoleSerial : kBackwardSerial)
-                   : (target.hasRoles() ? kRoleSerial : 1);
-    return kind * kSerial / (groups + kSerialGroups);
+    double kind = p.backward ? (target.hasRoles() ? n.backwardRoleSerial
+                                                  : n.backwardSerial)
+                             : (target.hasRoles() ? n.roleSerial : 1);
+    return kind * n.serial / (groups + n.serialGroups);
   }
 
   double stepOf(double groups) const {
@@ -156,9 +113,9 @@ private:
     // Shared memory and copies are the matmuls' own and run beside them.
     double others = e.tensor + softmax - std::min(longest, e.tensor + softmax);
     double step = longest + others * serialPart(groups) +
-                  (target.hasRoles() ? kRoleStep : kBarrier) / groups;
+                  (target.hasRoles() ? n.roleStep : n.barrier) / groups;
     if (target.hasRoles())
-      step = std::hypot(step, kRoleChain);
+      step = std::hypot(step, n.roleChain);
     return step * spillFactor();
   }
 
@@ -168,16 +125,16 @@ private:
       return 1;
     RoleRegisters budget = target.roleRegisters(s);
     double tile = double(kGroupRows * s.blockQ) / 128;
-    double wanted = double(f.registers()) + kSpareRegisters;
+    double wanted = double(f.registers()) + n.spareRegisters;
     if (s.loopOrder == LoopOrder::ScoresFirst)
       wanted += tile;
     double lacks = std::max(0.0, wanted / double(budget.consumer) - 1);
     if (s.dqByProducer) {
       double columns = s.dqColumns ? std::min(double(s.dqColumns), d()) : d();
-      double own = double(s.blockQ) * columns / 128 + kProducerRegisters;
+      double own = double(s.blockQ) * columns / 128 + n.producerRegisters;
       lacks += std::max(0.0, own / double(budget.producer) - 1);
     }
-    return 1 + kSpillCost * 10 * lacks / (1 + lacks);
+    return 1 + n.spillCost * 10 * lacks / (1 + lacks);
   }
 
   void overlapStep() {
@@ -187,10 +144,10 @@ private:
     // is free.
     llvm::StringRef moving = s.partition == Partition::Keys ? "q" : "k";
     double ahead = double(s.slotsOf(moving, /*inLoop=*/true) - 1) +
-                   (target.hasRoles() ? kProducerAhead : 0);
+                   (target.hasRoles() ? n.producerAhead : 0);
     double copy = rates.copyLatency + (target.hasRoles() ? e.global : 0);
     double wait = std::max(0.0, copy - ahead * e.stepAlone);
-    e.step = stepOf(groups() * blocks) + kUnhidden * wait / blocks;
+    e.step = stepOf(groups() * blocks) + n.unhidden * wait / blocks;
     e.stepAlone += wait;
     e.step = std::max(e.step, e.stepAlone / blocks);
   }
@@ -222,12 +179,12 @@ private:
         write / rates.globalBytes + rows * double(p.headDimV) * 2 / rates.lanes;
     if (s.persistent) {
       // The next queries come while this tile ends.
-      load *= s.querySlots > 1   ? kLoadOfTwo
-              : s.separateOutput ? kLoadOfOwn
-                                 : kLoadOfShared;
-      store *= s.separateOutput ? kStoreOfOwn : 1;
+      load *= s.querySlots > 1   ? n.loadOfTwo
+              : s.separateOutput ? n.loadOfOwn
+                                 : n.loadOfShared;
+      store *= s.separateOutput ? n.storeOfOwn : 1;
     }
-    e.ends = load + store + (s.persistent ? kBarrier : kBlockStart);
+    e.ends = load + store + (s.persistent ? n.barrier : n.blockStart);
     if (s.partition == Partition::SplitK)
       e.ends += double(f.scratchBytes) * 2 / rates.sharedBytes;
   }
@@ -240,10 +197,10 @@ private:
     double clocks = 0;
     if (p.masked) {
       bool sorted = s.order == TileOrder::LongestFirst || p.backward;
-      clocks =
-          std::max(average * perBlock + (sorted ? kSortedTail : kUnsortedTail) *
-                                            longest * std::min(1.0, average),
-                   longest);
+      clocks = std::max(average * perBlock +
+                            (sorted ? n.sortedTail : n.unsortedTail) * longest *
+                                std::min(1.0, average),
+                        longest);
     } else {
       clocks = std::max(std::ceil(average) * perBlock, longest);
     }
@@ -270,6 +227,7 @@ private:
   const Schedule &s;
   const Shape &shape;
   const Rates &rates;
+  const ModelNumbers &n;
   Footprint f;
   Estimate e;
 };
@@ -277,6 +235,6 @@ private:
 
 Estimate fa2::estimate(const Target &target, const Rates &rates,
                        const Problem &problem, const Schedule &schedule,
-                       const Shape &shape) {
-  return Model(target, rates, problem, schedule, shape).run();
+                       const Shape &shape, const ModelNumbers &numbers) {
+  return Model(target, rates, problem, schedule, shape, numbers).run();
 }

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Bundle.h"
+#include "Fit.h"
 #include "Shapes.h"
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Target/Target.h"
@@ -24,6 +25,25 @@ using llvm::formatv;
 static cl::SubCommand kSpace("space",
                              "how many schedules there are, and why not more");
 static cl::SubCommand kBuild("build", "compile candidates into a folder");
+
+static cl::SubCommand kFit("fit", "how far the model is right where it was not "
+                                  "fitted");
+static cl::opt<std::string>
+    measured(cl::Positional, cl::Required,
+             cl::desc("rows, as docs/measurements/data/tuning has them"),
+             cl::sub(kFit));
+static cl::opt<std::string>
+    leaveOut("leave-out", cl::init(""),
+             cl::desc("fit without each shape, or head_dim, and judge by it"),
+             cl::value_desc("shape|head_dim"), cl::sub(kFit));
+static cl::opt<int64_t> fitSteps("steps", cl::init(2000),
+                                 cl::desc("of a fit's search"), cl::sub(kFit));
+static cl::opt<double>
+    fitPull("pull", cl::init(0),
+            cl::desc("what a number costs that is e times its guess"),
+            cl::sub(kFit));
+static cl::opt<bool> printNumbers("numbers", cl::desc("print what was fitted"),
+                                  cl::sub(kFit));
 
 static cl::list<std::string>
     specifications(cl::Positional, cl::OneOrMore,
@@ -45,11 +65,12 @@ static cl::opt<int64_t> top("top", cl::init(24),
 static cl::opt<int64_t> others("random", cl::init(0),
                                cl::desc("further ones, at random"),
                                cl::sub(kBuild));
-static cl::opt<uint64_t> seed("seed", cl::init(0), cl::desc("of those"),
-                              cl::sub(kBuild));
+static cl::opt<uint64_t> seed("seed", cl::init(0),
+                              cl::desc("of what is random"), cl::sub(kBuild),
+                              cl::sub(kFit));
 static cl::opt<unsigned> jobs("jobs", cl::init(0),
                               cl::desc("threads (0: one a core)"),
-                              cl::sub(kBuild));
+                              cl::sub(kBuild), cl::sub(kFit));
 static cl::opt<bool> quiet("quiet", cl::desc("no progress"), cl::sub(kBuild));
 static cl::opt<std::string>
     device("on", cl::value_desc("arch"),
@@ -191,6 +212,11 @@ int main(int argc, char **argv) {
                               nullptr, nullptr, nullptr,
                               /*LongOptionsUseDoubleDash=*/true);
   std::string error;
+  if (kFit) {
+    error = reportFit(measured, leaveOut, {fitSteps, fitPull, seed},
+                      printNumbers, jobs);
+    return error.empty() ? 0 : fail(error);
+  }
   if (!device.empty() && !lookupTarget(device, error))
     return fail(error);
   std::vector<Specification> specs;

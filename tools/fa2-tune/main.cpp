@@ -79,6 +79,8 @@ int run(int argc, char **argv) {
                               "(needs the compiler; space --help)");
   app.add_subcommand("build", "compile candidates into a bundle (needs the "
                               "compiler; build --help)");
+  app.add_subcommand("fit", "how far the model is right where it was not "
+                            "fitted (needs the compiler; fit --help)");
   MeasureOptions m;
   auto *measureApp =
       app.add_subcommand("measure", "check and time a bundle's candidates");
@@ -156,7 +158,8 @@ int main(int argc, char **argv) {
   try {
     // Their options are the compiler's.
     if (argc > 1 &&
-        (!std::strcmp(argv[1], "space") || !std::strcmp(argv[1], "build")))
+        (!std::strcmp(argv[1], "space") || !std::strcmp(argv[1], "build") ||
+         !std::strcmp(argv[1], "fit")))
       return runBuilder(argv);
     int status = run(argc, argv);
     finishOutput();

@@ -44,10 +44,17 @@ struct Estimate {
   std::vector<Decision> explain() const;
 };
 
+/// What the formulas take for given; fits try others.
+struct ModelNumbers {
+#define FA2_MODEL_NUMBER(NAME, VALUE, GUESS) double NAME = VALUE;
+#include "fa2/Schedule/ModelNumbers.def"
+  static ModelNumbers guesses();
+};
+
 /// On a device of those rates: ratesOf() has them.
 Estimate estimate(const Target &target, const Rates &rates,
                   const Problem &problem, const Schedule &schedule,
-                  const Shape &shape);
+                  const Shape &shape, const ModelNumbers &numbers = {});
 
 /// The schedules by estimated time, the fastest first: of several shapes, by
 /// how much slower than the shape's fastest they are together.
