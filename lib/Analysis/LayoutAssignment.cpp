@@ -116,10 +116,14 @@ void LayoutAssignment::rows(Operation *op, Value tile, ValueRange vectors,
     set(v, row, op);
 }
 
+/// Groups side by side: warps that multiply together have 16 rows each, those
+/// that multiply alone have all of them.
 void LayoutAssignment::sharedRows(Operation *op, Value tile, ValueRange vectors,
                                   Partial partial) {
   auto acc = dyn_cast_or_null<AccAttr>(of(tile));
-  if (!acc || acc.getGroups()[0] == 1 || acc.getGroups()[1] == 1)
+  bool ownRows =
+      acc && (acc.getGroups()[0] > 1 || family.warpsPerInstruction() > 1);
+  if (!ownRows || acc.getGroups()[1] == 1)
     return rows(op, tile, vectors, partial);
   for (Value v : vectors)
     set(v, RowAttr::get(op->getContext(), acc, partial), op);

@@ -170,16 +170,10 @@ private:
 
   void noteOtherTarget(ModuleOp module) {
     module.walk([&](AttentionOp op) {
-      auto width = [](Value v) {
-        return cast<RankedTensorType>(v.getType()).getShape().back();
-      };
       result.kernel = source
                           ? op->getParentOfType<func::FuncOp>().getName().str()
                           : spec.kernelName();
-      Problem problem{width(op.getQ()), width(op.getV()),
-                      bool(op.getMaskAttr()), spec.pass == "backward"};
-      problem.program = !op.getScore().empty();
-      if (std::string note = otherTargetNote(spec.arch, problem); !note.empty())
+      if (std::string note = otherTargetNote(spec.arch); !note.empty())
         result.notes.push_back(note);
     });
   }

@@ -107,10 +107,6 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return formatv("expected rings.exchange to be at least 2 with loop_order = "
                    "gradients_behind; got {0}",
                    s.exchangeSlots);
-  if (s.dq == GradQ::Recompute)
-    return formatv("expected dq = atomic or atomic_v4 on {0}; the nearest "
-                   "target with dq = recompute is sm_{1}",
-                   t.name(), t.computeCapability());
   return "";
 }
 
@@ -264,12 +260,6 @@ static void explainFootprint(const Target &t, const Problem &p,
 FailureOr<Selection> fa2::checkSchedule(const Target &target,
                                         const Problem &problem,
                                         ScheduleAttr attr, std::string &error) {
-  if (std::string wrong =
-          problem.backward ? target.backwardError(problem) : std::string();
-      !wrong.empty()) {
-    error = wrong;
-    return failure();
-  }
   const Schedule &s = attr.getFields();
   Selection sel;
   sel.schedule = attr;

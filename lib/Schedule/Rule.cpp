@@ -109,14 +109,7 @@ FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
                                            const Target &target,
                                            const Problem &problem,
                                            std::string &error) {
-  auto table = target.gradQSchedule(problem);
-  if (!table) {
-    error = formatv("expected dq = atomic or atomic_v4 on {0}, which has no "
-                    "kernel of dQ alone",
-                    target.name());
-    return failure();
-  }
-  Schedule s = *table;
+  Schedule s = target.gradQSchedule(problem);
   // What the table asks for may be more than a smaller chip has.
   Problem forward = problem;
   forward.backward = false;

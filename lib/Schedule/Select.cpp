@@ -70,12 +70,6 @@ private:
 /// Whether they go together is seen later, when all are known.
 LogicalResult Choice::checkAsked() {
   auto p = asked.partition;
-  if (std::string wrong =
-          problem.backward ? target.backwardError(problem) : std::string();
-      !wrong.empty()) {
-    error = wrong;
-    return failure();
-  }
   if (p && problem.backward != (*p == Partition::Keys))
     error = formatv("expected partition {0} for {1}, got {2}",
                     problem.backward ? "keys" : "split_q or split_k",

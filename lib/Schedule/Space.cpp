@@ -177,11 +177,7 @@ public:
   }
 
   void run() {
-    std::string wrong = problem.backward ? target.backwardError(problem) : "";
-    if (wrong.empty())
-      choose(0, Schedule());
-    else
-      drop(sizeFrom(0), wrong, Schedule());
+    choose(0, Schedule());
     for (auto &entry : drops)
       space.dropped.push_back(entry.second);
     llvm::sort(space.dropped, [](const auto &a, const auto &b) {

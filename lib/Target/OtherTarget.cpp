@@ -7,15 +7,14 @@
 
 using namespace fa2;
 
-std::string fa2::otherTargetNote(llvm::StringRef arch, const Problem &problem) {
+std::string fa2::otherTargetNote(llvm::StringRef arch) {
   std::string error;
   const Target *asked = lookupTarget(arch, error);
   if (!asked || asked->hasRoles())
     return "";
   for (const Target *other : allTargets())
     if (other->isFamilySpecific() && other->hasRoles() &&
-        other->computeCapability() == asked->computeCapability() &&
-        (!problem.backward || other->backwardError(problem).empty()))
+        other->computeCapability() == asked->computeCapability())
       return llvm::formatv(
           "{0} has wgmma and tensor maps, which {1} does not use: it is the "
           "faster on these GPUs, and runs on them alone; code for {1} runs on "

@@ -11,6 +11,8 @@
 #include "GradTiler.h"
 #include "fa2/Transforms/Passes.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTIONGRAD
 #include "fa2/Transforms/Passes.h.inc"

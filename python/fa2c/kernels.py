@@ -25,8 +25,7 @@ def architectures(compute_capability: int) -> Tuple[str, ...]:
 
 
 def compiled(specification: Specification, compute_capability: int, make):
-    """make(specification, architecture) for the first architecture that covers it: gradients of wide heads, of programs and deterministic
-    ones are the sm_80 family's."""
+    """make(specification, architecture) for the first architecture that covers it."""
     *best, last = architectures(compute_capability)
     for arch in best:
         try:

@@ -101,13 +101,13 @@ class Compiling(unittest.TestCase):
         with self.assertRaisesRegex(NotImplementedError, "compute capability 7.5; expected 8.0 or later"):
             architectures(75)
 
-    def test_what_sm_90a_does_not_cover_is_sm_90s(self):
+    def test_sm_90a_covers_gradients(self):
         def target(specification):
             return re.search(rb"^\.target (\S+)", compiled(specification, 90, ptx_of), re.M).group(1)
 
         gradient = SMALL.gradient(deterministic=False)
         self.assertEqual(target(gradient), b"sm_90a")
-        self.assertEqual(target(SMALL.gradient(deterministic=True)), b"sm_90")
+        self.assertEqual(target(SMALL.gradient(deterministic=True)), b"sm_90a")
         self.assertEqual(target(replace(gradient, head_dim=192)), b"sm_90a")
         with self.assertRaisesRegex(fa2c.CompileError, "nonsense"):
             compiled(replace(gradient, schedule="nonsense=1"), 90, ptx_of)

@@ -71,10 +71,10 @@ class OfAnH100(test_torch.Case):
         targets = self.targets()
         for d in (8, 64, 72, 128):
             self.assertEqual(targets[d, False], ("sm_90a", "sm_90a"))
-        self.assertEqual(targets[128, True], ("sm_90a", "sm_90"))
+        self.assertEqual(targets[128, True], ("sm_90a", "sm_90a"))
 
     def test_programs(self):
-        """Gradients of programs are the sm_80 family's until sm_90a's backward has them, and are there."""
+        """Gradients of programs."""
         q, k, v = self.three(1, 2, 2, 24, 40, 64, 64)
         fa2c.attention(q, k, v, softcap=2.0).sum().backward()
         self.assertTrue(torch.isfinite(q.grad).all())

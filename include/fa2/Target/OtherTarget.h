@@ -2,13 +2,15 @@
 #ifndef FA2_TARGET_OTHERTARGET_H
 #define FA2_TARGET_OTHERTARGET_H
 
-#include "fa2/Target/Problem.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
 
 namespace fa2 {
 
 /// Where another target of the same GPUs has instructions that this one does
 /// not use, a sentence that says so; else an empty string.
-std::string otherTargetNote(llvm::StringRef arch, const Problem &problem);
+std::string otherTargetNote(llvm::StringRef arch);
 
 } // namespace fa2
 

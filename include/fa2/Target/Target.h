@@ -65,14 +65,8 @@ public:
                                              const Schedule &base) const {
     return {};
   }
-  /// The schedule of a kernel of dQ alone, one block a tile of queries. None
-  /// where the target sums dQ in the main kernel only.
-  virtual std::optional<Schedule> gradQSchedule(const Problem &) const {
-    return std::nullopt;
-  }
-  /// Why the target has no backward kernels for the problem; empty where it
-  /// has.
-  virtual std::string backwardError(const Problem &) const { return ""; }
+  /// The schedule of a kernel of dQ alone, one block a tile of queries.
+  virtual Schedule gradQSchedule(const Problem &) const = 0;
   /// Whether a reduction in global memory may add four neighbours in f32.
   virtual bool hasVectorReductions() const { return false; }
   /// Warps a block that the rule may try, best first.

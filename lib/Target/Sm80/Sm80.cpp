@@ -59,7 +59,7 @@ public:
   std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
     return sm80::tunedSchedules(problem);
   }
-  std::optional<Schedule> gradQSchedule(const Problem &problem) const override {
+  Schedule gradQSchedule(const Problem &problem) const override {
     return sm80::gradQSchedule(problem);
   }
   bool hasVectorReductions() const override {

@@ -94,6 +94,13 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.qInRegisters = e.keysInRegisters;
       s.dqByProducer = e.dqByProducer;
       s.dqColumns = e.dqColumns;
+      // A program's derivative stands beside the scores: registers are left
+      // neither for the keys nor for what goes a tile behind.
+      if (problem.program) {
+        s.stages = std::min<int64_t>(s.stages, 3);
+        s.loopOrder = LoopOrder::Written;
+        s.qInRegisters = false;
+      }
     }
   return schedules;
 }
@@ -104,6 +111,17 @@ void setFields(Variant &v, StringRef fields) {
   (void)wrong;
 }
 } // namespace
+
+// Two warpgroups of 64 queries, which hold dQ, the scores and dP in registers.
+Schedule sm90::gradQSchedule(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  Schedule s;
+  s.blockQ = 128;
+  s.warps = 8;
+  s.blockKV = dim <= 64 ? 128 : dim <= 128 ? 64 : 32;
+  s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
+  return s;
+}
 
 std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   if (problem.backward)

@@ -36,18 +36,12 @@ public:
   std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
     return sm90::tunedSchedules(problem);
   }
+  Schedule gradQSchedule(const Problem &problem) const override {
+    return sm90::gradQSchedule(problem);
+  }
   std::vector<Variant> tunedVariants(const Problem &problem,
                                      const Schedule &base) const override {
     return sm90::tunedVariants(problem, base);
-  }
-  std::string backwardError(const Problem &problem) const override {
-    constexpr const char *nearest = "the nearest supported is sm_90, whose "
-                                    "code runs on it";
-    if (problem.program)
-      return llvm::formatv("backward kernels of score programs are not "
-                           "generated for sm_90a; {0}",
-                           nearest);
-    return "";
   }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {8, 12, 4};
