@@ -45,8 +45,6 @@ TEST_F(Schedules, EveryBackwardProblemHasASchedule) {
       for (int64_t d = 8; d <= 256; d += 8)
         for (int64_t dv = 8; dv <= 256; dv += 8) {
           Problem p{d, dv, d % 16 == 0, /*backward=*/true};
-          if (!t->gradQSchedule(p))
-            continue;
           ScheduleOverrides asked;
           asked.dq = dq;
           auto s = select(*t, p, asked);
