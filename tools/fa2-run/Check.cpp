@@ -169,7 +169,8 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
     return result;
   }
   standardRow(head, q.data(), keys, scratch, standard.data());
-  result.error = largestError(out.data(), reference.data(), kernel.headDimV);
+  result.error = largestError(out.data(), reference.data(), kernel.headDimV,
+                              &result.column);
   result.standardError =
       largestError(standard.data(), reference.data(), kernel.headDimV);
   for (double value : reference)

@@ -32,8 +32,12 @@ RowSample chooseRows(const Kernel &kernel, const Configuration &configuration,
 
 /// Of dq, dk or dv, over all heads.
 struct GradientVerdict {
+  GradientVerdict(std::string name) : name(std::move(name)) {}
   std::string name;
   double maxError = 0, maxStandardError = 0, worstRatio = 0;
+  struct {
+    int64_t batch = -1, head = -1, row = -1, column = -1;
+  } worst; // what has the largest ratio
 };
 
 struct CheckResult {

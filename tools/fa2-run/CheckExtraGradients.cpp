@@ -50,7 +50,8 @@ public:
     if (worstRatio(got).second > 1)
       sumUp(got.size(), /*tensorCore=*/true);
     auto [worst, ratio] = worstRatio(got);
-    GradientVerdict verdict{gradient.nameOf(), 0, 0, ratio};
+    GradientVerdict verdict(gradient.nameOf());
+    verdict.worstRatio = ratio;
     for (size_t e = 0; e < got.size(); ++e)
       verdict.maxError =
           std::max(verdict.maxError, std::abs(got[e] - sums[e].value));

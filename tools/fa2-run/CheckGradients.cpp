@@ -66,7 +66,8 @@ public:
     for (const Tensor *t : {&tensors.dq, &tensors.dk, &tensors.dv})
       scanTensor(*t, kernel.precision, result);
     reportScan(result);
-    result.gradients = {{"dq"}, {"dk"}, {"dv"}};
+    for (const char *name : {"dq", "dk", "dv"})
+      result.gradients.emplace_back(name);
     if (sample.heads.empty())
       return result;
     std::set<std::pair<int64_t, int64_t>> groups;
@@ -274,7 +275,8 @@ private:
         result.exact &= value == 0;
       return result;
     }
-    result.error = largestError(values.data(), gradient.given.data(), count);
+    result.error = largestError(values.data(), gradient.given.data(), count,
+                                &result.column);
     result.standardError =
         largestError(gradient.standard.data(), gradient.exact.data(), count);
     for (double value : gradient.exact)
@@ -323,6 +325,8 @@ private:
     into.maxError = std::max(into.maxError, verdict.maxError);
     into.maxStandardError =
         std::max(into.maxStandardError, verdict.maxStandardError);
+    if (into.worst.batch < 0 || verdict.worstRatio > into.worstRatio)
+      into.worst = {batch, head, verdict.worstRow, verdict.worstColumn};
     into.worstRatio = std::max(into.worstRatio, verdict.worstRatio);
     if (result.worstHead < 0 || verdict.worstRatio > result.worst.worstRatio) {
       result.worst = verdict;

@@ -226,8 +226,9 @@ bool Extra::changedOnDevice() const {
 
 bool Extra::download() {
   std::vector<uint8_t> before = storage;
-  checkLaunch(
-      fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(), storage.size()));
+  if (owner)
+    checkLaunch(fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(),
+                                   storage.size()));
   forEachElement([&](double &value, const uint8_t *at) {
     value = loadElement(rule.dtype, at);
     size_t offset = size_t(at - storage.data());
@@ -241,7 +242,9 @@ fa2rtArgument Extra::argument() const {
     return rule.dtype == FA2RT_I32
                ? fa2rtInteger(rule.name.c_str(), int64_t(values.elements[0]))
                : fa2rtReal(rule.name.c_str(), values.elements[0]);
-  uint8_t *data = static_cast<uint8_t *>(buffer.data()) + base;
+  const void *memory = owner ? buffer.data() : storage.data();
+  auto *data =
+      const_cast<uint8_t *>(static_cast<const uint8_t *>(memory)) + base;
   return fa2rtTensor(
       rule.name.c_str(), values.elements.empty() ? nullptr : data, rule.dtype,
       int32_t(values.shape.size()), values.shape.data(), strides.data());

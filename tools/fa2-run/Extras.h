@@ -33,7 +33,8 @@ public:
   const std::string &nameOf() const { return rule.name; }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
-  /// Takes the elements that the device holds. Returns whether all that lies
+  /// Takes the elements that the device holds, or the host's memory where there
+  /// was none. Returns whether all that lies
   /// between them is as it was.
   bool download();
   fa2rtArgument argument() const;

@@ -43,24 +43,11 @@ error is JSON too: {"error": ..., "status": ...}.)";
 
 } // namespace
 
-std::optional<int> parseOptions(int argc, char **argv, Options &o) {
-  CLI::App app(kDescription, "fa2-run");
-  app.footer(kFooter);
-  app.set_version_flag("--version", std::string("fa2-run ") + fa2rtVersion());
-  app.option_defaults()->take_last(); // of an option given twice
-  app.get_formatter()->column_width(34);
-  std::optional<int64_t> seqlen;
-  std::map<std::string, Layout> layouts{{"bshd", Layout::BSHD},
-                                        {"bhsd", Layout::BHSD}};
-  std::map<std::string, CheckMode> modes{{"auto", CheckMode::Auto},
-                                         {"full", CheckMode::Full},
-                                         {"sample", CheckMode::Sample},
-                                         {"none", CheckMode::None}};
+void addCaseOptions(CLI::App &app, Options &o) {
+  static const std::map<std::string, Layout> layouts{{"bshd", Layout::BSHD},
+                                                     {"bhsd", Layout::BHSD}};
   Configuration &c = o.configuration;
-
-  app.add_option("ptx", o.ptx,
-                 "PTX file from fa2-compile, or - for standard "
-                 "input");
+  c.tailRows = 64;
   auto shapes = "Shapes";
   app.add_option("--batch", o.batch, "batch entries")->group(shapes);
   app.add_option("--heads", o.heads, "query heads")->group(shapes);
@@ -68,7 +55,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
                  "key and value heads; divides --heads (default: --heads, or "
                  "as few as a kernel of packed heads takes)")
       ->group(shapes);
-  app.add_option("--seqlen", seqlen, "both sequence lengths")->group(shapes);
+  app.add_option("--seqlen", o.seqlen, "both sequence lengths")->group(shapes);
   app.add_option("--seqlen-q", o.seqlenQ, "queries a sequence")->group(shapes);
   app.add_option("--seqlen-k", o.seqlenK, "keys a sequence")->group(shapes);
   app.add_option("--layout", c.layout,
@@ -126,6 +113,22 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
       ->group(data);
   app.add_option("--save-v", o.saveV, "write the values used as .npy")
       ->group(data);
+}
+
+std::optional<int> parseOptions(int argc, char **argv, Options &o) {
+  CLI::App app(kDescription, "fa2-run");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("fa2-run ") + fa2rtVersion());
+  app.option_defaults()->take_last(); // of an option given twice
+  app.get_formatter()->column_width(34);
+  std::map<std::string, CheckMode> modes{{"auto", CheckMode::Auto},
+                                         {"full", CheckMode::Full},
+                                         {"sample", CheckMode::Sample},
+                                         {"none", CheckMode::None}};
+  app.add_option("ptx", o.ptx,
+                 "PTX file from fa2-compile, or - for standard "
+                 "input");
+  addCaseOptions(app, o);
 
   auto running = "Running";
   app.add_option("--device", o.device, "where to run (see below)")
@@ -179,7 +182,6 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
                "say what driver, device and ptxas are here and what they allow")
       ->group(output);
 
-  c.tailRows = 64;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -189,12 +191,6 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
       refuse("{}", error.what());
     app.exit(error); // --help and --version
     return kPassed;
-  }
-  if (seqlen) {
-    if (!o.seqlenQ)
-      o.seqlenQ = seqlen;
-    if (!o.seqlenK)
-      o.seqlenK = seqlen;
   }
   return std::nullopt;
 }

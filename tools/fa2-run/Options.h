@@ -9,6 +9,10 @@
 #include <optional>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace fa2run {
 
 struct Options {
@@ -19,7 +23,7 @@ struct Options {
   bool deterministic = false; // and that it must be so
   bool doctor = false, json = false, verbose = false, profile = false;
 
-  std::optional<int64_t> batch, heads, headsKv, seqlenQ, seqlenK;
+  std::optional<int64_t> batch, heads, headsKv, seqlen, seqlenQ, seqlenK;
   Configuration configuration;     // layout, padding, scales, seed
   std::string q, k, v, dout;       // .npy inputs
   std::vector<std::string> extras; // NAME=VALUE or NAME=FILE.npy
@@ -31,6 +35,9 @@ struct Options {
   int64_t cases = 0;
   std::optional<int64_t> maxSeqlen;
 };
+
+/// The options that say what is computed on which data.
+void addCaseOptions(CLI::App &app, Options &options);
 
 /// Parses the command line. Returns an exit status when there is nothing left
 /// to do (--help, --version). Throws Failure.

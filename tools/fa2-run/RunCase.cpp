@@ -64,41 +64,81 @@ double countFlops(const Kernel &kernel, const Configuration &c) {
   return 2.0 * products * pairs * double(c.batch) * double(c.heads);
 }
 
-CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
-                   const Kernel &kernel, const Configuration &configuration,
-                   const RunOptions &options, Tensors *keep) {
+Tensors prepareCase(const Kernel &kernel, const Configuration &configuration,
+                    const RunOptions &options) {
   validate(configuration);
   if (kernel.hasScoreProgram && !kernel.program &&
       options.check != CheckMode::None)
     refuse("the kernel has a score program that its manifest, of version 1, "
            "does not hold; --check none runs it");
-  CaseResult result;
   Tensors t = makeTensors(kernel, configuration, options.extras);
-  Layout layout = configuration.layout;
-  if (options.q)
-    setElements(t.q, *options.q, kernel.precision, layout, "--q");
-  if (options.k)
-    setElements(t.k, *options.k, kernel.precision, layout, "--k");
-  if (options.v)
-    setElements(t.v, *options.v, kernel.precision, layout, "--v");
+  auto set = [&](const std::optional<Array> &given, Tensor &tensor,
+                 const char *name) {
+    if (given)
+      setElements(tensor, *given, kernel.precision, configuration.layout, name);
+  };
+  set(options.q, t.q, "--q");
+  set(options.k, t.k, "--k");
+  set(options.v, t.v, "--v");
   if (options.dout && kernel.pass != "backward")
     refuse("--dout needs a backward program");
-  if (options.dout)
-    setElements(t.dout, *options.dout, kernel.precision, layout, "--dout");
-  bool backward = kernel.pass == "backward";
+  set(options.dout, t.dout, "--dout");
+  if (kernel.pass != "backward")
+    return t;
+  if (options.check == CheckMode::None)
+    drawForward(kernel, configuration, t);
+  else
+    fillForward(kernel, configuration, t);
+  return t;
+}
+
+std::vector<Tensor *> outputsOf(const Kernel &kernel, Tensors &t) {
+  if (kernel.pass == "backward")
+    return {&t.dq, &t.dk, &t.dv};
+  return kernel.hasLse ? std::vector{&t.out, &t.lse} : std::vector{&t.out};
+}
+
+void checkCase(const Kernel &kernel, const Configuration &configuration,
+               const RunOptions &options, TensorCore core, Tensors &t,
+               CaseResult &result) {
+  for (Extra &gradient : t.dextras)
+    if (!gradient.download() && result.disturbed.empty())
+      result.disturbed =
+          fmt::format("the memory between the elements of {} was written",
+                      gradient.nameOf());
+  Kernel ran = kernel; // with the tiles of what was launched
+  for (const std::string &name : result.kernels)
+    if (auto own = kernel.tiles.find(name); own != kernel.tiles.end())
+      std::tie(ran.blockQ, ran.blockKv) =
+          std::tie(own->second[0], own->second[1]);
   double budget =
       options.checkBudget > 0 ? options.checkBudget : defaultBudget();
-  std::vector<Tensor *> inputs = {&t.q, &t.k, &t.v}, outputs = {&t.out};
-  if (backward) {
-    if (options.check == CheckMode::None)
-      drawForward(kernel, configuration, t);
-    else
-      fillForward(kernel, configuration, t);
+  bool backward = kernel.pass == "backward";
+  result.sample =
+      backward ? chooseGradientRows(ran, configuration, options.check, budget)
+               : chooseRows(ran, configuration, options.check, budget);
+  if (options.check == CheckMode::None)
+    return;
+  result.check =
+      backward ? checkGradients(kernel, configuration, t, result.sample, core)
+               : checkOutputs(kernel, configuration, t, result.sample, core);
+  if (backward)
+    result.sample.rowsChecked = result.check.rowsCompared;
+  if (result.sample.everything)
+    checkExtraGradients(kernel, configuration, t, core, result.check);
+  for (Tensor *tensor : outputsOf(kernel, t))
+    notePadding(result, tensor->nameOf().c_str(), *tensor);
+}
+
+CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
+                   const Kernel &kernel, const Configuration &configuration,
+                   const RunOptions &options, Tensors *keep) {
+  CaseResult result;
+  Tensors t = prepareCase(kernel, configuration, options);
+  std::vector<Tensor *> inputs = {&t.q, &t.k, &t.v};
+  std::vector<Tensor *> outputs = outputsOf(kernel, t);
+  if (kernel.pass == "backward")
     inputs.insert(inputs.end(), {&t.out, &t.lse, &t.dout});
-    outputs = {&t.dq, &t.dk, &t.dv};
-  } else if (kernel.hasLse) {
-    outputs.push_back(&t.lse);
-  }
   for (Tensor *tensor : inputs)
     tensor->upload(device);
   for (Tensor *tensor : outputs)
@@ -124,32 +164,11 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
 
   for (Tensor *tensor : outputs)
     tensor->download();
-  for (Extra &gradient : t.dextras)
-    if (!gradient.download() && result.disturbed.empty())
-      result.disturbed =
-          fmt::format("the memory between the elements of {} was written",
-                      gradient.nameOf());
-  Kernel ran = kernel; // with the tiles of what was launched
-  for (const std::string &name : result.kernels)
-    if (auto own = kernel.tiles.find(name); own != kernel.tiles.end())
-      std::tie(ran.blockQ, ran.blockKv) =
-          std::tie(own->second[0], own->second[1]);
-  result.sample =
-      backward ? chooseGradientRows(ran, configuration, options.check, budget)
-               : chooseRows(ran, configuration, options.check, budget);
+  fa2rtDeviceProperties properties;
+  check(fa2rtDeviceGetProperties(device, &properties));
+  checkCase(kernel, configuration, options,
+            tensorCoreOf(properties.compute_capability), t, result);
   if (options.check != CheckMode::None) {
-    fa2rtDeviceProperties properties;
-    check(fa2rtDeviceGetProperties(device, &properties));
-    TensorCore core = tensorCoreOf(properties.compute_capability);
-    result.check =
-        backward ? checkGradients(kernel, configuration, t, result.sample, core)
-                 : checkOutputs(kernel, configuration, t, result.sample, core);
-    if (backward)
-      result.sample.rowsChecked = result.check.rowsCompared;
-    if (result.sample.everything)
-      checkExtraGradients(kernel, configuration, t, core, result.check);
-    for (Tensor *tensor : outputs)
-      notePadding(result, tensor->nameOf().c_str(), *tensor);
     for (Tensor *tensor : inputs)
       if (tensor->changedOnDevice() && result.disturbed.empty())
         result.disturbed = "an input was written";

@@ -124,7 +124,9 @@ std::string Tensor::disturbedPadding() const {
 }
 
 fa2rtArgument Tensor::argument() const {
-  uint8_t *data = static_cast<uint8_t *>(buffer.data()) + base;
+  const void *memory = owner ? buffer.data() : storage.data();
+  auto *data =
+      const_cast<uint8_t *>(static_cast<const uint8_t *>(memory)) + base;
   bool empty = std::count(shape.begin(), shape.end(), 0) > 0;
   return fa2rtTensor(name.c_str(), empty ? nullptr : data, dtype,
                      int32_t(shape.size()), shape.data(), strides.data());

@@ -59,7 +59,8 @@ public:
   /// "byte 4096 of 8192", or "".
   std::string disturbedPadding() const;
 
-  /// A tensor without elements has no address, as PyTorch gives it.
+  /// A tensor without elements has no address, as PyTorch gives it; one that
+  /// was never uploaded, that of the host's bytes.
   fa2rtArgument argument() const;
 
 private:

@@ -47,13 +47,18 @@ double lseAllowed(const RowResult &row) {
   return 1e-5 * (1 + std::abs(row.lseReference)) + row.scoreError;
 }
 
-double largestError(const float *out, const double *reference, int64_t count) {
+double largestError(const float *out, const double *reference, int64_t count,
+                    int64_t *column) {
   double largest = 0;
   for (int64_t d = 0; d < count; ++d) {
     double error = std::abs(double(out[d]) - reference[d]);
-    largest = error <= largest    ? largest
-              : std::isnan(error) ? kInfinity
-                                  : error;
+    if (std::isnan(error))
+      error = kInfinity;
+    if (error <= largest)
+      continue;
+    largest = error;
+    if (column)
+      *column = d;
   }
   return largest;
 }
@@ -88,6 +93,7 @@ HeadVerdict judge(const std::vector<RowResult> &rows, Precision precision) {
       if (outRatio > verdict.worstRatio || verdict.worstRow < 0) {
         verdict.worstRatio = outRatio;
         verdict.worstRow = row.row;
+        verdict.worstColumn = row.column;
         verdict.worstError = row.error;
         verdict.worstAllowed = allowed;
       }

@@ -31,6 +31,7 @@ struct RowResult {
   int64_t row = 0;
   bool empty = false;       // it sees no key
   double error = 0;         // max |out - reference|; inf when not a number
+  int64_t column = -1;      // where that is
   double standardError = 0; // the same of standard attention
   double largest = 0;       // max |reference|
   double sumError = 0;      // of gradients: what formats and sums leave
@@ -39,8 +40,10 @@ struct RowResult {
   bool exact = true;     // of an empty row: out is 0 everywhere
 };
 
-/// max_d |out[d] - reference[d]|, infinity if any of `out` is not a number.
-double largestError(const float *out, const double *reference, int64_t count);
+/// max_d |out[d] - reference[d]|, infinity if any of `out` is not a number;
+/// `column` becomes the first such d, -1 where all are equal.
+double largestError(const float *out, const double *reference, int64_t count,
+                    int64_t *column = nullptr);
 
 /// |lse - reference|; infinity when lse is not a number.
 double lseError(const RowResult &row);
@@ -48,8 +51,8 @@ double lseAllowed(const RowResult &row);
 
 struct HeadVerdict {
   bool passed = true;
-  double worstRatio = 0; // error over allowance
-  int64_t worstRow = -1; // where
+  double worstRatio = 0;                   // error over allowance
+  int64_t worstRow = -1, worstColumn = -1; // where
   double worstError = 0, worstAllowed = 0;
   double maxError = 0; // over all rows
   double maxStandardError = 0;
