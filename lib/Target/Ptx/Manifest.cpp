@@ -341,11 +341,16 @@ FailureOr<std::string> fa2::writeManifest(ModuleOp module) {
   auto launches = findLaunches(module);
   if (failed(launches))
     return failure();
+  return writeManifest(*launches);
+}
+
+FailureOr<std::string> fa2::writeManifest(ArrayRef<LaunchOp> launches) {
   std::string error, text;
-  const Target *target =
-      lookupTarget(launches->front().getSchedule().getTarget(),
-                   error); // findLaunches saw it
+  LaunchOp first = launches.front();
+  const Target *target = lookupTarget(first.getSchedule().getTarget(), error);
+  if (!target)
+    return first.emitOpError(error);
   llvm::raw_string_ostream os(text);
-  Writer(*launches, *target, os).write();
+  Writer(launches, *target, os).write();
   return text;
 }

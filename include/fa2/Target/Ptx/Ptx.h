@@ -38,6 +38,9 @@ std::unique_ptr<llvm::Module> translateToLLVMIR(mlir::ModuleOp module,
 
 /// The manifest's JSON text, indented, without comment signs.
 mlir::FailureOr<std::string> writeManifest(mlir::ModuleOp module);
+/// The same of launches of one program, whose kernels need not be there.
+mlir::FailureOr<std::string>
+writeManifest(llvm::ArrayRef<gpu::LaunchOp> launches);
 
 /// Assembles LLVM IR to PTX for `target`. `error` says what cannot be compiled.
 mlir::FailureOr<std::string>
