@@ -39,5 +39,7 @@ if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
 if os.path.exists(os.path.join(tools, "fa2-run")):
     config.available_features.add("fa2-run")
+if os.path.exists(os.path.join(tools, "fa2-interpret")):
+    config.available_features.add("fa2-interpret")
 if all(os.path.exists(os.path.join(tools, tool)) for tool in ("fa2-tune", "fa2-tune-build")):
     config.available_features.add("fa2-tune")

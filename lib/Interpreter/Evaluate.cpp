@@ -1,0 +1,62 @@
+//===- Evaluate.cpp - the table of operations -----------------------------===//
+
+#include "Evaluate.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+using namespace fa2::interpreter;
+
+/// Operations that pass a tile on, as one layout or place holds it, to another.
+static void pass(Frame &frame, Operation *op) {
+  frame.set(op->getResult(0), Datum(frame.tile(op->getOperand(0))));
+}
+
+static void refuse(Frame &frame, Operation *op) {
+  frame.fail() << "'" << op->getName()
+               << "' has no meaning for the interpreter, which runs kernels of "
+                  "tiles: stages from fa2-tile to fa2gpu-verify";
+}
+
+/// What orders threads and engines, or tells ptxas something: nothing here,
+/// where one operation is over before the next one begins.
+static bool isOrderOnly(Operation *op) {
+  return isa<fa2::ReturnOp, fa2::YieldOp, scf::YieldOp, TileYieldOp,
+             CopyCommitOp, CopyWaitOp, BarrierOp, WarpBarrierOp, GroupBarrierOp,
+             ProxyFenceOp, StoreWaitOp, TensorMapPrefetchOp, TurnWaitOp,
+             TurnPassOp, RingInitOp>(op);
+}
+
+void interpreter::evaluate(Frame &frame, Operation *op) {
+  if (isOrderOnly(op) || isa<RangeOfTiles>(op))
+    return; // a range is the arithmetic before it
+  if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp>(op))
+    return pass(frame, op);
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ForEachTileOp, ForTilesOp, scf::ForOp, scf::IfOp, RolesOp,
+            TileLoopOp, WarpgroupOp, RoleBarrierOp,
+            // Ranges and masks.
+            TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
+            // Tiles and global memory.
+            arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
+            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
+            BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp,
+            DotWaitOp,
+            // The softmax.
+            SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
+            SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,
+            CombineSplitsOp,
+            // Score programs.
+            PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp,
+            // Rings and copies.
+            RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp,
+            RingReleaseOp, RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp,
+            TensorMapOp, TensorCopyOp, BulkCopyOp, TensorStoreOp>(
+          [&](auto known) { interpreter::run(frame, known); })
+      .Default([&](Operation *other) {
+        if (!evaluateElementwise(frame, other))
+          refuse(frame, other);
+      });
+}

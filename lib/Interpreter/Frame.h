@@ -1,0 +1,165 @@
+//===- Frame.h - what a program knows while it runs -------------*- C++ -*-===//
+#ifndef FA2_LIB_INTERPRETER_FRAME_H
+#define FA2_LIB_INTERPRETER_FRAME_H
+
+#include "Strands.h"
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "fa2/Interpreter/Interpreter.h"
+
+#include <map>
+#include <optional>
+#include <variant>
+
+namespace fa2::interpreter {
+
+/// A tensor in global memory, as an argument's description has it.
+struct Memory {
+  std::string name;
+  char *data = nullptr;
+  mlir::Type element;
+  std::vector<int64_t> shape, strides;
+  bool writable = false;
+
+  int64_t elements() const;
+  /// The address of an element; null beyond an extent.
+  char *at(llvm::ArrayRef<int64_t> indices) const;
+};
+
+/// What fa2.view shows.
+struct View {
+  const Memory *memory = nullptr;
+  int64_t batch = 0, head = 0, offset = 0, length = 0;
+  int64_t heads = 1, firstColumn = 0;
+};
+
+/// The slots of a ring, each with the use that was written last.
+struct Ring {
+  gpu::RingCreateOp op;
+  struct Slot {
+    Tile tile;
+    int64_t use = -1;
+  };
+  std::vector<Slot> slots;
+  // Warps that have filled, or released, each use.
+  std::map<int64_t, int64_t> filled, released;
+};
+/// A use of a ring: where its tile lies.
+struct Use {
+  Ring *ring = nullptr;
+  int64_t number = 0;
+};
+
+using Datum =
+    std::variant<std::monostate, TileRef, const Memory *, View, Ring *, Use>;
+using Environment = llvm::DenseMap<mlir::Value, Datum>;
+
+/// Of a mask, a block that computes lower and upper from a row and lengths.
+struct MaskProgram {
+  mlir::Block block;
+  mlir::Value lower, upper; // null for the trivial ones
+};
+
+/// What all blocks of a kernel share.
+struct Program {
+  Program(KernelOp kernel, Observer observer)
+      : kernel(kernel), observer(std::move(observer)) {}
+
+  KernelOp kernel;
+  Observer observer;
+  llvm::DenseMap<mlir::Value, TilePlaces> ranges;
+  llvm::DenseMap<mlir::Attribute, std::unique_ptr<MaskProgram>> masks;
+  llvm::DenseMap<std::tuple<mlir::Type, int64_t, int64_t>, Part> parts;
+};
+
+/// One thread block.
+struct ThreadBlock {
+  ThreadBlock(Program &program, int64_t number)
+      : program(program), number(number) {}
+
+  Program &program;
+  int64_t number = 0, count = 1; // as for_each_tile says it
+  bool failed = false;
+  Strands strands;
+  std::map<mlir::Operation *, std::unique_ptr<Ring>> rings;
+  std::map<mlir::Operation *, int64_t> arrivals; // at a role's barrier
+  /// Operations at which strands wait, and for what.
+  std::map<const void *, std::pair<mlir::Location, std::string>> waiting;
+};
+
+/// Whose program this is: of the block, of a role, or of one warpgroup of it.
+struct Strand {
+  gpu::RolesOp roles;
+  unsigned role = 0;
+  int64_t group = 0, groups = 1;
+  /// Warps that go along with this program.
+  int64_t warps() { return roles ? roles.getWarps()[role] / groups : 1; }
+};
+
+/// The values of one program.
+class Frame {
+public:
+  Frame(ThreadBlock &block, Strand strand) : block(block), strand(strand) {}
+  /// A program that begins where another one stands.
+  Frame(const Frame &outer, Strand strand)
+      : block(outer.block), strand(strand), place(outer.place),
+        values(outer.values), op(outer.op) {}
+
+  void run(mlir::Block &code);
+  /// Runs a block whose arguments are given; what its terminator passes on.
+  llvm::SmallVector<Datum> run(mlir::Block &code, llvm::ArrayRef<Datum> given);
+  bool halted() const { return block.failed; }
+  /// Reports at the current operation; the kernel stops.
+  mlir::InFlightDiagnostic fail();
+
+  void set(mlir::Value value, Datum datum);
+  void set(mlir::ValueRange values, llvm::ArrayRef<Datum> data);
+  const Datum &get(mlir::Value value);
+  llvm::SmallVector<Datum> get(mlir::ValueRange values);
+  template <typename T> T as(mlir::Value value) {
+    if (const T *found = std::get_if<T>(&get(value)))
+      return *found;
+    fail() << "expected operands that operations before have given";
+    return T();
+  }
+  /// A number, tile or vector; what lies in shared memory is read there.
+  TileRef tile(mlir::Value value);
+  int64_t whole(mlir::Value value);
+  float real(mlir::Value value);
+  void set(mlir::Value value, int64_t whole);
+  void set(mlir::Value value, float real);
+
+  /// The slot where a use is about to be written.
+  Tile *written(const Use &use);
+  /// The elements of a tile of this type that this program's warps hold.
+  Part part(mlir::Type type);
+  /// Lets others go on until `ready`; what is waited for is for people.
+  void wait(const std::string &what, llvm::function_ref<bool()> ready);
+
+  ThreadBlock &block;
+  Strand strand;
+  Place place;
+
+private:
+  void observe();
+
+  Environment values;
+  mlir::Operation *op = nullptr;
+};
+
+/// A tile of this shape, of zeros; `type` is a tile's, a vector's or a scalar.
+std::shared_ptr<Tile> makeTile(mlir::Type type);
+/// A value of 16 or 32 bits in memory, as a number.
+struct Element {
+  float real = 0;
+  int64_t whole = 0;
+};
+Element loadElement(mlir::Type type, const char *from);
+void storeElement(mlir::Type type, char *to, Element value);
+/// To the nearest value of the type, ties to even.
+float roundTo(mlir::Type type, float value);
+/// Wraps to so many bits, with their sign; a single bit is 0 or 1.
+int64_t wrapTo(mlir::Type type, int64_t value);
+
+} // namespace fa2::interpreter
+
+#endif

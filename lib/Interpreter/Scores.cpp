@@ -1,0 +1,89 @@
+//===- Scores.cpp - what score programs read and add to -------------------===//
+
+#include "Evaluate.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::interpreter;
+
+void interpreter::run(Frame &f, PositionsOp op) {
+  auto result = makeTile(op.getType());
+  int64_t first = f.whole(op.getBlock()) * result->size();
+  for (int64_t i = 0; i < result->size(); ++i)
+    result->whole[i] = first + i;
+  f.set(op.getResult(), Datum(TileRef(result)));
+}
+
+void interpreter::run(Frame &f, DistanceOp op) {
+  auto result = makeTile(op.getType());
+  int64_t rows = result->rows(), cols = result->cols();
+  int64_t first =
+      f.whole(op.getColumnBlock()) * cols - f.whole(op.getRowBlock()) * rows;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c)
+      result->real[r * cols + c] = float(first + c - r);
+  f.set(op.getResult(), Datum(TileRef(result)));
+}
+
+void interpreter::run(Frame &f, ReadOp op) {
+  const Memory *source = f.as<const Memory *>(op.getSource());
+  SmallVector<TileRef> indices =
+      llvm::map_to_vector(op.getIndices(), [&](Value v) { return f.tile(v); });
+  auto result = makeTile(op.getType());
+  for (int64_t i = 0; i < result->size() && !f.halted(); ++i) {
+    auto at = llvm::map_to_vector(indices, [&](const TileRef &index) {
+      return index->whole[index->shape.empty() ? 0 : i];
+    });
+    Element value;
+    if (const char *address = source->at(at))
+      value = loadElement(source->element, address);
+    (result->real.empty() ? (void)(result->whole[i] = value.whole)
+                          : (void)(result->real[i] = value.real));
+  }
+  f.set(op.getResult(), Datum(TileRef(result)));
+}
+
+/// Which of an index's numbers is that of element (row, col).
+static int64_t numberAt(const Tile &index, const Tile &values, bool columns,
+                        int64_t row, int64_t col) {
+  if (index.shape.empty())
+    return 0;
+  if (index.shape.size() == values.shape.size())
+    return row * values.cols() + col;
+  return columns ? col : row;
+}
+
+void interpreter::run(Frame &f, ScatterOp op) {
+  TileRef values = f.tile(op.getValues());
+  const Memory *sum = f.as<const Memory *>(op.getSum());
+  SmallVector<TileRef> indices =
+      llvm::map_to_vector(op.getIndices(), [&](Value v) { return f.tile(v); });
+  Part part = f.part(op.getValues().getType());
+  for (int64_t r = 0; r < values->rows() && !f.halted(); ++r)
+    for (int64_t c = 0; c < values->cols(); ++c) {
+      auto at = llvm::map_to_vector(indices, [&](const TileRef &index) {
+        return index->whole[numberAt(*index, *values, op.getColumns(), r, c)];
+      });
+      char *to = part.holds(r, c) ? sum->at(at) : nullptr;
+      if (!to)
+        continue;
+      Element value = loadElement(sum->element, to);
+      value.real += values->real[r * values->cols() + c];
+      storeElement(sum->element, to, value);
+    }
+}
+
+void interpreter::run(Frame &f, ZeroOp op) {
+  const Memory *sum = f.as<const Memory *>(op.getSum());
+  int64_t parts = f.whole(op.getParts()), part = f.whole(op.getPart());
+  if (f.halted())
+    return;
+  for (int64_t n = part; n < sum->elements(); n += parts) {
+    SmallVector<int64_t> at(sum->shape.size());
+    for (int64_t d = int64_t(at.size()) - 1, rest = n; d >= 0; --d) {
+      at[d] = rest % sum->shape[d];
+      rest /= sum->shape[d];
+    }
+    storeElement(sum->element, sum->at(at), {});
+  }
+}

@@ -1,0 +1,231 @@
+//===- Tiles.cpp - tiles and global memory --------------------------------===//
+
+#include "Evaluate.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::interpreter;
+
+static void give(Frame &f, Value result, std::shared_ptr<Tile> tile) {
+  f.set(result, Datum(TileRef(std::move(tile))));
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+static void fill(Tile &tile, Element value) {
+  std::fill(tile.real.begin(), tile.real.end(), value.real);
+  std::fill(tile.whole.begin(), tile.whole.end(), value.whole);
+}
+
+/// The elements of a constant, one for all where it is a splat.
+static std::vector<Element> elementsOf(Attribute value) {
+  std::vector<Element> elements;
+  if (auto real = dyn_cast<FloatAttr>(value))
+    elements.push_back({float(real.getValueAsDouble()), 0});
+  else if (auto whole = dyn_cast<IntegerAttr>(value))
+    elements.push_back(
+        {0, wrapTo(whole.getType(), whole.getValue().getSExtValue())});
+  else if (auto splat = dyn_cast<SplatElementsAttr>(value))
+    return elementsOf(splat.getSplatValue<Attribute>());
+  else if (auto dense = dyn_cast<DenseElementsAttr>(value))
+    for (Attribute each : dense.getValues<Attribute>())
+      elements.push_back(elementsOf(each).front());
+  return elements;
+}
+
+void interpreter::run(Frame &f, arith::ConstantOp op) {
+  auto tile = makeTile(op.getType());
+  std::vector<Element> elements = elementsOf(op.getValue());
+  if (elements.size() == 1)
+    fill(*tile, elements.front());
+  else
+    for (auto [i, each] : llvm::enumerate(elements))
+      (tile->real.empty() ? (void)(tile->whole[i] = each.whole)
+                          : (void)(tile->real[i] = each.real));
+  give(f, op.getResult(), tile);
+}
+
+void interpreter::run(Frame &f, tensor::SplatOp op) {
+  auto tile = makeTile(op.getType());
+  TileRef value = f.tile(op.getInput());
+  fill(*tile, {value->real.empty() ? 0 : value->real.front(),
+               value->whole.empty() ? 0 : value->whole.front()});
+  give(f, op.getResult(), tile);
+}
+
+void interpreter::run(Frame &f, memref::DimOp op) {
+  const Memory *memory = f.as<const Memory *>(op.getSource());
+  int64_t d = f.whole(op.getIndex());
+  if (f.halted())
+    return;
+  if (d < 0 || d >= int64_t(memory->shape.size()))
+    f.fail() << "asks for dimension " << d << " of '" << memory->name << "'";
+  else
+    f.set(op.getResult(), memory->shape[d]);
+}
+
+//===----------------------------------------------------------------------===//
+// Views
+//===----------------------------------------------------------------------===//
+
+void interpreter::run(Frame &f, SequenceOp op) {
+  const Memory *memory = f.as<const Memory *>(op.getSource());
+  f.set(op.getOffset(), int64_t(0));
+  f.set(op.getLength(), memory ? memory->shape[1] : 0);
+}
+
+void interpreter::run(Frame &f, ViewOp op) {
+  View view{f.as<const Memory *>(op.getSource()),
+            f.whole(op.getBatch()),
+            f.whole(op.getHead()),
+            f.whole(op.getOffset()),
+            f.whole(op.getLength()),
+            op.getView().getType().getHeads(),
+            int64_t(op.getFirstColumn())};
+  f.set(op.getView(), Datum(view));
+}
+
+/// The row of the sequence, and the head, that a tile's row shows.
+static std::pair<int64_t, int64_t> placeOf(const View &view, int64_t first,
+                                           int64_t row) {
+  int64_t each = kGroupRows / view.heads, inGroup = row % kGroupRows;
+  return {first + row / kGroupRows * each + inGroup % each,
+          view.head + inGroup / each};
+}
+
+/// An element's address; null where memory has none, such as in padding.
+static char *addressOf(const View &view, int64_t row, int64_t head,
+                       int64_t col) {
+  int64_t at = view.offset + row;
+  if (view.memory->shape.size() == 3)
+    return view.memory->at({view.batch, head, at});
+  return view.memory->at({view.batch, at, head, view.firstColumn + col});
+}
+
+/// Calls visit(index, address) for the elements of a tile that memory has;
+/// fails where a row within the length is none of the tensor's.
+template <typename Visit>
+static void forEach(Frame &f, const View &view, int64_t first, const Tile &tile,
+                    Part part, Visit visit) {
+  // A vector is a column of a view's rows.
+  bool vector = tile.shape.size() == 1;
+  int64_t rows = vector ? tile.cols() : tile.rows();
+  int64_t cols = vector ? 1 : tile.cols();
+  for (int64_t r = 0; r < rows && !f.halted(); ++r) {
+    auto [row, head] = placeOf(view, first, r);
+    if (row >= view.length)
+      continue;
+    if (row < 0 || !addressOf(view, row, head, 0)) {
+      f.fail() << "row " << row << " of batch entry " << view.batch << ", head "
+               << head << " is no row of '" << view.memory->name << "'";
+      return;
+    }
+    for (int64_t c = 0; c < cols; ++c)
+      if (vector ? part.holds(0, r) : part.holds(r, c))
+        if (char *at = addressOf(view, row, head, c))
+          visit(r * cols + c, at);
+  }
+}
+
+std::shared_ptr<Tile> interpreter::loadTile(Frame &f, const View &view,
+                                            int64_t row, Type type) {
+  auto tile = makeTile(type);
+  if (!view.memory)
+    return tile;
+  Type element = view.memory->element;
+  forEach(f, view, row, *tile, Part(), [&](int64_t i, const char *at) {
+    tile->real[i] = loadElement(element, at).real;
+  });
+  return tile;
+}
+
+void interpreter::storeTile(Frame &f, const View &view, int64_t row,
+                            const Tile &tile, Part part, bool adds) {
+  if (!view.memory || f.halted())
+    return;
+  if (!view.memory->writable) {
+    f.fail() << "writes to '" << view.memory->name << "', an input";
+    return;
+  }
+  Type element = view.memory->element;
+  forEach(f, view, row, tile, part, [&](int64_t i, char *at) {
+    float before = adds ? loadElement(element, at).real : 0;
+    storeElement(element, at, {before + tile.real[i], 0});
+  });
+}
+
+void interpreter::run(Frame &f, fa2::LoadOp op) {
+  give(f, op.getTile(),
+       loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
+                op.getTile().getType()));
+}
+
+void interpreter::run(Frame &f, fa2::gpu::LoadOp op) {
+  give(f, op.getTile(),
+       loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
+                op.getTile().getType()));
+}
+
+void interpreter::run(Frame &f, StoreOp op) {
+  storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
+            *f.tile(op.getTile()), f.part(op.getTile().getType()));
+}
+
+void interpreter::run(Frame &f, AccumulateOp op) {
+  storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
+            *f.tile(op.getTile()), f.part(op.getTile().getType()),
+            /*adds=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows and columns
+//===----------------------------------------------------------------------===//
+
+void interpreter::run(Frame &f, BroadcastOp op) {
+  TileRef vector = f.tile(op.getVector());
+  auto tile = makeTile(op.getType());
+  for (int64_t r = 0, i = 0; r < tile->rows(); ++r)
+    for (int64_t c = 0; c < tile->cols(); ++c, ++i) {
+      int64_t from = op.getColumns() ? c : r;
+      if (tile->real.empty())
+        tile->whole[i] = vector->whole[from];
+      else
+        tile->real[i] = vector->real[from];
+    }
+  give(f, op.getResult(), tile);
+}
+
+static float sumOfRow(const Tile &tile, int64_t row) {
+  double sum = 0;
+  for (int64_t c = 0; c < tile.cols(); ++c)
+    sum += tile.real[row * tile.cols() + c];
+  return float(sum);
+}
+
+void interpreter::run(Frame &f, SumRowsOp op) {
+  TileRef tile = f.tile(op.getTile());
+  auto sums = makeTile(op.getSums().getType());
+  for (int64_t r = 0; r < tile->rows(); ++r)
+    sums->real[r] = sumOfRow(*tile, r);
+  give(f, op.getSums(), sums);
+}
+
+void interpreter::run(Frame &f, AddRowsOp op) {
+  TileRef tile = f.tile(op.getTile());
+  auto sums = std::make_shared<Tile>(*f.tile(op.getSums()));
+  for (int64_t r = 0; r < tile->rows(); ++r)
+    sums->real[r] += sumOfRow(*tile, r);
+  give(f, op.getResult(), sums);
+}
+
+void interpreter::run(Frame &f, ScaleRowsOp op) {
+  auto tile = std::make_shared<Tile>(*f.tile(op.getTile()));
+  TileRef factors = f.tile(op.getFactors());
+  // Of a vector, each element is a row.
+  int64_t columns = tile->size() / factors->size();
+  for (int64_t i = 0; i < tile->size(); ++i)
+    tile->real[i] *= factors->real[i / columns];
+  give(f, op.getResult(), tile);
+}
