@@ -1,5 +1,7 @@
 //===- fa2-compile.cpp - a specification in, PTX out ----------------------===//
 
+#include "KeyFlags.h"
+
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Compiler/OutputFile.h"
 #include "fa2/Compiler/Ptxas.h"
@@ -62,54 +64,6 @@ static cl::opt<std::string>
               cl::cat(kOutput));
 
 namespace {
-
-/// One flag a key of the specification: --head-dim for head_dim.
-class KeyFlags {
-public:
-  KeyFlags() {
-    for (const fa2::Specification::Key &key : fa2::Specification::keys()) {
-      std::string flag = key.name.str();
-      llvm::replace(flag, '_', '-');
-      names.push_back(std::make_unique<std::string>(flag));
-      flags.push_back(std::make_unique<cl::opt<std::string>>(
-          llvm::StringRef(*names.back()), cl::desc(key.help),
-          cl::value_desc("value"), cl::cat(categoryOf(key))));
-    }
-  }
-  /// What is wrong, or an empty string. Beside a file, flags that say what the
-  /// operation says itself are.
-  std::string apply(fa2::Specification &spec, bool file) const {
-    for (auto [key, flag] : llvm::zip(fa2::Specification::keys(), flags)) {
-      if (flag->getNumOccurrences() == 0)
-        continue;
-      bool said = key.of == fa2::Specification::Key::Kernel &&
-                  key.name != "pass" && key.name != "arch" &&
-                  key.name != "grads";
-      if (file && said)
-        return llvm::formatv("expected no --{0} beside a file, whose operation "
-                             "says it, got '{1}'",
-                             flag->ArgStr, flag->getValue());
-      if (std::string wrong = spec.set(key.name, *flag); !wrong.empty())
-        return wrong;
-    }
-    return "";
-  }
-
-private:
-  static cl::OptionCategory &categoryOf(const fa2::Specification::Key &key) {
-    switch (key.of) {
-    case fa2::Specification::Key::Kernel:
-      return kKernel;
-    case fa2::Specification::Key::Output:
-      return kOutput;
-    default:
-      return kSchedule;
-    }
-  }
-
-  std::vector<std::unique_ptr<std::string>> names;
-  std::vector<std::unique_ptr<cl::opt<std::string>>> flags;
-};
 
 int fail(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "fa2-compile")
@@ -314,7 +268,7 @@ int compileEach(fa2::Specification spec, llvm::ArrayRef<llvm::StringRef> passes,
 } // namespace
 
 int main(int argc, char **argv) {
-  KeyFlags keyFlags;
+  fa2::KeyFlags keyFlags(kKernel, kSchedule, kOutput);
   cl::HideUnrelatedOptions({&kKernel, &kSchedule, &kOutput});
   cl::SetVersionPrinter(
       [](llvm::raw_ostream &os) { os << "fa2-compile " FA2_VERSION "\n"; });
