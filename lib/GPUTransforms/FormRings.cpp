@@ -67,7 +67,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     if (!target)
       return signalPassFailure();
     roles = kernel->hasAttr(kPlanName);
-    if (roles && failed(checkViews()))
+    if (failed(roles ? checkViews() : checkColumns()))
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { formLoad(op); });
     kernel.walk([&](ShareOp op) { formShare(op); });
@@ -114,14 +114,27 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return failure(result.wasInterrupted());
   }
 
+  /// Threads copy whole rows.
+  LogicalResult checkColumns() {
+    WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {
+      if (!op.getColumn())
+        return WalkResult::advance();
+      op.emitOpError() << "expected roles, because only the copy engine brings "
+                          "some columns of a view (fa2gpu-assign-roles)";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   const Target *target = nullptr;
   bool roles = false; // the kernel has a plan: the copy engine copies
 
   /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
-  Value tensorMap(ViewOp view, int64_t rows) {
+  Value tensorMap(ViewOp view, int64_t rows, int64_t apart = 1) {
     OpBuilder b = OpBuilder::atBlockBegin(&getOperation().getBody().front());
     Value map = TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
-                                    IntegerAttr{}, view.getType().getHeads());
+                                    IntegerAttr{}, view.getType().getHeads(),
+                                    view.getDimsAttr(), apart);
     TensorMapPrefetchOp::create(b, view.getLoc(), map);
     return map;
   }
@@ -141,6 +154,35 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   bool isWorkspace(Value view) {
     ArgumentAttr arg = argumentOf(view);
     return arg && arg.getDirection() == "workspace";
+  }
+
+  /// How many tiles may wait: what a score program reads has rings of its own
+  /// depth.
+  int64_t slotsOf(fa2::gpu::LoadOp op, bool inLoop) {
+    const Schedule &s = getOperation().getSchedule().getFields();
+    ArgumentAttr arg = argumentOf(op.getView());
+    return arg && arg.getBroadcast() ? s.slotsReads
+                                     : s.slotsOf(nameOf(op.getView()), inLoop);
+  }
+
+  /// The columns of its tensor's map that a load begins with, if not all are
+  /// loaded: one, or those of so many rows, each a stride behind the other.
+  static SmallVector<Value> columnsOf(fa2::gpu::LoadOp op, OpBuilder &b,
+                                      int64_t apart) {
+    if (!op.getColumn())
+      return {};
+    Location loc = op.getLoc();
+    auto view = op.getView().getDefiningOp<ViewOp>();
+    Value first = MapColumnOp::create(b, loc, view.getSource());
+    SmallVector<Value> columns{
+        arith::AddIOp::create(b, loc, op.getColumn(), first)};
+    if (apart == 1)
+      return columns;
+    Value stride =
+        StrideOp::create(b, loc, view.getSource(), (*view.getDims())[1]);
+    while (int64_t(columns.size()) < apart)
+      columns.push_back(arith::AddIOp::create(b, loc, columns.back(), stride));
+    return columns;
   }
 
   /// A ring at the kernel's start.
@@ -169,15 +211,13 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     OpBuilder b(op);
     auto tile = cast<RankedTensorType>(op.getTile().getType());
     auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
-    ScheduleAttr schedule = getOperation().getSchedule();
     // A tile of which each warpgroup reads rows of its own is theirs part by
     // part.
     int64_t parts = roles && !loop && isReadByRows(op.getTile())
                         ? tile.getDimSize(0) / kGroupRows
                         : 1;
-    Value ring = createRing(
-        loc, nameOf(op.getView()), tile,
-        schedule.getFields().slotsOf(nameOf(op.getView()), bool(loop)), parts);
+    Value ring = createRing(loc, nameOf(op.getView()), tile,
+                            slotsOf(op, bool(loop)), parts);
     Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
     StringAttr role = roleOf(op);
     Value slot =
@@ -188,10 +228,11 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     } else if (roles) {
       auto view = op.getView().getDefiningOp<ViewOp>();
       Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
-      createFor<TensorCopyOp>(role, b, loc,
-                              tensorMap(view, tile.getDimSize(0) / parts), row,
-                              view.getHead(), view.getBatch(), slot, ring, use,
-                              view.getType().getHeads());
+      int64_t apart = sharedLayout(tile).apart();
+      createFor<TensorCopyOp>(
+          role, b, loc, tensorMap(view, tile.getDimSize(0) / parts, apart), row,
+          view.getHead(), view.getBatch(), slot, ring, use,
+          view.getType().getHeads(), columnsOf(op, b, apart));
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                      /*in_bounds=*/false);

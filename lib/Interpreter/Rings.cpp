@@ -134,14 +134,35 @@ void interpreter::run(Frame &f, TensorMapOp op) {
 template <typename Op> static View boxes(Frame &f, Op op) {
   View view{f.as<const Memory *>(op.getMap()), f.whole(op.getBatch()),
             f.whole(op.getHead())};
-  view.length = view.memory ? view.memory->shape[1] : 0;
+  int64_t rows = 1;
+  if (auto map = op.getMap().template getDefiningOp<TensorMapOp>();
+      map && map.getDims()) {
+    view.dims = *map.getDims();
+    rows = view.dims[1];
+  }
+  view.length = view.memory ? view.memory->shape[rows] : 0;
   view.heads = op.getHeads();
   return view;
 }
 
+/// Memory has no boundaries that maps would begin at.
+void interpreter::run(Frame &f, MapColumnOp op) {
+  f.set(op.getColumn(), int64_t(0));
+}
+
+void interpreter::run(Frame &f, StrideOp op) {
+  const Memory *memory = f.as<const Memory *>(op.getSource());
+  f.set(op.getStride(), memory ? memory->strides[op.getDim()] : 0);
+}
+
 void interpreter::run(Frame &f, TensorCopyOp op) {
+  View view = boxes(f, op);
+  // Of rows apart, the first one's: the others begin a stride behind each
+  // other.
+  if (!op.getColumns().empty())
+    view.firstColumn = f.whole(op.getColumns()[0]);
   put(f, op.getSlot(),
-      *loadTile(f, boxes(f, op), f.whole(op.getRow()), op.getSlot().getType()));
+      *loadTile(f, view, f.whole(op.getRow()), op.getSlot().getType()));
 }
 
 void interpreter::run(Frame &f, BulkCopyOp op) {

@@ -83,7 +83,8 @@ void interpreter::run(Frame &f, ViewOp op) {
             f.whole(op.getOffset()),
             f.whole(op.getLength()),
             op.getView().getType().getHeads(),
-            int64_t(op.getFirstColumn())};
+            int64_t(op.getFirstColumn()),
+            op.getDims().value_or(ArrayRef<int64_t>())};
   f.set(op.getView(), Datum(view));
 }
 
@@ -99,6 +100,14 @@ static std::pair<int64_t, int64_t> placeOf(const View &view, int64_t first,
 static char *addressOf(const View &view, int64_t row, int64_t head,
                        int64_t col) {
   int64_t at = view.offset + row;
+  if (!view.dims.empty()) {
+    SmallVector<int64_t> indices(view.memory->shape.size());
+    int64_t place[] = {view.batch, at, head, view.firstColumn + col};
+    for (auto [dim, index] : llvm::zip(view.dims, place))
+      if (dim >= 0)
+        indices[dim] = index;
+    return view.memory->at(indices);
+  }
   if (view.memory->shape.size() == 3)
     return view.memory->at({view.batch, head, at});
   return view.memory->at({view.batch, at, head, view.firstColumn + col});
@@ -117,7 +126,8 @@ static void forEach(Frame &f, const View &view, int64_t first, const Tile &tile,
     auto [row, head] = placeOf(view, first, r);
     if (row >= view.length)
       continue;
-    if (row < 0 || !addressOf(view, row, head, 0)) {
+    // Of some columns all may lie behind the last.
+    if (row < 0 || (view.dims.empty() && !addressOf(view, row, head, 0))) {
       f.fail() << "row " << row << " of batch entry " << view.batch << ", head "
                << head << " is no row of '" << view.memory->name << "'";
       return;
@@ -156,17 +166,17 @@ void interpreter::storeTile(Frame &f, const View &view, int64_t row,
   });
 }
 
-void interpreter::run(Frame &f, fa2::LoadOp op) {
+/// A load's tile, from the column on that it says.
+template <typename Op> static void load(Frame &f, Op op) {
+  View view = f.as<View>(op.getView());
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
   give(f, op.getTile(),
-       loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-                op.getTile().getType()));
+       loadTile(f, view, f.whole(op.getRow()), op.getTile().getType()));
 }
 
-void interpreter::run(Frame &f, fa2::gpu::LoadOp op) {
-  give(f, op.getTile(),
-       loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-                op.getTile().getType()));
-}
+void interpreter::run(Frame &f, fa2::LoadOp op) { load(f, op); }
+void interpreter::run(Frame &f, fa2::gpu::LoadOp op) { load(f, op); }
 
 void interpreter::run(Frame &f, StoreOp op) {
   storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),

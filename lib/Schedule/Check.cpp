@@ -145,6 +145,10 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
       return formatv("expected {0} to be at most {1}, the powers of two that "
                      "probabilities of this element type may reach; got {2}",
                      name, p.maxSlack, slack);
+  if (s.slotsReads > 0 && p.tileReads == 0)
+    return formatv("expected rings.reads = 0 because no score program reads a "
+                   "value of 16 bits for each score, got {0}",
+                   s.slotsReads);
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);

@@ -132,14 +132,23 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
                 rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes) +
                 s.slotsOf("columns", /*inLoop=*/true) * p.columnVectors *
                     gpu::SharedLayout(1, s.blockKV, kFloatBytes).pitch();
+  // Rows of packed heads are read element by element.
+  int64_t tiles = s.slotsReads && s.packedHeads == 1 ? p.tileReads : 0;
+  if (tiles) // those of rows apart take the most
+    f.ringBytes += tiles * s.slotsReads *
+                   fa2::gpu::SharedLayout(s.blockQ, s.blockKV, kElementBytes,
+                                          t.sharedPanelBytes(), /*apart=*/8)
+                       .pitch();
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o of every warp, m and l in two more columns
     f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
   // P takes the place of S, but for the tile before's beside the next scores.
   f.scoreRegisters = rows * keys / kLanes;
+  int64_t packed = f.scoreRegisters / 2;
   if (s.overlap)
-    f.scoreRegisters += f.scoreRegisters / 2;
+    f.scoreRegisters += packed;
+  f.scoreRegisters += tiles * packed;
   if (s.qInRegisters)
     f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses

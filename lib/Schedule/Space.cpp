@@ -116,6 +116,8 @@ private:
                                : std::vector<int64_t>{1, 2, 3, 4};
     // Rings of one depth; heads are packed where a guard says that there are
     // few queries.
+    if (is(&Schedule::slotsReads) && !problem.tileReads)
+      return {0};
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
         is(&Schedule::packedHeads))
       return {Schedule().*field.member};

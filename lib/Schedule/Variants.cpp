@@ -85,6 +85,12 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
     auto guard = guardOf(context, v.when, error);
     if (failed(guard))
       return failure();
+    if (guard->readsStrides()) {
+      error = formatv("expected a guard of a variant to read no strides, got "
+                      "'{0}'",
+                      v.when);
+      return failure();
+    }
     auto schedule = withAsked(selection.schedule.getFields(), v.fields)
                         .toAttr(context, target.name(), error);
     if (failed(schedule)) {

@@ -206,7 +206,7 @@ void GradTiler::createScaledSum() {
     Value to = ViewOp::create(
         b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
         dq, batch, head, sequence.getOffset(), sequence.getLength(),
-        part * gradQColumns());
+        part * gradQColumns(), DenseI64ArrayAttr());
     storeScaled(sum, true, to, row);
   }
 }

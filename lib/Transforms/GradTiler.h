@@ -109,7 +109,7 @@ private:
                           ViewType::get(b.getContext(), sumColumnsOfPart(part),
                                         f32, /*heads=*/1, order),
                           dqSum, batch, head, constant(0), length,
-                          part * gradQColumns());
+                          part * gradQColumns(), mlir::DenseI64ArrayAttr());
   }
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {

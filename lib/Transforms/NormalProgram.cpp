@@ -35,11 +35,7 @@ NormalProgram::NormalProgram(AttentionOp op)
 }
 
 bool NormalProgram::dependsOn(Value v, ScoreProgram::Argument argument) {
-  Value a = program().block().getArgument(argument);
-  return v == a ||
-         llvm::any_of(ScoreProgram::neededBy(v), [&](Operation *step) {
-           return llvm::is_contained(step->getOperands(), a);
-         });
+  return program().dependsOn(v, argument);
 }
 
 bool NormalProgram::isTile(Value v) {

@@ -19,6 +19,8 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
   placeArguments();
   write(None);
   write(Rows);
+  if (place.loads != ScorePlace::Loads::None)
+    writeViews();
 }
 
 /// Batch entry, head and rows. Packed heads lie in runs of rows, in groups of
@@ -106,37 +108,37 @@ Value ProgramTiler::spread(Value v, Axes to) {
 
 /// A dimension whose index is a coordinate has its extent. Other indices are
 /// brought into the extent.
-SmallVector<Value> ProgramTiler::writeIndices(ValueRange given, Value argument,
-                                              Value source, Axes to) {
+Value ProgramTiler::writeIndex(Value argument, unsigned dim, Value index,
+                               Value source, Axes to) {
   size_t extra =
       cast<BlockArgument>(argument).getArgNumber() - ScoreProgram::FirstExtra;
+  Axes own = axesOf(index);
+  // Those of the launch's grid are within their extents.
+  if (program.coordinateOf(extra, dim) != ScoreProgram::Score)
+    return own == None ? written.lookup(index) : spread(index, to);
+  auto across = [&](Value x) -> Value {
+    if (own == None)
+      return x;
+    return tensor::SplatOp::create(b, loc, typeWith(own, b.getIndexType()), x,
+                                   ValueRange{});
+  };
+  Value extent = memref::DimOp::create(b, loc, source, dim);
+  Value one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  Value last = arith::SubIOp::create(b, loc, extent, one);
+  Value x = arith::MinSIOp::create(b, loc, written.lookup(index), across(last));
+  x = arith::MaxSIOp::create(b, loc, x, across(zero));
+  if (own != None && own != to)
+    x = BroadcastOp::create(b, loc, typeWith(to, b.getIndexType()), x,
+                            /*columns=*/own == Columns);
+  return x;
+}
+
+SmallVector<Value> ProgramTiler::writeIndices(ValueRange given, Value argument,
+                                              Value source, Axes to) {
   SmallVector<Value> indices;
-  for (auto [dim, index] : llvm::enumerate(given)) {
-    if (program.coordinateOf(extra, dim) != ScoreProgram::Score) {
-      // Those of the launch's grid are within their extents.
-      indices.push_back(axesOf(index) == None ? written.lookup(index)
-                                              : spread(index, to));
-      continue;
-    }
-    Axes own = axesOf(index);
-    auto across = [&](Value x) -> Value {
-      if (own == None)
-        return x;
-      return tensor::SplatOp::create(b, loc, typeWith(own, b.getIndexType()), x,
-                                     ValueRange{});
-    };
-    Value extent = memref::DimOp::create(b, loc, source, dim);
-    Value one = arith::ConstantIndexOp::create(b, loc, 1);
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-    Value last = arith::SubIOp::create(b, loc, extent, one);
-    Value x =
-        arith::MinSIOp::create(b, loc, written.lookup(index), across(last));
-    x = arith::MaxSIOp::create(b, loc, x, across(zero));
-    if (own != None && own != to)
-      x = BroadcastOp::create(b, loc, typeWith(to, b.getIndexType()), x,
-                              /*columns=*/own == Columns);
-    indices.push_back(x);
-  }
+  for (auto [dim, index] : llvm::enumerate(given))
+    indices.push_back(writeIndex(argument, dim, index, source, to));
   return indices;
 }
 
@@ -146,8 +148,50 @@ SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
   return writeIndices(part.getIndices(), part.getExtra(), sum, placeOf(part));
 }
 
+void ProgramTiler::writeViews() {
+  for (tensor::ExtractOp read : program.tileReads())
+    views[read] = writeView(read);
+}
+
+/// Of dimensions other than rows and columns, two at most, the last is in the
+/// place of heads and the other in that of batch entries.
+Value ProgramTiler::writeView(tensor::ExtractOp read) {
+  Value source = written.lookup(read.getTensor());
+  int64_t rows = program.rowDimension(ScoreProgram::extraOf(read)),
+          last = read.getIndices().size() - 1;
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  SmallVector<int64_t> dims{-1, rows, -1, last};
+  SmallVector<Value> at(4, zero);
+  int64_t to = 2;
+  for (int64_t dim = last - 1; dim >= 0; --dim) {
+    if (dim == rows)
+      continue;
+    dims[to] = dim;
+    at[to] =
+        writeIndex(read.getTensor(), dim, read.getIndices()[dim], source, None);
+    to = 0;
+  }
+  Value length = memref::DimOp::create(b, loc, source, rows);
+  return ViewOp::create(
+      b, loc,
+      ViewType::get(b.getContext(), ShapedType::kDynamic, read.getType(),
+                    /*heads=*/1, SumOrderAttr()),
+      source, at[0], at[2], zero, length, /*first_column=*/0,
+      b.getDenseI64ArrayAttr(dims), place.loads == ScorePlace::Loads::Any);
+}
+
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {
   Axes to = axesOf(read);
+  if (Value view = views.lookup(read)) {
+    auto first = [&](Value block, int64_t size) -> Value {
+      return arith::MulIOp::create(
+          b, loc, block, arith::ConstantIndexOp::create(b, loc, size));
+    };
+    Value row = first(place.rowBlock, place.rows),
+          column = first(columnBlock, place.cols);
+    return LoadOp::create(b, loc, typeWith(to, read.getType()), view, row,
+                          column);
+  }
   Value source = written.lookup(read.getTensor());
   SmallVector<Value> indices =
       writeIndices(read.getIndices(), read.getTensor(), source, to);
@@ -162,8 +206,8 @@ Value ProgramTiler::writeStep(Operation &step) {
     return writeRead(read);
   Value result = step.getResult(0);
   Axes to = axesOf(result);
-  if (isa<arith::ExtFOp>(step)) // reads extend
-    return written.lookup(step.getOperand(0));
+  if (isa<arith::ExtFOp>(step) && !views.contains(step.getOperand(0)))
+    return written.lookup(step.getOperand(0)); // reads extend
   if (Value distance = writeDistance(step))
     return distance;
   SmallVector<Value> operands;

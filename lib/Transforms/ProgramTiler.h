@@ -15,13 +15,16 @@ struct ScorePlace {
   int64_t rows, cols;   // its extents
   bool transposed = false;
   int64_t packedHeads = 1; // rows are so many heads' from `head` on
+  /// What is loaded, not read by elements: tiles of memory whose rows begin at
+  /// multiples of 16 bytes from each other, or anywhere.
+  enum class Loads { None, Aligned, Any } loads = Loads::None;
 };
 
 /// Writes a program's operations where what they depend on lets them be: what
 /// depends on batch entry and head are scalars, and what depends on the tile's
 /// rows besides are vectors, both before the loop; what depends on its columns
 /// alone are vectors in the loop; the rest are tiles. Values of columns may
-/// also come to the loop from elsewhere.
+/// also come to the loop from elsewhere, and tiles from memory.
 class ProgramTiler {
 public:
   /// What a value depends on, besides batch entry and head.
@@ -63,6 +66,11 @@ private:
   /// Writes the steps that have these axes.
   void write(Axes which);
   mlir::Value writeRead(mlir::tensor::ExtractOp read);
+  /// Before the loop: the matrices that its tiles are loaded from.
+  void writeViews();
+  mlir::Value writeView(mlir::tensor::ExtractOp read);
+  mlir::Value writeIndex(mlir::Value argument, unsigned dim, mlir::Value index,
+                         mlir::Value source, Axes to);
   llvm::SmallVector<mlir::Value> writeIndices(mlir::ValueRange indices,
                                               mlir::Value argument,
                                               mlir::Value source, Axes to);
@@ -79,6 +87,7 @@ private:
   ScorePlace place;
   llvm::DenseMap<mlir::Value, Axes> axes;
   llvm::DenseMap<mlir::Value, mlir::Value> written, loaded;
+  llvm::DenseMap<mlir::Value, mlir::Value> views; // by read
   mlir::Value columnBlock;
 };
 

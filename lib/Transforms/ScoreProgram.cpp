@@ -29,6 +29,45 @@ llvm::SetVector<Operation *> ScoreProgram::neededBy(Value v) {
   return needed;
 }
 
+bool ScoreProgram::dependsOn(Value v, Argument argument) const {
+  Value a = block().getArgument(argument);
+  return v == a || llvm::any_of(neededBy(v), [&](Operation *step) {
+           return llvm::is_contained(step->getOperands(), a);
+         });
+}
+
+unsigned ScoreProgram::rowDimension(size_t i) const {
+  unsigned dim = 0;
+  while (coordinateOf(i, dim) != Row)
+    ++dim;
+  return dim;
+}
+
+bool ScoreProgram::readsTile(tensor::ExtractOp read) const {
+  if (read.use_empty() || !is16Bit(read.getType()))
+    return false;
+  auto varies = [&](Value index) {
+    return llvm::any_of(ArrayRef{Score, Row, Column}, [&](Argument argument) {
+      return dependsOn(index, argument);
+    });
+  };
+  unsigned rows = 0, last = read.getIndices().size() - 1;
+  for (unsigned dim = 0; dim <= last; ++dim) {
+    Argument coordinate = coordinateOf(extraOf(read), dim);
+    rows += coordinate == Row;
+    if ((dim == last) != (coordinate == Column) ||
+        (dim != last && coordinate != Row && varies(read.getIndices()[dim])))
+      return false;
+  }
+  return rows == 1;
+}
+
+SmallVector<tensor::ExtractOp> ScoreProgram::tileReads() const {
+  return llvm::filter_to_vector(
+      block().getOps<tensor::ExtractOp>(),
+      [&](tensor::ExtractOp read) { return readsTile(read); });
+}
+
 LogicalResult ScoreProgram::checkReadsScore() const {
   Value score = block().getArgument(Score);
   auto reads = [&](Operation *step) {

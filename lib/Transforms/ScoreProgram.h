@@ -38,6 +38,18 @@ public:
 
   /// The steps that a value is computed by.
   static llvm::SetVector<mlir::Operation *> neededBy(mlir::Value v);
+  bool dependsOn(mlir::Value v, Argument argument) const;
+
+  /// The reads that tiles of memory serve: of 16 bits, at the score's row and,
+  /// in the last dimension, its column, and at one place in the others.
+  llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
+  /// The extra that a read is of.
+  static size_t extraOf(mlir::tensor::ExtractOp read) {
+    return llvm::cast<mlir::BlockArgument>(read.getTensor()).getArgNumber() -
+           FirstExtra;
+  }
+  /// Of an extra that tiles are read of, the dimension of its rows.
+  unsigned rowDimension(size_t i) const;
 
   size_t numExtras() const { return extras.size(); }
   mlir::Type extraType(size_t i) const { return extras[i].getType(); }
@@ -52,6 +64,7 @@ private:
   mlir::LogicalResult checkStep(mlir::Operation &inner) const;
   mlir::LogicalResult checkRead(mlir::tensor::ExtractOp read) const;
   mlir::LogicalResult checkExtras() const;
+  bool readsTile(mlir::tensor::ExtractOp read) const;
 
   mlir::Operation *op;
   mlir::Region *region;

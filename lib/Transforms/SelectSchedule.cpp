@@ -57,7 +57,9 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         if (failed(programOf(op).check()) ||
             failed(programOf(op).checkReadsScore()))
           return failure();
-        problem.columnVectors = int64_t(NormalProgram(op).columns().size());
+        NormalProgram program(op);
+        problem.columnVectors = int64_t(program.columns().size());
+        problem.tileReads = int64_t(program.program().tileReads().size());
       }
 
     ScheduleOverrides asked;

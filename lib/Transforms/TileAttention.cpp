@@ -16,6 +16,9 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTION
@@ -27,6 +30,12 @@ using namespace fa2;
 
 namespace {
 
+/// Whether kernels load tiles of what a program reads. The rows of packed heads
+/// are not one after the other.
+bool loadsTiles(ScheduleAttr schedule) {
+  return schedule.getSlotsReads() > 0 && schedule.getPackedHeads() == 1;
+}
+
 /// What a row's maximum begins with. Finite, so that a row that has seen no
 /// score above -inf has exp(-inf - m) = 0 like any other; far below what scores
 /// are accurate for (docs/contract.md).
@@ -35,9 +44,10 @@ constexpr float kNoScore = -0x1p100f;
 class Tiler : TileBuilder {
 public:
   Tiler(func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
-        ForwardProgram &scores)
+        ForwardProgram &scores,
+        ScorePlace::Loads loads = ScorePlace::Loads::None)
       : TileBuilder(func), func(func), op(op), schedule(schedule),
-        scores(scores) {
+        scores(scores), loads(loads) {
     loc = op.getLoc();
   }
 
@@ -81,6 +91,7 @@ private:
   AttentionOp op;
   ScheduleAttr schedule;
   ForwardProgram &scores;
+  ScorePlace::Loads loads;
   // The kernel's arguments.
   Value q, k, v, out, lse, scale;
   Value softmaxScale; // what is left of it for the softmax
@@ -255,7 +266,8 @@ void Tiler::buildTile(Value qBlock, Value head, Value batch) {
                    bq,
                    schedule.getBlockKv(),
                    /*transposed=*/false,
-                   packed};
+                   packed,
+                   loads};
   auto program = programAt(place);
   ForTilesOp loop = buildLoop(qTile, place, program ? &*program : nullptr,
                               kView, vView, qSeq.getLength(), kSeq.getLength());
@@ -323,6 +335,79 @@ void Tiler::run(const Twine &name, GuardAttr when) {
   buildTile(body.getArgument(0), body.getArgument(1), body.getArgument(2));
 }
 
+/// Where the copy engine can bring tiles of what the program reads: columns are
+/// neighbours, and other strides multiples of 16 bytes. With `anyRows` rows may
+/// begin anywhere, one behind the other, in a whole number of runs. Empty where
+/// it brings none.
+std::string copiesTiles(ForwardProgram &scores, ScheduleAttr schedule,
+                        bool anyRows) {
+  SmallVector<std::string> all;
+  if (!scores || !loadsTiles(schedule))
+    return "";
+  ScoreProgram program = scores->program();
+  llvm::SetVector<size_t> extras;
+  for (tensor::ExtractOp read : program.tileReads())
+    extras.insert(ScoreProgram::extraOf(read));
+  for (size_t i : extras) {
+    auto type = cast<RankedTensorType>(program.extraType(i));
+    int64_t last = type.getRank() - 1,
+            apart = 128 / type.getElementTypeBitWidth();
+    auto stride = [&](int64_t dim) {
+      return llvm::formatv("{0}.stride[{1}]", program.extraName(i), dim).str();
+    };
+    for (int64_t dim = 0; dim < last; ++dim) {
+      all.push_back(stride(dim) + " >= 0");
+      if (!anyRows || dim != program.rowDimension(i)) {
+        all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), apart));
+        continue;
+      }
+      // What is read behind the end of a row is the next one's beginning.
+      // Columns of the map are 32-bit numbers.
+      all.push_back(stride(dim) + " == seqlen_k");
+      all.push_back(llvm::formatv("seqlen_k <= {0}", 1 << 27));
+      all.push_back(llvm::formatv("seqlen_q % {0} == 0", apart));
+    }
+    all.push_back(stride(last) + " == 1");
+  }
+  return llvm::join(all, " && ");
+}
+
+/// The same bits without copies of tiles. Addresses of elements take registers,
+/// of which threads of two warpgroups have more than those of three.
+ScheduleAttr byElements(ScheduleAttr schedule) {
+  Schedule fields = schedule.getFields();
+  fields.slotsReads = 0;
+  if (int64_t rows = 2 * kGroupRows; fields.blockQ > rows) {
+    fields.warps = fields.warps * rows / fields.blockQ;
+    fields.blockQ = rows;
+  }
+  return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
+}
+
+/// A kernel; of one that loads tiles of what the program reads two others
+/// beside it, for where rows begin anywhere and for where nothing can be
+/// copied.
+void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
+                ScheduleAttr schedule, const Twine &name, StringRef when) {
+  using Loads = ScorePlace::Loads;
+  auto tile = [&](const Twine &kernel, ScheduleAttr fields, Loads loads,
+                  StringRef guard) {
+    Tiler(func, op, fields, scores, loads)
+        .run(kernel, guard.empty() ? GuardAttr()
+                                   : GuardAttr::get(op.getContext(), guard));
+  };
+  std::string aligned = copiesTiles(scores, schedule, /*anyRows=*/false);
+  if (aligned.empty())
+    return tile(name, schedule, Loads::None, when);
+  std::string any = copiesTiles(scores, schedule, /*anyRows=*/true);
+  std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
+  std::string other = both + "!(" + aligned + ") && ";
+  tile(name, schedule, Loads::Aligned, both + aligned);
+  tile(name + "_rows", schedule, Loads::Any, other + any);
+  tile(name + "_elements", byElements(schedule), Loads::None,
+       other + "!(" + any + ")");
+}
+
 /// A kernel for the schedule and one for each variant. Variant n is for
 /// launches where the guards before it do not hold and its own does, the
 /// schedule's kernel for those where none does.
@@ -330,9 +415,6 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<VariantAttr> variants;
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
-  auto guard = [&](StringRef text) {
-    return text.empty() ? GuardAttr() : GuardAttr::get(op.getContext(), text);
-  };
   SmallVector<std::string> when;
   std::string none;
   for (VariantAttr variant : variants) {
@@ -348,10 +430,10 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (!scores.columns().empty())
     Tiler(func, op, schedules[0], scores).runColumns(name);
-  Tiler(func, op, schedules[0], scores).run(name, guard(none));
+  tileLaunch(func, op, scores, schedules[0], name, none);
   for (auto [i, variant] : llvm::enumerate(variants))
-    Tiler(func, op, variant.getSchedule(), scores)
-        .run(name + "_variant" + Twine(i + 1), guard(when[i]));
+    tileLaunch(func, op, scores, variant.getSchedule(),
+               name + "_variant" + Twine(i + 1), when[i]);
 }
 
 struct TileAttentionPass

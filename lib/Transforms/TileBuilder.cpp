@@ -85,7 +85,8 @@ Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
   return ViewOp::create(
       b, loc,
       ViewType::get(b.getContext(), cols, type.getElementType(), heads, order),
-      source, batch, head, offset, length, /*first_column=*/0);
+      source, batch, head, offset, length, /*first_column=*/0,
+      DenseI64ArrayAttr());
 }
 
 FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,

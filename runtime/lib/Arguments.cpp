@@ -111,8 +111,12 @@ private:
       bindShape(argument, *given, bound);
       bindStrides(argument, *given, bound);
     }
-    for (size_t d = 0; d < rank; ++d)
-      result.slots[argument.firstStrideSlot + d] = bound.strides[d];
+    for (size_t d = 0; d < rank; ++d) {
+      // The one element of a broadcast extent stands for all.
+      bool repeats = argument.broadcast && bound.shape[d] == 1;
+      result.slots[argument.firstStrideSlot + d] =
+          repeats ? 0 : bound.strides[d];
+    }
   }
 
   void bindShape(const Argument &argument, const fa2rtArgument &given,

@@ -51,7 +51,8 @@ struct WorkspaceRegion {
 };
 
 /// What a tensor map describes: boxes of a tensor [batch, seq, heads, d], whose
-/// dims are, innermost first, d, seq, heads, batch. Elements out of range read
+/// dims are, innermost first, d, seq, heads, batch; or of another one, of up to
+/// as many dims, the rest of which are 1. Elements out of range read
 /// as zero. Of a tensor without elements the map is of one, at another tensor's
 /// address, and null where no tensor of the launch has elements.
 struct TensorMapRequest {
@@ -62,6 +63,9 @@ struct TensorMapRequest {
   std::array<uint64_t, 3> strides{}; // bytes, of seq, heads and batch
   std::array<uint32_t, 4> box{};     // elements
   int swizzle = 0;                   // bytes: 0, 32, 64, 128
+  /// Whether the map begins at the multiple of 16 bytes at or before the
+  /// tensor's address, and has so many elements more.
+  bool fromBoundary = false;
 
   bool operator==(const TensorMapRequest &) const = default;
 };

@@ -11,6 +11,7 @@ namespace fa2rt {
 namespace {
 
 constexpr int64_t kMaxMapStride = int64_t(1) << 40;
+constexpr int64_t kMaxMapColumn = (int64_t(1) << 31) - 16;
 constexpr int64_t kMaxGrid[3] = {(int64_t(1) << 31) - 1, 65535, 65535};
 
 template <typename... Args>
@@ -26,52 +27,100 @@ int64_t evaluate(const Expression &expression, const Bindings &bindings) {
   }
 }
 
+/// Extent and stride of a map's dimension, in elements.
+struct MapDim {
+  int64_t extent = 1, stride = 0;
+};
+
+/// Those of dimension `dim` of a tensor. The one element of a broadcast extent
+/// is repeated as often as the launch's dimension says.
+MapDim mapDim(const Argument &argument, const BoundTensor &tensor, uint32_t dim,
+              const Bindings &bindings) {
+  MapDim result{tensor.shape[dim], tensor.strides[dim]};
+  bool named = argument.shape[dim].fixed < 0;
+  if (argument.broadcast && named && result.extent == 1)
+    if (auto value = bindings.slots[argument.shape[dim].dimension])
+      result = {*value, 0};
+  return result;
+}
+
+/// Every so manieth row, with the columns of those that follow behind its own.
+void takeRowsApart(int64_t apart, MapDim &columns, MapDim &rows,
+                   std::string_view name) {
+  if (apart == 1)
+    return;
+  if (rows.extent % apart)
+    refuse("{}: {} rows are no multiple of {}, as its tensor map takes them",
+           name, rows.extent, apart);
+  // The kernel's numbers of columns end there.
+  if (rows.stride > (kMaxMapColumn - columns.extent) / apart)
+    refuse("{}: rows are {} elements apart; {} of them are more than a tensor "
+           "map's 2^31 columns",
+           name, rows.stride, apart);
+  columns.extent += (apart - 1) * std::max<int64_t>(rows.stride, 0);
+  rows = {rows.extent / apart, rows.stride * apart};
+}
+
 /// What the map describes, but for the tensor's address.
 TensorMapRequest mapRequest(const Parameter &parameter,
-                            const BoundTensor &tensor) {
-  // [batch, seq, heads, d] from the innermost: d, seq, heads, batch.
-  constexpr std::array<size_t, 4> order = {3, 1, 2, 0};
+                            const Argument &argument,
+                            const Bindings &bindings) {
+  const BoundTensor &tensor = bindings.tensors[parameter.argument];
   TensorMapRequest request;
   request.tensor = tensor.name;
   request.dtype = tensor.dtype;
   request.box = {parameter.boxCols, parameter.boxRows, parameter.boxHeads, 1};
   request.swizzle = parameter.swizzle;
+  request.fromBoundary = argument.broadcast;
+  request.dims.fill(1);
   bool empty = tensor.empty || !tensor.present;
-  for (size_t i = 0; i < order.size(); ++i) {
-    int64_t extent = tensor.shape[order[i]];
-    request.dims[i] = extent == 0 ? 1 : uint64_t(extent);
-  }
   int64_t size = dtypeBytes(tensor.dtype);
-  for (size_t i = 0; i < request.strides.size(); ++i) {
-    size_t dim = order[i + 1];
-    // Callers leave anything in a stride that is never used: it is encoded as
-    // that of a row.
-    if (empty || request.dims[i + 1] == 1) {
-      request.strides[i] = (request.dims[0] * uint64_t(size) + 15) / 16 * 16;
+  std::array<MapDim, 4> shown;
+  for (size_t i = 0; i < parameter.mapDims.size(); ++i)
+    shown[i] = mapDim(argument, tensor, parameter.mapDims[i], bindings);
+  if (!empty)
+    takeRowsApart(parameter.rowsApart, shown[0], shown[1], tensor.name);
+  for (size_t i = 0; i < request.dims.size(); ++i) {
+    uint32_t dim = i < parameter.mapDims.size() ? parameter.mapDims[i] : 0;
+    MapDim of = shown[i];
+    request.dims[i] = of.extent == 0 ? 1 : uint64_t(of.extent);
+    bool unused = empty || request.dims[i] == 1;
+    if (i == 0) {
+      if (!unused && of.stride != 1)
+        refuse("{}: stride {} is {} elements; a tensor map takes neighbours",
+               tensor.name, dim, of.stride);
       continue;
     }
-    int64_t stride = tensor.strides[dim]; // bytes within 2^62: Arguments.cpp
-    if (stride < 0)
+    // Callers leave anything in a stride that is never used: it is encoded as
+    // that of a row.
+    if (unused) {
+      request.strides[i - 1] =
+          (request.dims[0] * uint64_t(size) + 15) / 16 * 16;
+      continue;
+    }
+    // bytes within 2^62: Arguments.cpp
+    if (of.stride < 0)
       refuse("{}: stride {} is {} elements; a tensor map takes no negative "
              "strides",
-             tensor.name, dim, stride);
-    int64_t bytes = stride * size;
+             tensor.name, dim, of.stride);
+    int64_t bytes = of.stride * size;
     if (bytes % 16 || bytes >= kMaxMapStride)
       refuse("{}: stride {} is {} elements, {} bytes; a tensor map takes "
              "multiples of 16 bytes below 2^40",
-             tensor.name, dim, stride, bytes);
-    request.strides[i] = uint64_t(bytes);
+             tensor.name, dim, of.stride, bytes);
+    request.strides[i - 1] = uint64_t(bytes);
   }
   return request;
 }
 
 TensorMapRequest withAddress(TensorMapRequest request, void *data) {
-  uint64_t address = reinterpret_cast<uint64_t>(data);
-  if (address % 16)
+  uint64_t address = reinterpret_cast<uint64_t>(data), over = address % 16;
+  if (over && !request.fromBoundary)
     refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
            "tensor map needs",
            request.tensor, address);
-  request.data = data;
+  request.dims[0] += over / uint64_t(dtypeBytes(request.dtype));
+  request.data = reinterpret_cast<void *>(address - over);
   return request;
 }
 
@@ -180,8 +229,9 @@ void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
     return;
   }
   case Parameter::Kind::TensorMap:
-    maps.push_back({at, addressSource(manifest, bindings, argument),
-                    mapRequest(parameter, bindings.tensors[argument])});
+    maps.push_back(
+        {at, addressSource(manifest, bindings, argument),
+         mapRequest(parameter, manifest.arguments[argument], bindings)});
     return;
   }
 }

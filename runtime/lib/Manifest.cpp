@@ -6,6 +6,7 @@
 #include "ManifestReader.h"
 #include "PtxEntries.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -368,20 +369,42 @@ private:
     launch.parameters.push_back(std::move(parameter));
   }
 
+  /// Each of the tensor's dimensions once.
+  static void readMapDims(Field dims, const Argument &tensor,
+                          Parameter &parameter) {
+    int64_t rank = int64_t(tensor.shape.size());
+    for (Field &field : dims.elements(2, 4)) {
+      uint32_t dim = uint32_t(field.integer(0, rank - 1));
+      if (std::find(parameter.mapDims.begin(), parameter.mapDims.end(), dim) !=
+          parameter.mapDims.end())
+        field.refuse("dimension {} is given twice", dim);
+      parameter.mapDims.push_back(dim);
+    }
+    if (int64_t(parameter.mapDims.size()) != rank)
+      dims.refuse("expected the {} dimensions of '{}', got {}", rank,
+                  tensor.name, parameter.mapDims.size());
+  }
+
   void readTensorMap(Object &object, Parameter &parameter) {
     parameter.kind = Parameter::Kind::TensorMap;
     parameter.bytes = kTensorMapBytes;
     parameter.argument = argumentOf(object, /*tensor=*/true);
     const Argument &tensor = manifest.arguments[parameter.argument];
     Field of = object.required("of");
-    if (tensor.shape.size() != 4)
+    if (version >= 2 && object.has("dims"))
+      readMapDims(object.required("dims"), tensor, parameter);
+    else if (tensor.shape.size() != 4)
       of.refuse("'{}' has rank {}; a tensor map is of a tensor [batch, seq, "
                 "heads, d]",
                 tensor.name, tensor.shape.size());
+    else
+      parameter.mapDims = {3, 1, 2, 0};
     if (tensor.dtype == FA2RT_I32)
       of.refuse("'{}' has dtype i32; a tensor map takes bf16, f16 and f32",
                 tensor.name);
     parameter.boxRows = uint32_t(object.required("box_rows").integer(1, 256));
+    if (version >= 2 && object.has("rows_apart"))
+      parameter.rowsApart = object.required("rows_apart").integer(1, 256);
     if (object.has("box_heads"))
       parameter.boxHeads =
           uint32_t(object.required("box_heads").integer(1, 256));

@@ -74,8 +74,11 @@ struct Parameter {
   uint32_t dim = 0;      // Stride
   Expression value;      // I32, I64, Workspace (offset)
 
-  // TensorMap: the box's extents in d, seq and heads, the swizzle's bytes.
+  // TensorMap: the tensor's dimensions from the map's innermost, the box's
+  // extents in d, seq and heads, the swizzle's bytes.
+  std::vector<uint32_t> mapDims;
   uint32_t boxCols = 0, boxRows = 0, boxHeads = 1;
+  int64_t rowsApart = 1; // those of the map, in the tensor
   int swizzle = 0;
 
   /// Bytes in the entry's parameter space; also the alignment, save for tensor

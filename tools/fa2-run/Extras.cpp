@@ -81,16 +81,19 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
   }
 }
 
-/// From the innermost dimension out, or in another order; with gaps. Where
-/// values may repeat, one may stand for all of a dimension.
+/// From the innermost dimension out, or in another order; with gaps, at times
+/// such that all but the innermost are multiples of 16 bytes, or all but rows
+/// too, which have no gaps then. Where values may repeat, one may stand for all
+/// of a dimension.
 void Extra::drawStrides(Sequence &random, bool mayRepeat) {
   size_t rank = values.shape.size();
+  int64_t kind = rule.broadcast ? random.between(0, 3) : 0;
   std::vector<size_t> order(rank);
   std::iota(order.rbegin(), order.rend(), size_t(0));
-  if (rule.broadcast && rank > 1 && random.chance(0.25))
+  if (rule.broadcast && kind < 2 && rank > 1 && random.chance(0.25))
     std::swap(order[0], order[random.next() % rank]);
   strides.assign(rank, 1);
-  int64_t pitch = rule.broadcast && random.chance(0.25) ? 2 : 1;
+  int64_t pitch = rule.broadcast && kind < 2 && random.chance(0.25) ? 2 : 1;
   for (size_t d : order) {
     strides[d] = pitch;
     if (rule.broadcast && random.chance(0.1) && mayRepeat) {
@@ -98,8 +101,13 @@ void Extra::drawStrides(Sequence &random, bool mayRepeat) {
       continue;
     }
     pitch *= std::max<int64_t>(1, values.shape[d]);
-    pitch += random.between(0, 3);
+    if (kind != 3 || d != order[0])
+      pitch += random.between(0, 3);
+    if (kind == 2 || (kind == 3 && d != order[0]))
+      pitch = (pitch + 7) / 8 * 8;
   }
+  if (rule.broadcast)
+    misaligned = size_t(random.between(0, 7)) * elementBytes(rule.dtype);
 }
 
 void Extra::drawValues(uint64_t stream) {
@@ -197,7 +205,7 @@ void Extra::store() {
   size_t bytes = elementBytes(rule.dtype), last = 0;
   for (size_t d = 0; d < strides.size(); ++d)
     last += size_t(std::max<int64_t>(0, values.shape[d] - 1) * strides[d]);
-  base = kGuardBytes;
+  base = kGuardBytes + misaligned;
   storage.assign(base + (last + 1) * bytes + kGuardBytes, 0xff);
   forEachElement(
       [&](double value, uint8_t *at) { storeElement(rule.dtype, at, value); });

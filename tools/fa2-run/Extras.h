@@ -55,7 +55,7 @@ private:
   Operand values;
   std::vector<int64_t> strides; // of values.shape, in elements
   std::vector<uint8_t> storage;
-  size_t base = 0;
+  size_t base = 0, misaligned = 0;
   fa2rtDevice *owner = nullptr;
   Buffer buffer;
 };

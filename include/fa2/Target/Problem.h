@@ -17,6 +17,8 @@ struct Problem {
   bool program = false;
   /// Vectors of one f32 a key that a forward loop brings for it.
   int64_t columnVectors = 0;
+  /// Tiles of 16 bits that it reads (rings.reads).
+  int64_t tileReads = 0;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

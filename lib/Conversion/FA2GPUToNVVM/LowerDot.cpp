@@ -42,6 +42,11 @@ public:
     rowInBlock = e.add(e.bitAnd(lane, 7), combine(block0.row, block1.row));
     chunk = combine(block0.col / 8, block1.col / 8);
     row = e.add(rowInBlock, firstRow);
+    if (int64_t apart = this->layout.apart(); apart > 1) {
+      Value run = e.bitAnd(row, apart - 1);
+      row = rowInBlock = e.add(e.mul(run, this->layout.placesOfRun()),
+                               e.shr(row, llvm::Log2_64(apart)));
+    }
   }
 
   /// The four registers of the block whose matrix 0 starts at (row0, col0).
@@ -282,13 +287,48 @@ struct DotWaitLowering : public OpConversionPattern<DotWaitOp> {
   }
 };
 
+/// Packed pairs of an accumulator's tile: ldmatrix gives each lane two
+/// neighbours of a row, as accumulators have them. Four matrices are two
+/// fragments of 8 columns, each of 16 rows, side by side.
+struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto to = tensorType(op.getResult());
+    auto acc = dyn_cast<AccAttr>(to.getEncoding());
+    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1)
+      return rewriter.notifyMatchFailure(op, "not rows of an accumulator");
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = acc.tileLayout(to.getShape());
+    SharedLayout shared = sharedLayout(tensorType(op.getSource()));
+    if (shared.apart() > 1 && layout.rowsPerWarp() != 16)
+      return rewriter.notifyMatchFailure(op, "rows apart, not 16 of a warp");
+    BlockReader reader(e, adaptor.getSource()[0], shared, {8, 0}, {0, 8},
+                       e.mul(e.warp(), layout.rowsPerWarp()),
+                       /*transpose=*/false);
+    SmallVector<Value> regs(layout.numRegs() / 2);
+    for (int64_t row = 0; row < layout.rowsPerWarp(); row += 16)
+      for (int64_t col = 0; col < layout.colsPerWarp(); col += 16) {
+        SmallVector<Value, 4> quad = reader.load(row, col);
+        for (int64_t i = 0; i < 4; ++i)
+          if (auto reg = layout.find(0, 0, {row + i % 2 * 8, col + i / 2 * 8}))
+            regs[*reg / 2] = quad[i];
+      }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(regs)});
+    return success();
+  }
+};
+
 struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
     auto to = tensorType(op.getResult());
+    if (!isa<OperandAttr>(to.getEncoding()))
+      return rewriter.notifyMatchFailure(op, "not an operand");
+    Emit e(rewriter, op.getLoc());
     auto layout = cast<OperandAttr>(to.getEncoding()).tileLayout(to.getShape());
     OperandA a(e, tensorType(op.getSource()), adaptor.getSource(),
                cast<OperandAttr>(to.getEncoding()).getAcc());
@@ -305,6 +345,6 @@ struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
 
 void fa2::gpu::populateDotPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
-  patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering>(
-      converter, patterns.getContext());
+  patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering,
+               LocalLoadAccLowering>(converter, patterns.getContext());
 }

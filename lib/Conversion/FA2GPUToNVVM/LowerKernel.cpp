@@ -187,7 +187,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       map.setParameter(signature.getConvertedTypes().size());
       signature.addInputs(LLVM::LLVMPointerType::get(ctx));
       params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
-                                      map.getRows(), map.getHeads()));
+                                      map.getRows(), map.getHeads(),
+                                      map.getDimsAttr(), map.getApart()));
     });
     if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));

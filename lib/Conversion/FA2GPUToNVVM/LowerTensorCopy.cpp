@@ -111,7 +111,7 @@ void waitForSlot(Emit &e, const RingParts &ring, const RingUse &use) {
 void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
   waitForSlot(e, ring, use);
   barrierExpect(e, ring.full(e, use.barrier),
-                sharedLayout(ring.type.getTile()).bytes() /
+                sharedLayout(ring.type.getTile()).copiedBytes() /
                     ring.type.getParts());
 }
 
@@ -195,6 +195,40 @@ struct TensorMapLowering : public OpConversionPattern<TensorMapOp> {
   }
 };
 
+/// The elements between the boundary of 16 bytes before an address and it.
+struct MapColumnLowering : public OpConversionPattern<MapColumnOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(MapColumnOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<MemRefType>(op.getSource().getType());
+    Value address =
+        LLVM::PtrToIntOp::create(rewriter, op.getLoc(), e.b.getI32Type(),
+                                 MemRefParts(type, adaptor.getSource()).base);
+    Value bytes = e.bitAnd(address, 15);
+    int64_t element = type.getElementTypeBitWidth() / 8;
+    rewriter.replaceOp(op, e.toIndex(e.shr(bytes, llvm::Log2_64(element))));
+    return success();
+  }
+};
+
+struct StrideLowering : public OpConversionPattern<StrideOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StrideOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    MemRefParts source(cast<MemRefType>(op.getSource().getType()),
+                       adaptor.getSource());
+    Value stride = source.strides[op.getDim()];
+    rewriter.replaceOp(
+        op, e.toIndex(LLVM::TruncOp::create(rewriter, op.getLoc(),
+                                            e.b.getI32Type(), stride)));
+    return success();
+  }
+};
+
 struct TensorMapPrefetchLowering
     : public OpConversionPattern<TensorMapPrefetchOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -223,30 +257,54 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
     int64_t parts = ring.type.getParts(), rows = layout.rows() / parts;
     int64_t queries = rows / op.getHeads();
     Value row = e.toI32(adaptor.getRow()[0]);
+    if (!op.getColumns().empty()) {
+      copyRuns(e, op, adaptor, ring, layout, row);
+      rewriter.eraseOp(op);
+      return success();
+    }
     onOneThread(e, [&] {
       for (int64_t part = 0; part < parts; ++part) {
         RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
         if (parts > 1)
           acquire(e, ring, use);
         copyPart(e, adaptor, layout, part * rows, e.add(row, part * queries),
-                 ring.full(e, use.barrier));
+                 Value(), ring.full(e, use.barrier));
       }
     });
     rewriter.eraseOp(op);
     return success();
   }
 
-  /// The rows from `first` of the tile on, as many as the map's box has.
+  /// A copy of the rows of each run.
+  static void copyRuns(Emit &e, TensorCopyOp op, OneToNOpAdaptor adaptor,
+                       const RingParts &ring, const SharedLayout &layout,
+                       Value row) {
+    if (layout.apart() > 1)
+      row = e.divU(row, e.i32(layout.apart()));
+    onOneThread(e, [&] {
+      RingUse use(e, ring.type, adaptor.getUse()[0]);
+      for (auto [run, column] : llvm::enumerate(op.getColumns()))
+        copyPart(e, adaptor, layout, run * layout.placesOfRun(), row,
+                 e.toI32(adaptor.getColumns()[run][0]),
+                 ring.full(e, use.barrier));
+    });
+  }
+
+  /// The rows from `first` of the tile on, as many as the map's box has, and
+  /// columns from `column` on, where it is given.
   static void copyPart(Emit &e, OneToNOpAdaptor adaptor,
                        const SharedLayout &layout, int64_t first, Value row,
-                       Value full) {
+                       Value column, Value full) {
     for (const auto &panel : layout.panels()) {
       Value to =
           e.add(adaptor.getSlot()[0], panel.offset + first * panel.bytes);
-      Value operands[] = {
-          to,  adaptor.getMap()[0],           e.i32(panel.col),
-          row, e.toI32(adaptor.getHead()[0]), e.toI32(adaptor.getBatch()[0]),
-          full};
+      Value operands[] = {to,
+                          adaptor.getMap()[0],
+                          column ? e.add(column, panel.col) : e.i32(panel.col),
+                          row,
+                          e.toI32(adaptor.getHead()[0]),
+                          e.toI32(adaptor.getBatch()[0]),
+                          full};
       e.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::"
             "complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];",
             "r,l,r,r,r,r,r", operands);
@@ -364,8 +422,9 @@ struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
 void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
-               ReleaseLowering, TensorMapLowering, TensorMapPrefetchLowering,
-               TensorCopyLowering, BulkCopyLowering, TensorStoreLowering,
-               StoreWaitLowering, WarpBarrierLowering, ProxyFenceLowering>(
-      converter, patterns.getContext());
+               ReleaseLowering, TensorMapLowering, MapColumnLowering,
+               StrideLowering, TensorMapPrefetchLowering, TensorCopyLowering,
+               BulkCopyLowering, TensorStoreLowering, StoreWaitLowering,
+               WarpBarrierLowering, ProxyFenceLowering>(converter,
+                                                        patterns.getContext());
 }

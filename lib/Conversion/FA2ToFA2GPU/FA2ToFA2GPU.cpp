@@ -131,6 +131,12 @@ int64_t Partitioner::columnParts(Value tile) const {
   return parts;
 }
 
+/// Rows of any stride begin at multiples of 16 bytes from each other when they
+/// are so many apart.
+static int64_t rowsApart(RankedTensorType tile) {
+  return 128 / tile.getElementTypeBitWidth();
+}
+
 void Partitioner::convertLoads() {
   kernel.walk([&](fa2::LoadOp op) {
     if (!isTile(op.getTile()))
@@ -139,8 +145,12 @@ void Partitioner::convertLoads() {
     auto plain = cast<RankedTensorType>(op.getTile().getType());
     auto type = sharedTile(plain, columnParts(op.getTile()),
                            plain.getRank() == 2 ? sharedPanel : 0);
+    if (auto view = op.getView().getDefiningOp<ViewOp>();
+        view && view.getAnyStride())
+      type = withEncoding(
+          plain, SharedAttr::get(ctx, sharedPanel, 1, rowsApart(plain)));
     Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
-                                          op.getRow());
+                                          op.getRow(), op.getColumn());
     // Arithmetic works on registers.
     Value registers;
     for (OpOperand &use : llvm::make_early_inc_range(op.getTile().getUses())) {

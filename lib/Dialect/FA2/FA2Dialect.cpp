@@ -137,6 +137,10 @@ Type ViewType::parse(AsmParser &p) {
   if (p.parseQuestion() || p.parseKeyword("x"))
     return {};
   auto hasCols = p.parseOptionalInteger(cols);
+  if (!hasCols.has_value() && succeeded(p.parseOptionalQuestion())) {
+    cols = ShapedType::kDynamic;
+    hasCols = ParseResult(success());
+  }
   if (hasCols.has_value() && (failed(*hasCols) || p.parseKeyword("x")))
     return {};
   SumOrderAttr order;
@@ -156,11 +160,15 @@ LogicalResult ViewType::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!isPackedHeads(heads))
     return emitError() << "expected heads to be a power of two from 1 to "
                        << kGroupRows << ", got " << heads;
-  if (order && (!element.isF32() || cols == 0 || heads != 1))
+  if (order && (!element.isF32() || cols <= 0 || heads != 1))
     return emitError()
            << "expected columns of f32 of one head because the view "
               "has an order, got "
            << element;
+  if (ShapedType::isDynamic(cols) && heads != 1)
+    return emitError() << "expected one head because the view has any number "
+                          "of columns, got "
+                       << heads;
   return success();
 }
 
@@ -187,7 +195,9 @@ void ViewType::print(AsmPrinter &p) const {
   if (getHeads() != 1)
     p << getHeads() << " heads, ";
   p << "? x ";
-  if (getCols() != 0)
+  if (hasAnyColumns())
+    p << "? x ";
+  else if (getCols() != 0)
     p << getCols() << " x ";
   p << getElementType();
   if (getOrder()) {

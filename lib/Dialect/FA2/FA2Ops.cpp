@@ -581,9 +581,38 @@ LogicalResult ForTilesOp::canonicalize(ForTilesOp op,
 // views and tiles
 //===----------------------------------------------------------------------===//
 
+/// A matrix that a source has in dimensions of its own: the columns are the
+/// last, the rows are another, and so are batch entry and head, if it has any.
+static LogicalResult verifyMatrix(ViewOp op, MemRefType source) {
+  ViewType view = op.getView().getType();
+  std::optional<ArrayRef<int64_t>> dims = op.getDims();
+  if (!dims || !view.hasAnyColumns() ||
+      view.getElementType() != source.getElementType() || op.getFirstColumn())
+    return op.emitOpError()
+           << "expected dims beside a view of ? columns of "
+           << source.getElementType() << ", from the first on, got " << view;
+  SmallVector<int64_t> all;
+  for (int64_t dim : *dims)
+    if (dim != -1)
+      all.push_back(dim);
+  bool rows = dims->size() == 4 && (*dims)[1] >= 0 &&
+              ((*dims)[0] < 0 || (*dims)[2] >= 0) &&
+              (*dims)[3] == source.getRank() - 1;
+  llvm::sort(all);
+  if (!rows || !llvm::equal(all, llvm::seq<int64_t>(0, source.getRank())))
+    return op.emitOpError()
+           << "expected dims to be the numbers of the source's batch, row, "
+              "head and column dimensions, the last, or -1 for batch, or head "
+              "too, which it has not; got ["
+           << *dims << "] of " << source;
+  return success();
+}
+
 LogicalResult ViewOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   ViewType view = getView().getType();
+  if (getDims() || view.hasAnyColumns())
+    return verifyMatrix(*this, source);
   int64_t cols = source.getRank() == 4 ? source.getDimSize(3) : 0;
   if (source.getRank() != 4 && source.getRank() != 3)
     return emitOpError() << "expected a source of rank 4 or 3, got rank "
@@ -611,6 +640,10 @@ static LogicalResult verifyTileOfView(Operation *op, Type tileType,
                              << view.getElementType() << ", got " << tile;
   int64_t cols = tile.getRank() == 2 ? tile.getDimSize(1) : 0;
   // A sum has the padding of the accumulator whose order it is in.
+  if (tile.getRank() != 2 && view.hasAnyColumns())
+    return op->emitOpError() << "expected a tile of rank 2, got " << tile;
+  if (view.hasAnyColumns())
+    return success();
   if (tile.getRank() > 2 ||
       (view.getOrder() ? cols > view.getCols() : cols != view.getCols()))
     return op->emitOpError() << "expected a tile of the view's "
@@ -618,11 +651,25 @@ static LogicalResult verifyTileOfView(Operation *op, Type tileType,
   return success();
 }
 
+LogicalResult fa2::verifyColumn(Operation *op, ViewType view, Value column) {
+  if (view.hasAnyColumns() == bool(column))
+    return success();
+  return op->emitOpError() << "expected "
+                           << (column ? "no column" : "a column to begin with")
+                           << " because the view is " << view;
+}
+
 LogicalResult LoadOp::verify() {
+  if (failed(verifyColumn(*this, getView().getType(), getColumn())))
+    return failure();
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
 LogicalResult StoreOp::verify() {
+  if (getView().getType().hasAnyColumns())
+    return emitOpError() << "expected a view of as many columns as the tile, "
+                            "got "
+                         << getView().getType();
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 

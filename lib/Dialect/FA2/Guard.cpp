@@ -36,6 +36,7 @@ public:
   explicit GuardReader(StringRef text) : text(text), rest(text) {}
 
   bool readsBatch() const { return batchRead; }
+  bool readsStrides() const { return stridesRead; }
 
   /// What is wrong, or an empty string.
   std::string read() {
@@ -154,12 +155,27 @@ private:
               : formatv("expected a value, got '{0}'", rest.front()).str());
     if (rest.drop_front(name.size()).ltrim(" \t").starts_with("("))
       return call(name);
+    if (name.ends_with(".stride") && name.size() > 7)
+      return stride(name);
     batchRead |= name == "batch";
     if (!llvm::is_contained(kNames, name))
       return fail(formatv("unknown name '{0}' (known: {1})", name,
                           llvm::join(ArrayRef(kNames), ", ")));
     rest = rest.drop_front(name.size());
     return true;
+  }
+
+  /// NAME.stride[N]
+  bool stride(StringRef name) {
+    stridesRead = true;
+    rest = rest.drop_front(name.size());
+    uint64_t dim;
+    if (!expect("["))
+      return false;
+    if (peek().consumeInteger(10, dim))
+      return fail("expected the number of a dimension");
+    rest = rest.drop_while(llvm::isDigit);
+    return expect("]");
   }
 
   bool call(StringRef name) {
@@ -188,7 +204,7 @@ private:
   /// Of what was read last, where it is a constant.
   std::optional<int64_t> value;
   int depth = 0;
-  bool batchRead = false;
+  bool batchRead = false, stridesRead = false;
 };
 
 } // namespace
@@ -205,4 +221,19 @@ bool GuardAttr::readsBatch() const {
   GuardReader reader(getExpression());
   reader.read();
   return reader.readsBatch();
+}
+
+bool GuardAttr::readsStrides() const {
+  GuardReader reader(getExpression());
+  reader.read();
+  return reader.readsStrides();
+}
+
+LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  GuardAttr when, ScheduleAttr) {
+  if (!when.readsStrides())
+    return success();
+  return emitError()
+         << "expected a guard of a variant to read no strides, got '"
+         << when.getExpression() << "'";
 }

@@ -53,6 +53,28 @@ constexpr Entry kTable[] = {
 
 // clang-format on
 
+struct ReadsEntry {
+  int64_t maxHeadDim; // of d and d_v, inclusive
+  int64_t blockQ, blockKV, stages, slotsK, querySlots, slotsReads;
+  bool pingPong, separateOutput;
+};
+
+// Where a score program reads tiles of 16 bits: they take the place of stages,
+// and at small head dims of wide tiles of keys. No other kernel of the program
+// may differ in bits, so none speculates, as those that read by elements do
+// not.
+// clang-format off
+constexpr ReadsEntry kReadsTable[] = {
+    // d   q    kv  stages k  q slots reads ping-pong own output
+    {  64, 192, 64, 4,     0, 2,      3,    true,     true},
+    { 128, 192, 64, 2,     3, 1,      2,    true,     true},
+    { 128, 192, 64, 2,     0, 1,      2,    false,    true},
+    { 152, 192, 64, 2,     0, 1,      2,    false,    false},
+    { 192, 128, 64, 2,     0, 1,      2,    false,    true},
+    { 256, 128, 64, 2,     0, 1,      2,    false,    false},
+};
+// clang-format on
+
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockKV, stages, exchangeSlots;
@@ -105,6 +127,29 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
   return schedules;
 }
 
+std::vector<Schedule> schedulesOfReads(const Problem &problem) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  std::vector<Schedule> schedules;
+  for (const ReadsEntry &e : kReadsTable)
+    if (dim <= e.maxHeadDim) {
+      Schedule &s = schedules.emplace_back();
+      s.blockQ = e.blockQ;
+      s.blockKV = e.blockKV;
+      s.warps = e.blockQ / 16;
+      s.stages = e.stages;
+      s.slotsK = e.slotsK;
+      s.slotsReads = e.slotsReads;
+      s.querySlots = e.querySlots;
+      s.lazyRescale = problem.maxSlack;
+      s.pingPong = e.pingPong && !problem.masked;
+      s.groupLimits = true;
+      s.separateOutput =
+          e.separateOutput || problem.headDim != problem.headDimV;
+      s.overlap = s.persistent = true;
+    }
+  return schedules;
+}
+
 void setFields(Variant &v, StringRef fields) {
   std::string wrong = v.fields.setFields("variants", fields);
   assert(wrong.empty() && "fields that the table spells wrong");
@@ -127,6 +172,8 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   if (problem.backward)
     return backwardSchedules(problem);
   std::vector<Schedule> schedules;
+  if (problem.tileReads)
+    schedules = schedulesOfReads(problem);
   for (const Entry &e : kTable)
     if (problem.headDim <= e.maxHeadDim && problem.headDimV <= e.maxHeadDimV) {
       Schedule &s = schedules.emplace_back();
@@ -191,7 +238,7 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
     v.when = when.str();
     setFields(v, fields);
   };
-  if (dim > 192 && problem.masked) {
+  if (dim > 192 && problem.masked && !base.slotsReads) {
     constexpr const char *shortRows = "seqlen_k <= 512",
                          *narrow = "block_kv=32,stages=3,separate_output=1";
     add(shortRows + Twine(" && ") + fastest(64, problem, base),
@@ -222,7 +269,8 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
   Variant &few = variants.emplace_back();
   few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
   setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
-  if (dim <= (problem.columnVectors ? 64 : 128)) // what shared memory holds
+  // What shared memory holds, and registers beside addresses of elements.
+  if (dim <= (problem.columnVectors ? 64 : 128) && !problem.tileReads)
     setFields(few, "block_kv=128,stages=3");
   llvm::append_range(variants, smallerTiles(problem, base));
   return variants;

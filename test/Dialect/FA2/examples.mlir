@@ -30,10 +30,14 @@ func.func @tiles(%seqlen: index, %heads: index, %batches: index) {
   return
 }
 
-func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index, %head: index) {
+func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index, %head: index,
+                 %bias: memref<?x?x?xbf16, strided<[?, ?, ?]>>, %zero: index, %row: index, %column: index) {
   %offset, %length = fa2.sequence %q[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
   %v = fa2.view %q[%batch, %head] rows(%offset, %length)
       : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+  %w = fa2.view %bias[%zero, %head] rows(%zero, %length) {dims = array<i64: -1, 1, 0, 2>}
+      : memref<?x?x?xbf16, strided<[?, ?, ?]>> -> !fa2.view<? x ? x bf16>
+  %x = fa2.load %w[%row, %column] : !fa2.view<? x ? x bf16> -> tensor<128x64xbf16>
   return
 }
 
@@ -106,13 +110,13 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   return
 }
 
-func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
+func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>, !fa2.view<? x ? x bf16>,
                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   grid = #fa2.warps<4 x 2>, sums = #fa2.warps<1 x 1, sums = 4>, order = #fa2.order<<4 x 2>, width = 4>,
   mask = #fa2.mask<causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4>,
-  guard = #fa2.guard<"seqlen_k <= 1024">,
+  guard = #fa2.guard<"seqlen_k <= 1024">, strides = #fa2.guard<"bias.stride[2] % 8 == 0">,
   variant = #fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
     block_kv = 64, warps = 4>>,
   spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,

@@ -19,7 +19,7 @@ func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.share
                               !fa2gpu.in_flight<tensor<64x64xf32, #acc>>,
                               !fa2gpu.tensor_map,
                               !fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
-                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
+                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>, !fa2.view<? x ? x bf16>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
   panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
 
@@ -139,4 +139,10 @@ fa2.kernel @planned(%n: index)
                 arguments = [#fa2.arg<"n", "in", [] x index>],
                 fa2gpu.plan = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]} {
   fa2.return
+}
+
+func.func @program_tiles(%bias: memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>) {
+  %c = fa2gpu.map_column %bias : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>
+  %s = fa2gpu.stride %bias dim 2 : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>
+  return
 }

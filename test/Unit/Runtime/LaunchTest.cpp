@@ -282,6 +282,99 @@ TEST(TensorMap, NeedsAlignedAddressesAndStrides) {
   EXPECT_TRUE(device.maps.empty());
 }
 
+/// The sample with a map of k that says its dimensions, in version 2.
+static std::string mapDims(std::string_view dims, std::string_view more = "") {
+  std::string json =
+      replaced(sampleJson(), "\"fa2_manifest\": 1", "\"fa2_manifest\": 2");
+  json = replaced(json, "\"box_cols\": 64",
+                  "\"box_cols\": 64, \"dims\": " + std::string(dims));
+  // k alone has that length, as what programs read may.
+  json =
+      replaced(json, "\"shape\": [\"seqlen_k\"]", "\"shape\": [\"seqlen_q\"]");
+  size_t k = json.find("\"seqlen_k\", \"heads_kv\"");
+  return json.substr(0, k) +
+         replaced(json.substr(k), "\"alignment\": 16, \"stride_multiple\": 8",
+                  "\"alignment\": 2, \"stride_multiple\": 1" +
+                      std::string(more));
+}
+
+TEST(TensorMap, DimensionsInAnyOrder) {
+  FakeDevice device;
+  Program program(device,
+                  wrapManifest(mapDims("[3, 2, 1, 0]"), sampleEntries()), {});
+  SampleCall call;
+  program.launch(call.arguments,
+                 {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096}, nullptr);
+  const TensorMapRequest &map = device.maps.at(0);
+  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{64, 4, 500, 2}));
+  EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{128, 512, 256000}));
+}
+
+// One element stands for all of its dimension, and any address is near one
+// that a map takes.
+TEST(TensorMap, OfWhatAProgramReads) {
+  FakeDevice device;
+  Program program(device,
+                  wrapManifest(mapDims("[3, 2, 1, 0]", ", \"broadcast\": true"),
+                               sampleEntries()),
+                  {});
+  SampleCall call;
+  call.kShape[0] = 1;
+  call.kStrides[0] = 12345;
+  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x2000a));
+  auto launch = [&] {
+    program.launch(call.arguments,
+                   {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096},
+                   nullptr);
+  };
+  launch();
+  const TensorMapRequest &map = device.maps.at(0);
+  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{69, 4, 500, 2}));
+  EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{128, 512, 0}));
+  EXPECT_EQ(map.data, reinterpret_cast<void *>(uintptr_t(0x20000)));
+  call.kStrides[3] = 2;
+  EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT, launch),
+                  "k: stride 3 is 2 elements; a tensor map takes neighbours");
+}
+
+TEST(TensorMap, OfRowsApart) {
+  FakeDevice device;
+  std::string json = replaced(mapDims("[3, 1, 2, 0]"), "\"box_cols\": 64",
+                              "\"box_cols\": 64, \"rows_apart\": 4");
+  Program program(device, wrapManifest(json, sampleEntries()), {});
+  SampleCall call;
+  call.kStrides[1] = 262;
+  auto launch = [&] {
+    program.launch(call.arguments,
+                   {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096},
+                   nullptr);
+  };
+  launch();
+  const TensorMapRequest &map = device.maps.at(0);
+  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{64 + 3 * 262, 125, 4, 2}));
+  EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{4 * 262 * 2, 128, 256000}));
+  call.kStrides[1] = int64_t(1) << 30;
+  EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT, launch),
+                  "more than a tensor map's 2^31 columns");
+  call.kStrides[1] = 262;
+  call.kShape[1] = 498;
+  EXPECT_CONTAINS(
+      errorOf(FA2RT_ERROR_ARGUMENT, launch),
+      "k: 498 rows are no multiple of 4, as its tensor map takes them");
+}
+
+TEST(TensorMap, DimensionsThatAreNone) {
+  auto refusal = [](std::string_view dims) {
+    return errorOf(FA2RT_ERROR_MANIFEST, [&] {
+      Manifest::parse(wrapManifest(mapDims(dims), sampleEntries()));
+    });
+  };
+  EXPECT_CONTAINS(refusal("[3, 2, 1]"),
+                  "expected the 4 dimensions of 'k', got 3");
+  EXPECT_CONTAINS(refusal("[3, 2, 1, 1]"), "dimension 1 is given twice");
+  EXPECT_CONTAINS(refusal("[3, 2, 1, 4]"), "from 0 to 3");
+}
+
 TEST_F(Launch, TensorMapCacheIsBounded) {
   // More maps than it holds, twice: every one is encoded again, none is mixed
   // up.

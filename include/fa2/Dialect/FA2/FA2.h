@@ -57,6 +57,9 @@ namespace fa2 {
 /// choose between other bits; empty where none does.
 std::string batchGuardFault(llvm::ArrayRef<VariantAttr> variants,
                             ScheduleAttr otherwise);
+/// A load says the column that it begins with where its view has `?` columns.
+mlir::LogicalResult verifyColumn(mlir::Operation *load, ViewType view,
+                                 mlir::Value column);
 } // namespace fa2
 
 #endif

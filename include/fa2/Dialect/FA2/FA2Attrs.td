@@ -130,9 +130,9 @@ def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
     An expression in the grammar of docs/manifest.md; the kernel is launched where it is
     not 0. Its names are `batch`, `seqlen_q`, `seqlen_k`, `heads`, `heads_kv` and `device`'s
     fields. One that reads `batch` chooses only between schedules of one class of bits
-    (`#fa2.variant`).
+    (`#fa2.variant`). A kernel's may read strides of its arguments too, a variant's may not.
 
-    Example: `#fa2.guard<"seqlen_k <= 1024">`.
+    Examples: `#fa2.guard<"seqlen_k <= 1024">`, `#fa2.guard<"bias.stride[2] % 8 == 0">`.
   }];
   let parameters = (ins StringRefParameter<>:$expression);
   let assemblyFormat = "`<` $expression `>`";
@@ -140,6 +140,8 @@ def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
   let extraClassDeclaration = [{
     /// Whether `batch` is one of its names.
     bool readsBatch() const;
+    /// Whether strides of arguments are.
+    bool readsStrides() const;
   }];
 }
 
@@ -158,6 +160,7 @@ def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
   }];
   let parameters = (ins "::fa2::GuardAttr":$when, "::fa2::ScheduleAttr":$schedule);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def FA2_StepAttr : FA2_Attr<"Step", "step"> {

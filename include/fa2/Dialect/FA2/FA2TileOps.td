@@ -99,15 +99,23 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
     several heads shows `head` and those after it. Columns before `first_column`, and those behind as many as
     the view has, are not shown; of a view with an order each tile has them one column after the other.
 
+    `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
+    then of no use: of a source with `?` columns, as a score program's operands have, which may be in any order but for the
+    columns, the last. With `any_stride` rows of such a source lie one behind the other; else they begin a multiple of
+    16 bytes apart, as those of other sources do.
+
     Example:
 
     ```mlir
     %v = fa2.view %q[%batch, %head] rows(%offset, %length)
         : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+    %w = fa2.view %bias[%zero, %head] rows(%zero, %length) {dims = array<i64: -1, 1, 0, 2>}
+        : memref<?x?x?xbf16, strided<[?, ?, ?]>> -> !fa2.view<? x ? x bf16>
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
-    DefaultValuedAttr<I64Attr, "0">:$first_column);
+    DefaultValuedAttr<I64Attr, "0">:$first_column, OptionalAttr<DenseI64ArrayAttr>:$dims,
+    UnitAttr:$any_stride);
   let results = (outs FA2_ViewType:$view);
   let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
     `:` type($source) `->` type($view) }];
@@ -122,13 +130,16 @@ def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile of rows from global memory; rows past the end are zero";
   let description = [{
     `tile[i] = view[row + i]` where row + i < length, else 0. Of a view with an order, the tile is a
-    whole one of the sum (`fa2.accumulate`).
+    whole one of the sum (`fa2.accumulate`); of one with `?` columns it is `tile[i, j] = view[row + i, column + j]`.
 
-    Example: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`
+    Examples: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`,
+    `%x = fa2.load %w[%row, %column] : !fa2.view<? x ? x bf16> -> tensor<128x64xbf16>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row);
+  let arguments = (ins FA2_ViewType:$view, Index:$row, Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$tile);
-  let assemblyFormat = "$view `[` $row `]` attr-dict `:` type($view) `->` type($tile)";
+  let assemblyFormat = "$view `[` $row (`,` $column^)? `]` attr-dict `:` type($view) `->` type($tile)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$view, "::mlir::Value":$row),
+    [{ build($_builder, $_state, tile, view, row, ::mlir::Value()); }]>];
   let hasVerifier = 1;
 }
 

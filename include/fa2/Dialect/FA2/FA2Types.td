@@ -11,7 +11,8 @@ def FA2_ViewType : TypeDef<FA2_Dialect, "View"> {
   let description = [{
     A matrix of as many rows as the sequence is long and `cols` contiguous
     columns, or a vector of rows when `cols` is 0. Loads read rows past the end
-    as zeros; stores leave them alone.
+    as zeros; stores leave them alone. A matrix of `?` columns is loaded from a column
+    on; columns past the end are zeros too.
 
     A view of several `heads` (a power of two up to 64) packs them: of a tile, each run of 64
     rows shows 64 / heads rows of the sequence, head by head. Row r of a tile from row r0 of the
@@ -23,7 +24,11 @@ def FA2_ViewType : TypeDef<FA2_Dialect, "View"> {
     the columns are padded, the view has the padding's columns too.
 
     Examples: `!fa2.view<? x 128 x bf16>`, `!fa2.view<? x f32>`, `!fa2.view<4 heads, ? x 128 x bf16>`,
-    `!fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>`.
+    `!fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>`, `!fa2.view<? x ? x bf16>`.
+  }];
+  let extraClassDeclaration = [{
+    /// Whether tiles have some of the columns only.
+    bool hasAnyColumns() const { return ::mlir::ShapedType::isDynamic(getCols()); }
   }];
   let parameters = (ins "int64_t":$cols, "::mlir::Type":$elementType,
     DefaultValuedParameter<"int64_t", "1">:$heads, OptionalParameter<"::fa2::SumOrderAttr">:$order);

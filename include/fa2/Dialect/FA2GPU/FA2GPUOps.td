@@ -64,14 +64,15 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
     Example:
     `%k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row);
+  let arguments = (ins FA2_ViewType:$view, Index:$row, Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$tile);
-  let assemblyFormat = "$view `[` $row `]` attr-dict `:` type($view) `->` type($tile)";
+  let assemblyFormat = "$view `[` $row (`,` $column^)? `]` attr-dict `:` type($view) `->` type($tile)";
+  let hasVerifier = 1;
 }
 
 def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>]> {
-  let summary = "a tile from shared memory into operand registers (ldmatrix)";
-  let description = "Example: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`";
+  let summary = "a tile from shared memory into registers (ldmatrix)";
+  let description = "As an operand, or as an accumulator has it.\n\nExample: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`";
   let arguments = (ins AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
@@ -375,14 +376,38 @@ def FA2GPU_TensorMapOp : FA2GPU_Op<"tensor_map", [Pure]> {
   let description = [{
     Copies through it move boxes of `rows` rows and 128 bytes of columns, swizzled as
     `#fa2gpu.shared<panel = 128>`. With several packed `heads` (`!fa2.view`) a box is rows / heads rows of
-    each. The launcher passes it as a kernel parameter of its own.
+    each. The launcher passes it as a kernel parameter of its own. `dims` are those of `fa2.view`. With
+    `apart`, the map shows every so manieth row, each with the columns of those that follow behind its own: every eighth row of a source of 16 bits
+    begins a multiple of 16 bytes behind the first, whatever is between one row and the next.
 
     Example: `%m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>`
   }];
   let arguments = (ins AnyMemRef:$source, I64Attr:$rows, OptionalAttr<I64Attr>:$parameter,
-    DefaultValuedAttr<I64Attr, "1">:$heads);
+    DefaultValuedAttr<I64Attr, "1">:$heads, OptionalAttr<DenseI64ArrayAttr>:$dims,
+    DefaultValuedAttr<I64Attr, "1">:$apart);
   let results = (outs FA2GPU_TensorMapType:$map);
   let assemblyFormat = "$source `rows` $rows attr-dict `:` type($source)";
+}
+
+def FA2GPU_MapColumnOp : FA2GPU_Op<"map_column", [Pure]> {
+  let summary = "the column of a tensor's map that shows the tensor's first";
+  let description = [{
+    A map begins at a multiple of 16 bytes. That of a score program's operand begins at the last one that is not behind the
+    operand's address, so that this many columns of the map come before it.
+
+    Example: `%c = fa2gpu.map_column %bias : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`
+  }];
+  let arguments = (ins AnyMemRef:$source);
+  let results = (outs Index:$column);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def FA2GPU_StrideOp : FA2GPU_Op<"stride", [Pure]> {
+  let summary = "elements from one index of a dimension to the next";
+  let description = "Example: `%s = fa2gpu.stride %bias dim 2 : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`";
+  let arguments = (ins AnyMemRef:$source, I64Attr:$dim);
+  let results = (outs Index:$stride);
+  let assemblyFormat = "$source `dim` $dim attr-dict `:` type($source)";
 }
 
 def FA2GPU_TensorMapPrefetchOp : FA2GPU_Op<"tensor_map_prefetch", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -400,14 +425,17 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
   let summary = "starts copying a tile into a slot; its arrival completes the ring's use";
   let description = [{
     One thread issues it (cp.async.bulk.tensor, one copy a panel). Rows and columns outside
-    of the tensor arrive as zeros. `heads` is the map's.
+    of the tensor arrive as zeros. `heads` is the map's. Columns are those from 0 on, or `from`
+    another one on. Of several, as many as the map's rows are `apart`, the first is where row 0, `apart` and so on begin, the second where
+    row 1, and so on: each is a copy, and the slot has its rows apart too.
 
     Example:
     `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
   }];
   let arguments = (ins FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
-    AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads);
-  let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
+    AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads,
+    Variadic<Index>:$columns);
+  let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` (`from` `(` $columns^ `)`)? `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($slot) `,` type($ring) }];
   let hasVerifier = 1;
 }
