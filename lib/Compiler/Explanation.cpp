@@ -31,7 +31,7 @@ private:
 
 LogicalResult fa2::collectRemarks(MLIRContext &context, Compilation &result) {
   remark::RemarkCategories ours;
-  ours.passed = ours.missed = ours.analysis = ours.failed = "fa2-.*";
+  ours.passed = ours.missed = ours.analysis = ours.failed = "fa2.*";
   return remark::enableOptimizationRemarks(
       context, std::make_unique<Collector>(result),
       std::make_unique<remark::RemarkEmittingPolicyAll>(), ours);

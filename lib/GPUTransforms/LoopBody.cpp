@@ -170,11 +170,6 @@ void LoopBody::placeRest() {
     place(&op);
 }
 
-void LoopBody::apply() {
-  for (Operation *op : placed)
-    op->moveBefore(block.getTerminator());
-}
-
 LoopStages LoopBody::stages() const {
   LoopStages order;
   for (Operation *op : placed)

@@ -28,7 +28,6 @@ public:
   /// operation reads, then the waits, in the order of the starts.
   void placeRest();
 
-  void apply();
   LoopStages stages() const;
 
 private:

@@ -35,7 +35,7 @@ std::string Order::text() const {
   std::string text;
   for (const Product &product : products)
     text +=
-        (text.empty() ? "" : ", ") + product.name + (product.behind ? "'" : "");
+        (text.empty() ? "" : " ") + product.name + (product.behind ? "'" : "");
   return text;
 }
 
@@ -52,6 +52,8 @@ Order fa2::gpu::parseOrder(StringRef products, size_t inFlight) {
 }
 
 Order fa2::gpu::orderOf(ScheduleAttr schedule) {
+  if (schedule.getLoopOrder() == LoopOrder::Derived)
+    return {};
   if (schedule.getOverlap())
     return parseOrder(kOverlap.products, kOverlap.inFlight);
   for (const Row &row : kTable)

@@ -2,7 +2,7 @@
 #ifndef FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
 #define FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
 
-#include "fa2/Dialect/FA2/FA2.h"
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include <string>
 
@@ -20,14 +20,14 @@ struct Order {
   llvm::SmallVector<Product> products;
   size_t inFlight = 0;
 
-  /// "s, o'"
+  /// "s o'"
   std::string text() const;
 };
 
 /// An order from text: "dk' s dp dv", where a quote says a tile behind.
 Order parseOrder(llvm::StringRef products, size_t inFlight);
 
-/// What the table says for a schedule.
+/// What the table says for a schedule; nothing where a search does.
 Order orderOf(ScheduleAttr schedule);
 
 } // namespace fa2::gpu

@@ -1,15 +1,18 @@
 //===- OrderLoop.cpp - fa2gpu-order-loop ----------------------------------===//
 //
-// A schedule names a loop's products in the order in which they start. All else
-// follows: what a product needs comes before it, and what needs a product that
-// has not been asked for comes behind the last. So products are in flight while
-// others' operands are computed.
+// A loop names its products in the order in which they start. All else follows:
+// what a product needs comes before it, and what needs a product that has not
+// been asked for comes behind the last. So products are in flight while others'
+// operands are computed.
 //
 //===----------------------------------------------------------------------===//
 
 #include "AfterLoop.h"
-#include "LoopBody.h"
-#include "LoopOrders.h"
+#include "LoopGraph.h"
+#include "fa2/Target/Target.h"
+
+#include "mlir/IR/Remarks.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_ORDERLOOP
@@ -20,86 +23,80 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
+/// How long an iteration takes with that order, and what bounds it.
+static std::string explain(const LoopGraph &loop, const modulo::Times &times,
+                           StringRef order) {
+  std::string text = llvm::formatv(
+      "order \"{0}\": a warpgroup alone takes {1} clocks an "
+      "iteration; {2} of them keep the tensor cores busy for {3}, "
+      "softmaxes the threads for {4}, other arithmetic for {5}, shared "
+      "memory for {6}\n",
+      order, times.interval, loop.groups, loop.busy(modulo::Resource::Tensor),
+      loop.busy(modulo::Resource::Exponential),
+      loop.busy(modulo::Resource::Arithmetic),
+      loop.busy(modulo::Resource::Shared));
+  return text + modulo::draw(loop.graph, times);
+}
+
 namespace {
-
-using Named = llvm::StringMap<SmallVector<DotStartOp>>;
-
-/// A loop's products by the names that `order` has.
-Named productsOf(scf::ForOp loop, const Order &order) {
-  Named named;
-  for (auto dot : loop.getBody()->getOps<DotStartOp>())
-    if (dot.isAsynchronous() && dot.getName() &&
-        llvm::any_of(order.products, [&](const Product &product) {
-          return product.name == *dot.getName();
-        }))
-      named[*dot.getName()].push_back(dot);
-  return named;
-}
-
-/// What writes a product's accumulator before it starts, or null.
-Operation *beginningOf(DotStartOp dot) {
-  return dot.getAcc() ? dot.getAcc().getDefiningOp() : nullptr;
-}
 
 struct OrderLoopPass : public fa2::impl::OrderLoopBase<OrderLoopPass> {
   void runOnOperation() override {
-    Order order = orderOf(getOperation().getSchedule());
-    if (order.products.empty())
-      return;
-    SmallVector<scf::ForOp> loops;
-    bool multiplies = false;
-    getOperation().walk([&](scf::ForOp loop) {
-      multiplies |= !loop.getBody()->getOps<DotStartOp>().empty();
-      if (productsOf(loop, order).size() > 1)
-        loops.push_back(loop);
-    });
-    if (loops.empty() && multiplies) {
-      getOperation().emitError(
-          "expected a loop with two of the products " + order.text() +
-          " that the schedule's order names, and asynchronous ones");
+    std::string error;
+    const Target *target =
+        lookupTarget(getOperation().getSchedule().getTarget(), error);
+    if (!target) {
+      getOperation().emitError(error);
       return signalPassFailure();
     }
+    SmallVector<scf::ForOp> loops;
+    getOperation().walk([&](scf::ForOp loop) {
+      if (loop->hasAttr(kOrderName))
+        loops.push_back(loop);
+    });
     for (scf::ForOp loop : loops)
-      if (failed(reorder(loop, order)))
+      if (failed(reorder(loop, ratesOf(*target))))
         return signalPassFailure();
   }
 
-  static LogicalResult reorder(scf::ForOp loop, const Order &order) {
-    Named named = productsOf(loop, order);
-    SmallVector<DotStartOp> late;
+  LogicalResult reorder(scf::ForOp loop, const Rates &rates) {
+    auto attr = cast<OrderAttr>(loop->removeAttr(kOrderName));
+    Order order = parseOrder(attr.getProducts(), attr.getInFlight());
     for (const Product &product : order.products)
-      if (product.behind)
-        llvm::append_range(late, named.lookup(product.name));
-    llvm::DenseSet<Operation *> behind = takeBehind(loop, late);
-    LoopBody body(*loop.getBody(), behind);
-    // What the next tile's first product follows as it is written, such as the
-    // tile's number, is not for the threads to compute between two products.
-    if (!behind.empty() && !order.products.front().behind)
-      body.placeBefore(named.lookup(order.products.front().name).front());
-    // Accumulators that begin with values are written before any matmul runs:
-    // ptxas waits for what is in flight before it copies such registers
-    // (C7517).
-    for (const Product &product : order.products)
-      for (DotStartOp dot : named.lookup(product.name))
-        if (Operation *begin = beginningOf(dot); begin && !behind.contains(dot))
-          body.place(begin);
-    for (const Product &product : order.products)
-      for (auto [i, dot] : llvm::enumerate(named.lookup(product.name))) {
-        // Parts of a product have the same registers, one after the other.
-        if (i > 0)
-          body.placeUsers(named.lookup(product.name)[i - 1]);
-        body.placeNeeds(dot);
-        body.leaveInFlight(order.inFlight);
-        body.place(dot);
-      }
-    body.placeRest();
-    body.apply();
-    if (behind.empty())
+      if (!productsOf(loop).contains(product.name))
+        return loop.emitError("expected a product '" + product.name +
+                              "' of the loop's order, and an asynchronous one");
+    LoopGraph graph = graphOf(loop, rates, /*spare=*/0);
+    LoopStages stages = stagesOf(loop, order);
+    // Whatever the order came from.
+    if (failed(check(loop, graph, stages, attr)))
+      return failure();
+    for (auto [op, behind] : stages)
+      op->moveBefore(loop.getBody()->getTerminator());
+    if (llvm::none_of(stages, [](auto stage) { return stage.second > 0; }))
       return success();
-    FailureOr<scf::ForOp> rotated = rotateLoop(loop, body.stages());
+    FailureOr<scf::ForOp> rotated = rotateLoop(loop, stages);
     if (succeeded(rotated))
       hurryAfter(*rotated);
     return rotated;
+  }
+
+  LogicalResult check(scf::ForOp loop, const LoopGraph &graph,
+                      const LoopStages &stages, OrderAttr attr) {
+    modulo::Times times = timesOf(graph, stages);
+    std::string wrong = modulo::check(graph.graph, times);
+    if (!wrong.empty())
+      return loop.emitError("expected the order \"")
+             << attr.getProducts()
+             << "\" to keep what the loop's steps need: " << wrong;
+    if (getContext().getRemarkEngine())
+      remark::analysis(loop.getLoc(),
+                       remark::RemarkOpts::name("time-line")
+                           .category("fa2gpu-order-loop")
+                           .function(getOperation().getSymName()))
+          << remark::detail::Remark::Arg(
+                 "Reason", explain(graph, times, attr.getProducts()));
+    return success();
   }
 };
 

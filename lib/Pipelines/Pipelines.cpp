@@ -108,6 +108,7 @@ const std::array kStages = {
     Stage{"fa2gpu-specialize-warps", onKernels<createSpecializeWarps, true>},
     Stage{"fa2gpu-group-limits", onKernels<createGroupLimits, true>},
     Stage{"fa2gpu-count-tiles", onKernels<createCountTiles, true>},
+    Stage{"fa2gpu-choose-order", onKernels<createChooseOrder, false>},
     Stage{"fa2gpu-order-loop", onKernels<createOrderLoop, true>},
     Stage{"fa2gpu-copy-ahead", onKernels<createCopyAhead, true>},
     Stage{"fa2gpu-pipeline", onKernels<createPipelineLoop, true>},

@@ -124,6 +124,14 @@ static std::string rolesError(const Target &t, const Problem &p,
     return formatv("expected partition = split_q and q_in_registers = false on "
                    "{0}",
                    t.name());
+  if (s.loopOrder != LoopOrder::Written && s.loopOrder != LoopOrder::Derived)
+    return formatv("expected loop_order = written or derived in forward "
+                   "kernels, whose products {0} does not name; got {0}",
+                   stringifyLoopOrder(s.loopOrder));
+  // Its producer brings the keys of the first tile before the values.
+  if (s.loopOrder == LoopOrder::Derived && !s.overlap)
+    return "expected overlap = true with loop_order = derived in forward "
+           "kernels; got overlap = false";
   // The output takes the place of one tile of queries.
   if (int64_t place = f.queryBytes / s.querySlots;
       !s.separateOutput && f.outputBytes > place)
@@ -212,8 +220,9 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
     wrong = rolesError(t, p, s, f);
   if (wrong.empty())
     wrong = togetherError(p, s);
-  if (auto [expected, got] =
-          fieldsOf({FieldGroup::Roles, FieldGroup::GradientRoles}, s);
+  if (auto [expected, got] = fieldsOf(
+          {FieldGroup::AnyRoles, FieldGroup::Roles, FieldGroup::GradientRoles},
+          s);
       wrong.empty() && !t.hasRoles() && !got.empty())
     wrong = formatv("expected {0} on {1}, which has no roles; got {2}",
                     expected, t.name(), got);

@@ -65,6 +65,8 @@ private:
     switch (group) {
     case FieldGroup::Every:
       return true;
+    case FieldGroup::AnyRoles:
+      return target.hasRoles();
     case FieldGroup::Roles:
       return target.hasRoles() && !problem.backward;
     case FieldGroup::Gradient:
@@ -98,6 +100,8 @@ private:
     return {TileOrder::Ascending, TileOrder::LongestFirst};
   }
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
+    if (!problem.backward)
+      return {LoopOrder::Written};
     return {LoopOrder::Written, LoopOrder::ScoresFirst, LoopOrder::KeysBehind,
             LoopOrder::GradientsBehind};
   }

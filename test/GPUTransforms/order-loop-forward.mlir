@@ -1,7 +1,7 @@
-// RUN: fa2-opt %s --fa2gpu-order-loop --canonicalize --cse | FileCheck %s
-// RUN: sed 's/, overlap = true//' %s | fa2-opt --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=OFF
+// RUN: fa2-opt %s --fa2gpu-choose-order --fa2gpu-order-loop --canonicalize --cse | FileCheck %s
+// RUN: sed 's/, overlap = true//' %s | fa2-opt --fa2gpu-choose-order --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=OFF
 
-// RUN: sed 's/softmax_step %%s,/softmax_step %%low,/;s/^ *%%s = .*/&\n%%three = arith.constant dense<3.0> : !acc\n%%near = arith.cmpf olt, %%s, %%three : !acc\n%%low = arith.select %%near, %%s, %%three : tensor<128x64xi1, #acc>, !acc/' %s | fa2-opt --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=PROGRAM
+// RUN: sed 's/softmax_step %%s,/softmax_step %%low,/;s/^ *%%s = .*/&\n%%three = arith.constant dense<3.0> : !acc\n%%near = arith.cmpf olt, %%s, %%three : !acc\n%%low = arith.select %%near, %%s, %%three : tensor<128x64xi1, #acc>, !acc/' %s | fa2-opt --fa2gpu-choose-order --fa2gpu-order-loop --canonicalize --cse | FileCheck %s --check-prefix=PROGRAM
 
 // The pipeliner's choices whether there is a first tile are settled; a score program's own stay.
 // PROGRAM: %[[LOW:.*]] = arith.select %{{.*}}, %{{.*}}, %cst{{.*}} : tensor<128x64xi1
@@ -12,7 +12,7 @@
 // PROGRAM-NOT: arith.select
 // PROGRAM: fa2.return
 
-// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-order-loop 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: sed 's/ {nonempty}//' %s | not fa2-opt --fa2gpu-choose-order --fa2gpu-order-loop 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: error: expected a loop over the places of a range that can have a tile always, because it is peeled
 
 // OFF: scf.for

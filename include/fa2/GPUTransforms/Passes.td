@@ -44,15 +44,26 @@ def SpecializeWarps : Pass<"fa2gpu-specialize-warps", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
 
-def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
-  let summary = "starts a loop's products in the order that the schedule names, some of them a tile behind";
+def ChooseOrder : Pass<"fa2gpu-choose-order", "::fa2::KernelOp"> {
+  let summary = "in which order a loop's products start, by the schedule's table or by a search";
   let description = [{
-    The schedule's `loop_order`, or `overlap`, stands for a list of names of products (`fa2.dot ... {name = "s"}`). They start in that
-    order, each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
+    Writes `fa2gpu.order` on loops with two asynchronous products or more. The schedule's `loop_order`, or `overlap`, stands for a list of
+    names of products (`fa2.dot ... {name = "s"}`), a quote behind those that are a tile behind the others. With `loop_order = derived`
+    the list is found by modulo scheduling of the loop's operations: the tensor cores run products one after the other, a warp's threads do
+    one thing after the other, and no schedule that fits the role's registers has a shorter iteration.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
+  let summary = "starts a loop's products in the order that it names, some of them a tile behind";
+  let description = [{
+    The products of a loop's `fa2gpu.order` start in that order, each as soon as what it needs has been computed; matmuls are waited for where something needs them, else at the end, and
     slots are released as soon as their readers are done. Only asynchronous matmuls gain by it. An order may say that products go
     a tile behind the others: the loop is then rotated, and its range must have a tile always. So forward's loop starts
     S(j+1) = Q K(j+1)^T and O += P(j) V(j), and takes the softmax of S(j+1) while P V is in flight. What a matmul in flight reads in
-    registers is read by nobody else, and written again when it is complete.
+    registers is read by nobody else, and written again when it is complete. The order is checked before the loop is changed: against what
+    each step waits for, and against the role's registers. A time line of it is a remark of the category fa2gpu-order-loop.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }

@@ -170,6 +170,7 @@ static StringRef kernelsOf(FieldGroup group) {
   switch (group) {
   case FieldGroup::Every:
     return "";
+  case FieldGroup::AnyRoles:
   case FieldGroup::Roles:
     return "sm_90a: ";
   case FieldGroup::Gradient:

@@ -3,6 +3,7 @@
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -154,6 +155,25 @@ std::string WgmmaAttr::checkProduct(RankedTensorType a, RankedTensorType b,
 //===----------------------------------------------------------------------===//
 // Layouts
 //===----------------------------------------------------------------------===//
+
+LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringRef products, int64_t inFlight) {
+  SmallVector<StringRef> names;
+  products.split(names, ' ');
+  llvm::StringSet<> seen;
+  for (StringRef name : names) {
+    name.consume_back("'");
+    if (name.empty() || !seen.insert(name).second)
+      return emitError() << "expected names of products with a blank between "
+                            "them, each once, got \""
+                         << products << "\"";
+  }
+  if (names.size() < 2 || inFlight < 1)
+    return emitError() << "expected two products or more, and one in flight or "
+                          "more, got \""
+                       << products << "\" and " << inFlight;
+  return success();
+}
 
 LogicalResult AccAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               MatmulFamilyAttr family, ArrayRef<int64_t> groups,

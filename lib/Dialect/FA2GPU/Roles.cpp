@@ -2,6 +2,7 @@
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -108,12 +109,16 @@ LogicalResult FA2GPUDialect::verifyOperationAttribute(Operation *op,
     return verifyRole(op, attr.getValue());
   if (name == kAgainName && isa<UnitAttr>(attr.getValue()))
     return success();
+  if (name == kOrderName && isa<OrderAttr>(attr.getValue()) &&
+      isa<LoopLikeOpInterface>(op))
+    return success();
   auto plan = dyn_cast<ArrayAttr>(attr.getValue());
   if (name != kPlanName || !isa<KernelOp>(op) || !plan ||
       !llvm::all_of(plan, llvm::IsaPred<RoleAttr>))
-    return op->emitOpError() << "expected fa2gpu.plan, a list of roles, on a "
-                                "kernel, or fa2gpu.role, got "
-                             << name;
+    return op->emitOpError()
+           << "expected fa2gpu.plan, a list of roles, on a "
+              "kernel, fa2gpu.role, or fa2gpu.order on a loop, got "
+           << name;
   return success();
 }
 

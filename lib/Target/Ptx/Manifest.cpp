@@ -155,6 +155,7 @@ private:
     switch (group) {
     case FieldGroup::Every:
       return true;
+    case FieldGroup::AnyRoles:
     case FieldGroup::Roles:
       return target.hasRoles();
     case FieldGroup::Gradient:

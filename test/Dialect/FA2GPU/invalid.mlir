@@ -283,3 +283,28 @@ func.func @packed_store(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: 
   fa2gpu.tensor_store %slot, %m[%row, %row, %row] {heads = 2 : i64} : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
   return
 }
+
+// -----
+
+func.func @twice(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected names of products with a blank between them, each once, got "s s'"}}
+  } {fa2gpu.order = #fa2gpu.order<"s s'", 2 in flight>}
+  return
+}
+
+// -----
+
+func.func @alone(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected two products or more, and one in flight or more, got "s" and 2}}
+  } {fa2gpu.order = #fa2gpu.order<"s", 2 in flight>}
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected fa2gpu.plan, a list of roles, on a kernel, fa2gpu.role, or fa2gpu.order on a loop, got fa2gpu.order}}
+func.func @no_loop() attributes {fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>} {
+  return
+}

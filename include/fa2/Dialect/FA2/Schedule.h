@@ -84,7 +84,7 @@ struct FieldRange {
   std::string text() const;
 };
 
-enum class FieldGroup { Every, Roles, Gradient, GradientRoles };
+enum class FieldGroup { Every, AnyRoles, Roles, Gradient, GradientRoles };
 enum class FieldShown { Always, Manifest, WhereSet };
 enum class FieldBits { Same, Own };
 

@@ -24,6 +24,8 @@ constexpr int64_t kGroupWarps = 4;
 /// A kernel's plan, and the role that an operation is part of.
 constexpr llvm::StringLiteral kPlanName = "fa2gpu.plan",
                               kRoleName = "fa2gpu.role";
+/// The order in which a loop's products start (#fa2gpu.order).
+constexpr llvm::StringLiteral kOrderName = "fa2gpu.order";
 /// An operation that computes once more what would else be kept in registers.
 constexpr llvm::StringLiteral kAgainName = "fa2gpu.again";
 } // namespace fa2::gpu

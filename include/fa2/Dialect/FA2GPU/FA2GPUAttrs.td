@@ -142,6 +142,21 @@ def FA2GPU_RoleAttr : FA2GPU_Attr<"Role", "role"> {
   let assemblyFormat = "`<` $name `,` $warps `warps` `,` $registers `registers` `>`";
 }
 
+def FA2GPU_OrderAttr : FA2GPU_Attr<"Order", "order"> {
+  let summary = "in which order a loop's products start";
+  let description = [{
+    Names of products (`fa2gpu.dot_start ... {name = "s"}`), a quote behind those of the tile before, and how many of them may be
+    in flight. It stands on a loop, as `fa2gpu.order`, until `fa2gpu-order-loop` has put the loop into that order.
+
+    1. At least two products, each named once; at least one in flight.
+
+    Example: `#fa2gpu.order<"s o'", 2 in flight>`.
+  }];
+  let parameters = (ins StringRefParameter<>:$products, "int64_t":$inFlight);
+  let assemblyFormat = "`<` $products `,` $inFlight `in` `flight` `>`";
+  let genVerifyDecl = 1;
+}
+
 def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let summary = "what a launcher puts into one kernel parameter";
   let description = [{

@@ -1,11 +1,11 @@
-// RUN: fa2-opt %s -verify-diagnostics --fa2gpu-order-loop
+// RUN: fa2-opt %s -verify-diagnostics --fa2gpu-choose-order
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 !q = tensor<128x64xbf16, #shared>
 !k = tensor<64x64xbf16, #shared>
 !s = tensor<128x64xf32, #acc>
-// expected-error @+1 {{expected a loop with two of the products s, o' that the schedule's order names}}
+// expected-error @+1 {{expected a loop with two of the products "s o'" that the schedule's order names}}
 fa2.kernel @one_product(%n: index, %q: !q, %k: !k)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, overlap = true>,

@@ -1,0 +1,58 @@
+//===- LoopStages.cpp - the order of products as one of operations --------===//
+
+#include "LoopBody.h"
+#include "LoopGraph.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+Products fa2::gpu::productsOf(scf::ForOp loop) {
+  Products named;
+  for (auto dot : loop.getBody()->getOps<DotStartOp>())
+    if (dot.isAsynchronous() && dot.getName())
+      named[*dot.getName()].push_back(dot);
+  return named;
+}
+
+/// What writes a product's accumulator before it starts, or null.
+static Operation *beginningOf(DotStartOp dot) {
+  return dot.getAcc() ? dot.getAcc().getDefiningOp() : nullptr;
+}
+
+static void place(LoopBody &body, const Order &order, Products &named,
+                  const llvm::DenseSet<Operation *> &behind) {
+  // What the next tile's first product follows as it is written, such as the
+  // tile's number, is not for the threads to compute between two products.
+  if (!behind.empty() && !order.products.front().behind)
+    body.placeBefore(named.lookup(order.products.front().name).front());
+  // Accumulators that begin with values are written before any matmul runs:
+  // ptxas waits for what is in flight before it copies such registers
+  // (C7517).
+  for (const Product &product : order.products)
+    for (DotStartOp dot : named.lookup(product.name))
+      if (Operation *begin = beginningOf(dot); begin && !behind.contains(dot))
+        body.place(begin);
+  for (const Product &product : order.products)
+    for (auto [i, dot] : llvm::enumerate(named.lookup(product.name))) {
+      // Parts of a product have the same registers, one after the other.
+      if (i > 0)
+        body.placeUsers(named.lookup(product.name)[i - 1]);
+      body.placeNeeds(dot);
+      body.leaveInFlight(order.inFlight);
+      body.place(dot);
+    }
+  body.placeRest();
+}
+
+LoopStages fa2::gpu::stagesOf(scf::ForOp loop, const Order &order) {
+  Products named = productsOf(loop);
+  SmallVector<DotStartOp> late;
+  for (const Product &product : order.products)
+    if (product.behind)
+      llvm::append_range(late, named.lookup(product.name));
+  llvm::DenseSet<Operation *> behind = takeBehind(loop, late);
+  LoopBody body(*loop.getBody(), behind);
+  place(body, order, named, behind);
+  return body.stages();
+}
