@@ -41,6 +41,10 @@ LoopStages stagesOf(mlir::scf::ForOp loop, const Order &order);
 /// When the loop's steps run where its operations stand in that order.
 modulo::Times timesOf(const LoopGraph &loop, const LoopStages &order);
 
+/// Leaves the values that no assembler can put elsewhere: results of products
+/// until they are read, and registers that products read.
+void keepUnspillable(LoopGraph &loop);
+
 /// The order of the products in a schedule, and how many are in flight.
 Order orderOf(const LoopGraph &loop, const modulo::Times &times);
 

@@ -49,6 +49,30 @@ modulo::Times fa2::gpu::timesOf(const LoopGraph &loop,
   return times;
 }
 
+void fa2::gpu::keepUnspillable(LoopGraph &loop) {
+  auto isProduct = [&](int step) {
+    return loop.graph.steps[step].resource == Resource::Tensor;
+  };
+  std::vector<modulo::Value> kept;
+  for (modulo::Value v : loop.graph.values) {
+    bool ofProduct = isProduct(v.from);
+    std::vector<modulo::Use> uses;
+    for (const modulo::Use &u : v.uses)
+      if (isProduct(u.step) || (ofProduct && u.distance == 0))
+        uses.push_back(u);
+    // Who reads a result first may put it elsewhere.
+    llvm::stable_sort(uses, [](auto &a, auto &b) { return a.step < b.step; });
+    auto first = llvm::find_if(
+        uses, [&](const modulo::Use &u) { return !isProduct(u.step); });
+    if (first != uses.end())
+      uses.erase(std::next(first), uses.end());
+    v.uses = std::move(uses);
+    if (!v.uses.empty())
+      kept.push_back(std::move(v));
+  }
+  loop.graph.values = std::move(kept);
+}
+
 /// When the threads start a product: where they have time before it runs.
 static int64_t issued(const LoopGraph &loop, const modulo::Times &times,
                       int product) {

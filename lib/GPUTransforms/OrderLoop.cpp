@@ -67,6 +67,7 @@ struct OrderLoopPass : public fa2::impl::OrderLoopBase<OrderLoopPass> {
         return loop.emitError("expected a product '" + product.name +
                               "' of the loop's order, and an asynchronous one");
     LoopGraph graph = graphOf(loop, rates, /*spare=*/0);
+    keepUnspillable(graph);
     LoopStages stages = stagesOf(loop, order);
     // Whatever the order came from.
     if (failed(check(loop, graph, stages, attr)))
