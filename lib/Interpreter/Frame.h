@@ -31,7 +31,7 @@ struct View {
   int64_t batch = 0, head = 0, offset = 0, length = 0;
   int64_t heads = 1, firstColumn = 0;
   /// Where a matrix has dimensions of its own: batch, row, head and column.
-  llvm::ArrayRef<int64_t> dims;
+  llvm::ArrayRef<int64_t> dims = {};
 };
 
 /// The slots of a ring, each with the use that was written last.
