@@ -88,6 +88,14 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
   int64_t step = kernel.pass == "backward" && residues > 64 ? 3 : 1;
   for (int64_t i = 0; i < std::max<int64_t>(residues, 16); i += step)
     list.push_back(draw(kernel, seed, i));
+  // Kernels that copy what a program reads in tiles may ask for lengths that
+  // are multiples of 8.
+  if (!kernel.extras.empty() && kernel.pass == "forward")
+    for (int64_t i = 0; i < 32; ++i) {
+      Configuration c = draw(kernel, seed, residues + i);
+      c.seqlenQ = (c.seqlenQ + 7) / 8 * 8;
+      list.push_back(c);
+    }
   // No keys, no queries, no batch; every query and key in one row of tiles.
   list[0].seqlenK = 0;
   list.push_back(list[1]);

@@ -1,0 +1,252 @@
+//===- ForwardTiler.cpp - one block's program -----------------------------===//
+//
+// Algorithm 1 of FlashAttention-2 (arXiv:2307.08691), with the key tiles taken
+// from the last to the first, so that those which need a mask come first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ForwardTiler.h"
+
+using namespace mlir;
+using namespace fa2;
+
+/// What a row's maximum begins with. Finite, so that a row that has seen no
+/// score above -inf has exp(-inf - m) = 0 like any other; far below what scores
+/// are accurate for (docs/contract.md).
+static constexpr float kNoScore = -0x1p100f;
+
+void ForwardTiler::addColumns(SmallVectorImpl<Type> &types,
+                              SmallVectorImpl<Attribute> &args) {
+  SmallVector<int64_t> shape(3, ShapedType::kDynamic);
+  SmallVector<std::string> extents = scores.columnExtents();
+  SmallVector<StringRef> dims(extents.begin(), extents.end());
+  for (size_t i = 0; i < scores.columns().size(); ++i) {
+    types.push_back(globalType(RankedTensorType::get(shape, b.getF32Type())));
+    args.push_back(describe("column_values" + std::to_string(i), "workspace",
+                            b.getF32Type(), dims));
+  }
+}
+
+void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
+  auto qType = cast<RankedTensorType>(op.getQ().getType());
+  auto kType = cast<RankedTensorType>(op.getK().getType());
+  auto vType = cast<RankedTensorType>(op.getV().getType());
+  auto outType = cast<RankedTensorType>(op.getOut().getType());
+  auto lseType = cast<RankedTensorType>(op.getLse().getType());
+  headDim = qType.getDimSize(3);
+  headDimV = vType.getDimSize(3);
+  dtype = qType.getElementType();
+
+  SmallVector<Type> types;
+  for (RankedTensorType t : {qType, kType, vType, outType, lseType})
+    types.push_back(globalType(t));
+  SmallVector<Attribute> args{
+      describe("q", "in", dtype, {"batch", "seqlen_q", "heads"}, headDim),
+      describe("k", "in", dtype, {"batch", "seqlen_k", "heads_kv"}, headDim),
+      describe("v", "in", dtype, {"batch", "seqlen_k", "heads_kv"}, headDimV),
+      describe("out", "out", dtype, {"batch", "seqlen_q", "heads"}, headDimV),
+      describe("lse", "out", b.getF32Type(), {"batch", "heads", "seqlen_q"})};
+  if (op.getScale()) {
+    types.push_back(b.getF32Type());
+    args.push_back(describeScale(headDim));
+  }
+  size_t fixed = types.size();
+  addExtras(programOf(op), types, args);
+  if (scores)
+    addColumns(types, args);
+  auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
+                            op.getMaskAttr(), programOf(op).describe());
+  auto kernel = KernelOp::create(
+      b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
+      b.getArrayAttr(args), IntegerAttr{}, when, ArrayAttr{}, ArrayAttr{});
+  Block *entry = b.createBlock(&kernel.getBody());
+  for (Type t : types)
+    entry->addArgument(t, loc);
+  q = entry->getArgument(0);
+  k = entry->getArgument(1);
+  v = entry->getArgument(2);
+  out = entry->getArgument(3);
+  lse = entry->getArgument(4);
+  extras = entry->getArguments().slice(fixed, op.getExtras().size());
+  columns = entry->getArguments().take_back(scores.columns().size());
+  scale = op.getScale()
+              ? Value(entry->getArgument(5))
+              : arith::ConstantOp::create(
+                    b, loc,
+                    b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
+}
+
+/// What the program computes for keys comes from memory, behind the keys.
+void ForwardTiler::loadColumns(ProgramTiler &program, Value row,
+                               ScorePlace place) {
+  auto vector = RankedTensorType::get({place.cols}, b.getF32Type());
+  for (auto [i, v] : llvm::enumerate(scores.columns()))
+    if (program.axesOf(v) == ProgramTiler::Columns)
+      program.useColumns(
+          v, LoadOp::create(b, loc, vector,
+                            columnView(i, place.batch, place.head), row));
+}
+
+ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
+                                   ProgramTiler *program, Value kView,
+                                   Value vView, Value seqlenQ, Value seqlenK) {
+  Value qBlock = place.rowBlock;
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  int64_t packed = schedule.getPackedHeads();
+  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, seqlenQ,
+                                  seqlenK, bq / packed, bkv, op.getMaskAttr(),
+                                  /*nonempty=*/false, /*past_end=*/false);
+  // A program's scores may be as low as f32 goes, to hide what they belong to.
+  float none = program && !scores->isBounded()
+                   ? std::numeric_limits<float>::lowest()
+                   : kNoScore;
+  Value m0 = splat({bq}, none), l0 = splat({bq}, 0.0f),
+        o0 = splat({bq, headDimV}, 0.0f);
+
+  auto loop = ForTilesOp::create(b, loc, range, ValueRange{m0, l0, o0});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&loop.getBody().front());
+  Value m = loop.getRegionIterArgs()[0], l = loop.getRegionIterArgs()[1],
+        o = loop.getRegionIterArgs()[2];
+  Value j = loop.getTile();
+  Value row = arith::MulIOp::create(b, loc, j, constant(bkv));
+
+  if (program)
+    program->atColumns(j);
+  // Split-K: the warps share the keys, and each sums an output of its own.
+  int64_t n = schedule.getWarps();
+  bool splitK = schedule.getPartition() == Partition::SplitK;
+  // S = Q K_j^T
+  Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
+  if (program)
+    loadColumns(*program, row, place);
+  Value s =
+      DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
+                    Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
+                    splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
+  if (program)
+    s = program->atScores(s);
+  s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
+                          op.getMaskAttr(), /*transposed=*/false, packed);
+  // P, m, l, alpha
+  auto step = SoftmaxStepOp::create(
+      b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
+      m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
+      b.getI64IntegerAttr(start()));
+  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
+  // O = diag(alpha) O + P V_j
+  Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
+                                     schedule.getLazyRescale() > 0);
+  Value vTile = LoadOp::create(b, loc, tile(bkv, headDimV, dtype), vView, row);
+  Value o1 = DotOp::create(b, loc, o.getType(), p, vTile, scaled,
+                           /*transpose_b=*/false, /*transpose_a=*/false,
+                           splitK ? warps(1, 1, n) : warps(n, 1),
+                           b.getStringAttr("o"));
+  YieldOp::create(b, loc, ValueRange{step.getNewM(), step.getNewL(), o1});
+  return loop;
+}
+
+/// Where maxima are assumed, probabilities begin at 2^-start, low enough to
+/// grow: from 2^-7 to f16's largest value there are 22 powers of two. Lower,
+/// the many small ones beside a large one (a sink) would lose too many bits
+/// below f16's least normal 2^-14. bf16 has f32's exponents.
+int64_t ForwardTiler::start() const {
+  return schedule.getSpeculateMax() > 0 && dtype.isF16() ? 7 : 0;
+}
+
+void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
+  int64_t bq = schedule.getBlockQ(), packed = schedule.getPackedHeads();
+  Type f32 = b.getF32Type();
+  if (packed > 1) // the first of them
+    head = arith::MulIOp::create(b, loc, head, constant(packed));
+  // Query heads h of one group read the key head h / (heads / heads_kv).
+  Value heads = memref::DimOp::create(b, loc, q, 2);
+  Value headsKV = memref::DimOp::create(b, loc, k, 2);
+  Value group = arith::DivUIOp::create(b, loc, heads, headsKV);
+  Value headKV = arith::DivUIOp::create(b, loc, head, group);
+
+  auto qSeq = SequenceOp::create(b, loc, q, batch);
+  auto kSeq = SequenceOp::create(b, loc, k, batch);
+  Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq / packed));
+  Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
+                               view(q, batch, head, qSeq, packed), row);
+  // Named, as the order in which arguments are evaluated is the compiler's.
+  Value vView = view(v, batch, headKV, kSeq),
+        kView = view(k, batch, headKV, kSeq);
+  softmaxScale = scale;
+  if (auto own = scores ? scores->scale() : std::nullopt)
+    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(*own));
+  ScorePlace place{batch,
+                   head,
+                   qBlock,
+                   bq,
+                   schedule.getBlockKv(),
+                   /*transposed=*/false,
+                   packed,
+                   loads};
+  auto program = programAt(place);
+  ForTilesOp loop = buildLoop(qTile, place, program ? &*program : nullptr,
+                              kView, vView, qSeq.getLength(), kSeq.getLength());
+  auto finish = SoftmaxFinishOp::create(
+      b, loc,
+      TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
+      loop.getResult(2), loop.getResult(0), loop.getResult(1), softmaxScale);
+  Value o = finish.getOut(), l = finish.getLse();
+  // Written again, so that nothing of it is kept through the loop.
+  if (Value own = program ? scores->row() : Value())
+    std::tie(o, l) = addRowTerm(b, loc, programAt(place)->rowsOf(own), o, l);
+  Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
+  StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
+  StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);
+}
+
+void ForwardTiler::runColumns(const Twine &name) {
+  Schedule fields = schedule.getFields();
+  fields.blockQ = scores.columnRows();
+  fields.warps = 4;
+  fields.partition = Partition::SplitQ;
+  fields.packedHeads = fields.minBlocks = 1;
+  fields.persistent = false;
+  fields.order = TileOrder::Ascending;
+  schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
+  createKernel(name + "_columns", GuardAttr());
+  bool byHead = scores.columnsDependOn(ScoreProgram::Head),
+       byBatch = scores.columnsDependOn(ScoreProgram::Batch);
+  Value keys = extent(k, 1), heads = byHead ? extent(q, 2) : constant(1),
+        batches = byBatch ? extent(q, 0) : constant(1);
+  auto tiles = ForEachTileOp::create(b, loc, keys, heads, batches,
+                                     scores.columnRows(), TileOrder::Ascending);
+  ReturnOp::create(b, loc);
+  Block &body = tiles.getBody().front();
+  b.setInsertionPointToStart(&body);
+  Value tile = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value row =
+      arith::MulIOp::create(b, loc, tile, constant(scores.columnRows()));
+  auto program = programAt({batch, head, tile, scores.columnRows(), /*cols=*/8,
+                            /*transposed=*/true});
+  auto vector = RankedTensorType::get({scores.columnRows()}, b.getF32Type());
+  for (auto [i, v] : llvm::enumerate(scores.columns())) {
+    Value x = program->rowsOf(v);
+    if (x.getType() != vector)
+      x = arith::BitcastOp::create(b, loc, vector, x);
+    StoreOp::create(b, loc, x, columnView(i, batch, head), row);
+  }
+}
+
+void ForwardTiler::run(const Twine &name, GuardAttr when) {
+  createKernel(name, when);
+  Value rows = memref::DimOp::create(b, loc, q, 1);
+  Value heads = memref::DimOp::create(b, loc, q, 2);
+  Value batches = memref::DimOp::create(b, loc, q, 0);
+  int64_t packed = schedule.getPackedHeads();
+  if (packed > 1)
+    heads = arith::DivUIOp::create(b, loc, heads, constant(packed));
+  auto tiles =
+      ForEachTileOp::create(b, loc, rows, heads, batches,
+                            schedule.getBlockQ() / packed, schedule.getOrder());
+  ReturnOp::create(b, loc);
+  Block &body = tiles.getBody().front();
+  b.setInsertionPointToStart(&body);
+  buildTile(body.getArgument(0), body.getArgument(1), body.getArgument(2));
+}

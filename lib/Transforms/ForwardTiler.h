@@ -1,0 +1,77 @@
+//===- ForwardTiler.h - forward as a kernel over tiles ----------*- C++ -*-===//
+#ifndef FA2_LIB_TRANSFORMS_FORWARDTILER_H
+#define FA2_LIB_TRANSFORMS_FORWARDTILER_H
+
+#include "ForwardProgram.h"
+#include "ProgramTiler.h"
+#include "TileBuilder.h"
+
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace fa2 {
+
+/// Writes kernels of one fa2.attention, before its function.
+class ForwardTiler : TileBuilder {
+public:
+  ForwardTiler(mlir::func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
+               ForwardProgram &scores,
+               ScorePlace::Loads loads = ScorePlace::Loads::None)
+      : TileBuilder(func), func(func), op(op), schedule(schedule),
+        scores(scores), loads(loads) {
+    loc = op.getLoc();
+  }
+
+  /// Writes the kernel before the function.
+  void run(const llvm::Twine &name, GuardAttr when);
+  /// Before it, the one that computes what keys have of the scores' program.
+  void runColumns(const llvm::Twine &name);
+
+private:
+  void createKernel(const llvm::Twine &name, GuardAttr when);
+  void addColumns(llvm::SmallVectorImpl<mlir::Type> &types,
+                  llvm::SmallVectorImpl<mlir::Attribute> &args);
+  void buildTile(mlir::Value qBlock, mlir::Value head, mlir::Value batch);
+
+  mlir::Value extent(mlir::Value of, int64_t dim) {
+    return mlir::memref::DimOp::create(b, loc, of, dim);
+  }
+  /// What keys have, for the head and batch entry that a block works on.
+  mlir::Value columnView(size_t i, mlir::Value batch, mlir::Value head) {
+    mlir::Value zero = constant(0), whole = extent(columns[i], 2);
+    bool heads = scores.columnsDependOn(ScoreProgram::Head),
+         batches = scores.columnsDependOn(ScoreProgram::Batch);
+    return view(columns[i], batches ? batch : zero, heads ? head : zero, zero,
+                whole);
+  }
+  std::optional<ProgramTiler> programAt(ScorePlace place) {
+    if (!scores)
+      return std::nullopt;
+    llvm::SmallVector<mlir::Value> operands(extras);
+    operands.push_back(scale);
+    return ProgramTiler(b, loc, scores->program(), operands, place);
+  }
+  void loadColumns(ProgramTiler &program, mlir::Value row, ScorePlace place);
+
+  /// One pass over the key tiles: the final (m, l, o).
+  ForTilesOp buildLoop(mlir::Value qTile, ScorePlace place,
+                       ProgramTiler *program, mlir::Value kView,
+                       mlir::Value vView, mlir::Value seqlenQ,
+                       mlir::Value seqlenK);
+  int64_t start() const;
+
+  mlir::func::FuncOp func;
+  AttentionOp op;
+  ScheduleAttr schedule;
+  ForwardProgram &scores;
+  ScorePlace::Loads loads;
+  // The kernel's arguments.
+  mlir::Value q, k, v, out, lse, scale;
+  mlir::Value softmaxScale; // what is left of it for the softmax
+  mlir::ValueRange extras, columns;
+  int64_t headDim = 0, headDimV = 0;
+  mlir::Type dtype;
+};
+
+} // namespace fa2
+
+#endif
