@@ -59,12 +59,6 @@ else()
   target_link_libraries(fa2_compiler_options INTERFACE MLIR LLVM)
 endif()
 
-# Reading MLIR's headers is most of what a unit of the compiler costs. With clang they are read once, in 20 seconds and
-# 170 MB; gcc's precompiled headers take 80 seconds and a gigabyte, and gain little.
-if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  set(fa2_precompile ON)
-endif()
-option(FA2_PRECOMPILE "read MLIR's headers once for all units of the compiler" ${fa2_precompile})
 if(FA2_PRECOMPILE)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
   add_library(fa2_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)

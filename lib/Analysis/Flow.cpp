@@ -281,8 +281,9 @@ void Flow::loop(scf::ForOp op) {
   Linear exit = symbols.max(lower, upper);
   if (symbols.equal(exit, upper))
     exit = upper;
-  if (!op.getBody()->getOps<TurnWaitOp>().empty() && quiet == 0)
-    beginTurns(op, turns + (counter - lower), exit - lower);
+  bool round = isRound(op);
+  if (!round && !op.getBody()->getOps<TurnWaitOp>().empty() && quiet == 0)
+    beginTurns(op, rounds.back().turns + (counter - lower), exit - lower);
   auto rename = [](State &state, ValueRange from, ValueRange to) {
     for (Flying &f : state.flying)
       for (auto [x, y] : llvm::zip(from, to))
@@ -348,8 +349,13 @@ void Flow::loop(scf::ForOp op) {
   if (!stable)
     fail(op, "expected copies and reads of an iteration to settle");
   expectSame(entry, atLower(begin), op, "at this loop's first iteration");
+  now = begin;
+  if (round)
+    beginRound(op);
   expectSame(begin, iteration(begin), op,
              "from one iteration of this loop to the next");
+  if (round)
+    endRound();
   now = begin;
   rename(now, op.getRegionIterArgs(), op.getResults());
   replaceCounter(now, op, exit,

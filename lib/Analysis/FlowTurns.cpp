@@ -4,7 +4,8 @@
 // passed its own turn t. A warpgroup that waits for a slot of a ring in its
 // turn holds up the others, so the slot must not wait for what one of them
 // releases only in a turn that comes later. Uses and turns are counted from the
-// tile's first.
+// first of a round: of the tile, or of an iteration of a loop around loops
+// whose iterations are turns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,13 +15,36 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
+bool Flow::isRound(scf::ForOp op) {
+  WalkResult found = op.getBody()->walk([](scf::ForOp inner) {
+    return inner.getBody()->getOps<TurnWaitOp>().empty()
+               ? WalkResult::advance()
+               : WalkResult::interrupt();
+  });
+  return found.wasInterrupted();
+}
+
+void Flow::beginRound(scf::ForOp op) {
+  Round &round = rounds.emplace_back();
+  round.loop = op;
+  for (auto &[ring, next] : now.next[0])
+    round.first[ring] = next;
+}
+
+void Flow::endRound() {
+  expectEqualTurns();
+  expectFreeSlots();
+  rounds.pop_back();
+}
+
 void Flow::beginTurns(scf::ForOp op, const Linear &number,
                       const Linear &iterations) {
-  turn = number;
-  turns = turns + iterations;
-  turnLoop = op;
+  Round &round = rounds.back();
+  round.turn = number;
+  round.turns = round.turns + iterations;
+  round.turnLoop = op;
   // Only loops in a row add up.
-  if (op->getParentOp() != tiles)
+  if (op->getParentOp() != (round.loop ? round.loop : tiles))
     expectEqualTurns();
 }
 
@@ -28,10 +52,11 @@ void Flow::expectEqualTurns() {
   auto ofGroup = [](Value v) {
     return isa_and_nonnull<WarpgroupOp>(v.getDefiningOp());
   };
-  if (symbols.involves(turns, ofGroup))
-    fail(turnLoop, "expected as many iterations in every warpgroup because "
-                   "they take turns");
-  turns = Linear();
+  Round &round = rounds.back();
+  if (symbols.involves(round.turns, ofGroup))
+    fail(round.turnLoop, "expected as many iterations in every warpgroup "
+                         "because they take turns");
+  round.turns = Linear();
 }
 
 void Flow::waitTurn(TurnWaitOp op) {
@@ -44,6 +69,10 @@ void Flow::waitTurn(TurnWaitOp op) {
   flag = !op.getFirst();
   if (op.getFirst() || quiet > 0)
     return;
+  Round &round = rounds.back();
+  // Between the loops of a round.
+  if (op->getParentOp() == round.loop)
+    round.turn = round.turns;
   for (auto &[ring, next] : now.next[0]) {
     // Uses are released in order, but for those that are held.
     Linear released = next;
@@ -53,8 +82,9 @@ void Flow::waitTurn(TurnWaitOp op) {
         if (d.isConstant() && d.constant < 0)
           released = *h.n;
       }
-    Linear ahead = released - cursors[0][ring].here - turn;
-    auto it = windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
+    Linear ahead = released - firstUse(ring) - round.turn;
+    auto it =
+        round.windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
     int64_t least = ahead.isConstant() ? ahead.constant : INT64_MIN;
     it->second.released = std::min(it->second.released, least);
   }
@@ -69,19 +99,35 @@ void Flow::passTurn(TurnPassOp op) {
   flag = op.getFirst();
   if (op.getFirst() || quiet > 0)
     return;
+  Round &round = rounds.back();
   for (auto &[ring, next] : now.next[0]) {
-    Linear ahead = next - cursors[0][ring].here - turn;
-    auto it = windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
+    // With a slot for each of the round's uses, it waits for earlier rounds
+    // alone, all of whose turns have been passed.
+    Linear uses = next - firstUse(ring);
+    if (uses.isConstant() &&
+        uses.constant <= cast<RingType>(ring.getType()).getSlots())
+      continue;
+    Linear ahead = uses - round.turn;
+    auto it =
+        round.windows.insert({ring, {INT64_MAX, INT64_MIN, nullptr}}).first;
     int64_t most = ahead.isConstant() ? ahead.constant : INT64_MAX;
     if (most >= it->second.waited) {
       it->second.waited = most;
       it->second.at = op;
     }
   }
+  if (op->getParentOp() == round.loop)
+    round.turns = round.turns + Linear(1);
+}
+
+Linear Flow::firstUse(Value ring) {
+  auto found = rounds.back().first.find(ring);
+  return found == rounds.back().first.end() ? cursors[0][ring].here
+                                            : found->second;
 }
 
 void Flow::expectFreeSlots() {
-  for (auto &[ring, window] : windows) {
+  for (auto &[ring, window] : rounds.back().windows) {
     auto type = cast<RingType>(ring.getType());
     // Parts are each warpgroup's own.
     if (type.getParts() > 1 || !window.at)
@@ -99,5 +145,5 @@ void Flow::expectFreeSlots() {
              ": before this turn is passed a slot is waited for that another "
              "warpgroup releases in a later turn");
   }
-  windows.clear();
+  rounds.back().windows.clear();
 }

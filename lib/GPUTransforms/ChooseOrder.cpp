@@ -66,6 +66,9 @@ struct ChooseOrderPass : public fa2::impl::ChooseOrderBase<ChooseOrderPass> {
     Order part = table;
     llvm::erase_if(part.products,
                    [&](const Product &p) { return !names.contains(p.name); });
+    llvm::erase_if(part.begunEarly, [&](const std::string &name) {
+      return llvm::none_of(names.lookup(name), beginningOf);
+    });
     return part;
   }
 

@@ -127,9 +127,10 @@ void LoopBody::place(Operation *op) {
   append(op);
 }
 
-void LoopBody::placeNeeds(Operation *op) {
+void LoopBody::placeNeeds(Operation *op, Operation *last) {
   for (Operation *first : needs[op])
-    place(first);
+    if (first != last)
+      place(first);
 }
 
 void LoopBody::placeBefore(Operation *op) {

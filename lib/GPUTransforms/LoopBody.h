@@ -17,7 +17,8 @@ public:
 
   /// Takes `op` and all that it needs to the end of the new order.
   void place(mlir::Operation *op);
-  void placeNeeds(mlir::Operation *op);
+  /// All that `op` needs, but `last`.
+  void placeNeeds(mlir::Operation *op, mlir::Operation *last = nullptr);
   /// What is written before `op`, of the same tile.
   void placeBefore(mlir::Operation *op);
   /// What becomes of `op`, and all that it needs.

@@ -34,6 +34,9 @@ void contract(LoopGraph &loop);
 using Products = llvm::StringMap<llvm::SmallVector<DotStartOp>>;
 Products productsOf(mlir::scf::ForOp loop);
 
+/// What writes a product's accumulator before it starts, or null.
+mlir::Operation *beginningOf(DotStartOp dot);
+
 /// All of a loop's operations where its products start in that order. What goes
 /// behind gets numbers of its own in the loop.
 LoopStages stagesOf(mlir::scf::ForOp loop, const Order &order);

@@ -97,8 +97,12 @@ Order fa2::gpu::orderOf(const LoopGraph &loop, const modulo::Times &times) {
   for (auto [i, step] : llvm::enumerate(products)) {
     const std::string &name = loop.graph.steps[step].name;
     if (llvm::none_of(order.products,
-                      [&](const Product &p) { return p.name == name; }))
+                      [&](const Product &p) { return p.name == name; })) {
       order.products.push_back({name, times.stage(step) > 0});
+      if (times.stage(step) == 0 &&
+          beginningOf(cast<DotStartOp>(loop.operations[step])))
+        order.begunEarly.push_back(name);
+    }
     // One that ends when the next begins was in flight when that started.
     size_t inFlight = 1;
     for (int other : llvm::ArrayRef(products).take_front(i))

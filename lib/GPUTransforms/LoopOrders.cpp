@@ -16,12 +16,14 @@ struct Row {
 // Both products of scores before either is used, as FlashAttention-3
 // (arXiv:2407.08608) has it: dP is multiplied while P is computed, dV while dS
 // is. Then, a tile behind, what dS is multiplied with: while the next scores
-// are. At last all that P and dS are multiplied with.
+// are; and the same with dP's first values written late, in registers that dK'
+// has read by then. At last all that P and dS are multiplied with.
 // clang-format off
 constexpr Row kTable[] = {
-    {LoopOrder::ScoresFirst,     "s dp dv dk dq",    2},
-    {LoopOrder::KeysBehind,      "dq' dk' s dp dv",  2},
-    {LoopOrder::GradientsBehind, "s dp dv' dk' dq'", 5},
+    {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq",    2},
+    {LoopOrder::KeysBehind,      "(dp) dq' dk' s dp dv",  2},
+    {LoopOrder::KeysBehindLean,  "dq' dk' s dp dv",       2},
+    {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq'", 5},
 };
 // clang-format on
 
@@ -33,6 +35,8 @@ constexpr Row kOverlap = {LoopOrder::Written, "s o'", 2};
 
 std::string Order::text() const {
   std::string text;
+  for (const std::string &name : begunEarly)
+    text += (text.empty() ? "(" : " (") + name + ")";
   for (const Product &product : products)
     text +=
         (text.empty() ? "" : " ") + product.name + (product.behind ? "'" : "");
@@ -45,6 +49,10 @@ Order fa2::gpu::parseOrder(StringRef products, size_t inFlight) {
   llvm::SmallVector<StringRef> names;
   products.split(names, ' ');
   for (StringRef name : names) {
+    if (name.consume_front("(") && name.consume_back(")")) {
+      order.begunEarly.push_back(name.str());
+      continue;
+    }
     bool behind = name.consume_back("'");
     order.products.push_back({name.str(), behind});
   }

@@ -18,13 +18,17 @@ struct Product {
 /// products: the order in which they are written.
 struct Order {
   llvm::SmallVector<Product> products;
+  /// Whose accumulators begin with values that are written before any product
+  /// starts, not just before their own.
+  llvm::SmallVector<std::string> begunEarly;
   size_t inFlight = 0;
 
   /// "s o'"
   std::string text() const;
 };
 
-/// An order from text: "dk' s dp dv", where a quote says a tile behind.
+/// An order from text: "(dp) dk' s dp dv", where a quote says a tile behind and
+/// brackets, which come first, whose accumulators begin early.
 Order parseOrder(llvm::StringRef products, size_t inFlight);
 
 /// What the table says for a schedule; nothing where a search does.

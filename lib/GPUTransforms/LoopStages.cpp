@@ -15,8 +15,7 @@ Products fa2::gpu::productsOf(scf::ForOp loop) {
   return named;
 }
 
-/// What writes a product's accumulator before it starts, or null.
-static Operation *beginningOf(DotStartOp dot) {
+Operation *fa2::gpu::beginningOf(DotStartOp dot) {
   return dot.getAcc() ? dot.getAcc().getDefiningOp() : nullptr;
 }
 
@@ -26,11 +25,8 @@ static void place(LoopBody &body, const Order &order, Products &named,
   // tile's number, is not for the threads to compute between two products.
   if (!behind.empty() && !order.products.front().behind)
     body.placeBefore(named.lookup(order.products.front().name).front());
-  // Accumulators that begin with values are written before any matmul runs:
-  // ptxas waits for what is in flight before it copies such registers
-  // (C7517).
-  for (const Product &product : order.products)
-    for (DotStartOp dot : named.lookup(product.name))
+  for (const std::string &name : order.begunEarly)
+    for (DotStartOp dot : named.lookup(name))
       if (Operation *begin = beginningOf(dot); begin && !behind.contains(dot))
         body.place(begin);
   for (const Product &product : order.products)
@@ -38,7 +34,9 @@ static void place(LoopBody &body, const Order &order, Products &named,
       // Parts of a product have the same registers, one after the other.
       if (i > 0)
         body.placeUsers(named.lookup(product.name)[i - 1]);
-      body.placeNeeds(dot);
+      // What its accumulator begins with takes registers, which those that
+      // are waited for may have had.
+      body.placeNeeds(dot, beginningOf(dot));
       body.leaveInFlight(order.inFlight);
       body.place(dot);
     }

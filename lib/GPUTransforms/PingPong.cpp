@@ -26,6 +26,24 @@ struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
           takeTurns(program.front(), roles.getLoc(), warps / kGroupWarps);
   }
 
+  /// The last of the products that start one behind the other, before threads
+  /// compute with the result of any.
+  static DotStartOp lastOfRun(Block &body) {
+    DotStartOp last;
+    for (Operation &op : body) {
+      if (auto dot = dyn_cast<DotStartOp>(op))
+        last = dot;
+      auto wait = dyn_cast<DotWaitOp>(op);
+      if (last && wait && llvm::any_of(wait->getUsers(), isComputed))
+        break;
+    }
+    return last;
+  }
+
+  static bool isComputed(Operation *user) {
+    return !isa<DotStartOp>(user) && !user->hasTrait<OpTrait::IsTerminator>();
+  }
+
   static void takeTurns(Block &program, Location loc, int64_t groups) {
     bool any = false;
     program.walk([&](scf::ForOp loop) {
@@ -42,7 +60,7 @@ struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
       any = true;
       OpBuilder b(dots.front());
       TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-      b.setInsertionPointAfter(dots.back());
+      b.setInsertionPointAfter(lastOfRun(*loop.getBody()));
       TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
     });
     if (!any)

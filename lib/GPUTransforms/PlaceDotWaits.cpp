@@ -67,8 +67,21 @@ struct PlaceDotWaitsPass
     scale.erase();
   }
 
+  /// What the accumulator of `start` begins with is written behind `last`.
+  static void fence(DotStartOp start, DotStartOp last, size_t inFlight) {
+    Operation *begin =
+        start.getAcc() ? start.getAcc().getDefiningOp() : nullptr;
+    if (!last || !begin || begin->getBlock() != last->getBlock() ||
+        begin->isBeforeInBlock(last))
+      return;
+    OpBuilder b(last);
+    b.setInsertionPointAfter(last);
+    DotFenceOp::create(b, start.getLoc(), inFlight);
+  }
+
   /// `inFlight`: matmuls started and not yet waited for, oldest first.
   LogicalResult count(Block &block, SmallVector<Value> &inFlight) {
+    DotStartOp last; // since the last wait of this block
     for (Operation &op : block) {
       auto wait = dyn_cast<DotWaitOp>(op);
       DotStartOp start = wait ? wait.getSource().getDefiningOp<DotStartOp>()
@@ -76,8 +89,11 @@ struct PlaceDotWaitsPass
       if (start && !start.isAsynchronous())
         continue; // complete when it has been started
       if (start && !wait) {
+        fence(start, last, inFlight.size());
         inFlight.push_back(start.getD());
+        last = start;
       } else if (wait) {
+        last = {};
         auto *it = llvm::find(inFlight, wait.getSource());
         if (it == inFlight.end())
           return wait.emitOpError()

@@ -25,8 +25,8 @@ static void refuse(Frame &frame, Operation *op) {
 static bool isOrderOnly(Operation *op) {
   return isa<fa2::ReturnOp, fa2::YieldOp, scf::YieldOp, TileYieldOp,
              CopyCommitOp, CopyWaitOp, BarrierOp, WarpBarrierOp, GroupBarrierOp,
-             ProxyFenceOp, StoreWaitOp, TensorMapPrefetchOp, TurnWaitOp,
-             TurnPassOp, RingInitOp>(op);
+             DotFenceOp, ProxyFenceOp, StoreWaitOp, TensorMapPrefetchOp,
+             TurnWaitOp, TurnPassOp, RingInitOp>(op);
 }
 
 void interpreter::evaluate(Frame &frame, Operation *op) {

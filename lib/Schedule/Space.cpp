@@ -103,7 +103,7 @@ private:
     if (!problem.backward)
       return {LoopOrder::Written};
     return {LoopOrder::Written, LoopOrder::ScoresFirst, LoopOrder::KeysBehind,
-            LoopOrder::GradientsBehind};
+            LoopOrder::KeysBehindLean, LoopOrder::GradientsBehind};
   }
 
   std::vector<int64_t> numbers(const ScheduleField<int64_t> &field) const {

@@ -6,7 +6,7 @@
 
 // The table's rows, of the products that the role's loop has: another role multiplies dQ.
 // TABLE: fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>
-// BACKWARD: fa2gpu.order = #fa2gpu.order<"dk' s dp dv", 2 in flight>
+// BACKWARD: fa2gpu.order = #fa2gpu.order<"(dp) dk' s dp dv", 2 in flight>
 // BACKWARD-NOT: fa2gpu.order
 // WRITTEN-NOT: fa2gpu.order
 
@@ -18,11 +18,11 @@
 // RUN: sed 's/x64x/x128x/g' %s | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=derived stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=NONE
 // RUN: sed 's/x64x/x256x/g' %s | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=derived stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=SHARED
 // NONE-NOT: fa2gpu.order
-// SHARED: fa2gpu.order = #fa2gpu.order<"dq' s dp dv dk", 2 in flight>
+// SHARED: fa2gpu.order = #fa2gpu.order<"(dp) dq' s dp dv dk", 2 in flight>
 
 // An order that is wrong for the role's registers is refused before the loop is touched.
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-choose-order" | sed 's/216 registers/120 registers/' | not fa2-opt --pass-pipeline="builtin.module(fa2.kernel(fa2gpu-order-loop))" 2>&1 | FileCheck %s --check-prefix=FULL
-// FULL: error: expected the order "dk' s dp dv" to keep what the loop's steps need: expected the values of all steps to take at most [[#]] registers, got [[#]] when '{{[a-z_]+}}' writes
+// FULL: error: expected the order "(dp) dk' s dp dv" to keep what the loop's steps need: expected the values of all steps to take at most [[#]] registers, got [[#]] when '{{[a-z_]+}}' writes
 
 // A time line: the softmax of one tile beside the product of the other.
 // TIMES: order "s o'": a warpgroup alone takes [[#]] clocks an iteration

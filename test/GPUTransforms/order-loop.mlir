@@ -1,6 +1,7 @@
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=BEHIND
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=scores_first stop-after=fa2gpu-order-loop" | FileCheck %s
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=written stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=WRITTEN
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=keys_behind_lean stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=LEAN
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-split-masked-tiles" | FileCheck %s --check-prefix=SPLIT
 
 // Both products of scores start before either is waited for: dP is multiplied while P is computed, dV while dS is. The
@@ -52,6 +53,19 @@
 // BEHIND: scf.yield
 // BEHIND: fa2gpu.dot_start {{.*}} {name = "dk"}
 // BEHIND: } @producer
+
+// Lean: what dP begins with is read when dK is complete, which gives back the registers of the dS that it read.
+// LEAN-LABEL: fa2.kernel @attention_backward
+// LEAN: fa2gpu.roles @consumer
+// LEAN: scf.for
+// LEAN: scf.for
+// LEAN: %[[DK:.*]] = fa2gpu.dot_start {{.*}} {name = "dk"}
+// LEAN-NOT: fa2.broadcast
+// LEAN: fa2gpu.dot_start {{.*}} {name = "s", transpose_b}
+// LEAN-NOT: fa2.broadcast
+// LEAN: fa2gpu.dot_wait %[[DK]]
+// LEAN: %[[DELTA:.*]] = fa2.broadcast
+// LEAN: fa2gpu.dot_start {{.*}} acc(%[[DELTA]] : {{.*}}) {name = "dp", transpose_b}
 
 // The peeled tile stands in the loop over heads, which is not cut for its mask.
 // SPLIT-LABEL: fa2.kernel @attention_backward

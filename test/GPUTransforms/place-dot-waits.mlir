@@ -62,3 +62,27 @@ fa2.kernel @lazy(%n: index, %q: !qt, %c: f32, %m0: !m, %l0: !l, %p0: !p, %o0: !a
   }
   fa2.return
 }
+
+// What a product begins with is written behind one that is in flight: a fence that waits for none stands between
+// them. Where a wait does, or where the values are there before, it does not.
+// CHECK-LABEL: fa2.kernel @begins
+// CHECK: fa2gpu.dot_start %q, %k {name = "s"
+// CHECK-NEXT: fa2gpu.dot_fence 1
+// CHECK-NEXT: fa2.broadcast
+// CHECK-NEXT: fa2gpu.dot_start %q, %k acc
+// CHECK-NOT: fa2gpu.dot_fence
+#column = #fa2gpu.column<#acc>
+fa2.kernel @begins(%q: !qt, %k: !kt, %d: tensor<64xf32, #column>, %e: !acc)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
+                arguments = [#fa2.arg<"q", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"d", "in", [] x f32>,
+                             #fa2.arg<"e", "in", [] x f32>]} {
+  %sf = fa2gpu.dot_start %q, %k {transpose_b, name = "s"} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+  %b = fa2.broadcast %d {columns} : tensor<64xf32, #column> -> !acc
+  %df = fa2gpu.dot_start %q, %k acc(%b : !acc) {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+  %ef = fa2gpu.dot_start %q, %k acc(%e : !acc) {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+  %s = fa2gpu.dot_wait %sf : !fa2gpu.in_flight<!acc> -> !acc
+  %c = fa2.broadcast %d {columns} : tensor<64xf32, #column> -> !acc
+  %gf = fa2gpu.dot_start %q, %k acc(%c : !acc) {transpose_b} : !qt, !kt -> !fa2gpu.in_flight<!acc>
+  %g = fa2gpu.dot_wait %gf : !fa2gpu.in_flight<!acc> -> !acc
+  fa2.return
+}

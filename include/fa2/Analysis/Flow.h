@@ -104,6 +104,28 @@ private:
   bool contains(llvm::ArrayRef<Filled> set, const Filled &f, Filled *found);
 
   // FlowTurns.cpp: warpgroups that take turns
+  /// Turns that are counted together, and uses of rings with them: a tile's, or
+  /// those of an iteration of a loop around loops whose iterations are turns.
+  struct Round {
+    mlir::Operation *loop = nullptr; // null: the tile's
+    Linear turns;                    // so far
+    Linear turn;                     // the number of the one that is taken
+    mlir::Operation *turnLoop = nullptr;
+    llvm::DenseMap<mlir::Value, Linear> first; // a ring's first use
+    /// What is known of a ring at turn t of a round, for all t: every warpgroup
+    /// has released t + `released` uses before it takes the turn, and none has
+    /// waited for use t + `waited` or more before it passes the turn.
+    struct Window {
+      int64_t released, waited;
+      mlir::Operation *at; // that passes the turn
+    };
+    llvm::MapVector<mlir::Value, Window> windows;
+  };
+  /// Whether turns are counted from the beginning of an iteration of `op`.
+  static bool isRound(mlir::scf::ForOp op);
+  void beginRound(mlir::scf::ForOp op);
+  Linear firstUse(mlir::Value ring);
+  void endRound();
   /// The loop's iterations are turns; in them the turn is `turn`.
   void beginTurns(mlir::scf::ForOp op, const Linear &turn,
                   const Linear &iterations);
@@ -145,17 +167,7 @@ private:
   Symbols &symbols;
   const llvm::SmallPtrSetImpl<mlir::Value> &shared; // rings between roles
   State now;
-  Linear turns; // of this tile, in loops
-  Linear turn;  // the number of the one that an iteration takes
-  mlir::Operation *turnLoop = nullptr;
-  /// What is known of a ring at turn t of a tile, for all t: every warpgroup
-  /// has released t + `released` uses before it takes the turn, and none has
-  /// waited for use t + `waited` or more before it passes the turn.
-  struct Window {
-    int64_t released, waited;
-    mlir::Operation *at; // that passes the turn
-  };
-  llvm::MapVector<mlir::Value, Window> windows;
+  llvm::SmallVector<Round, 2> rounds{Round()};
   /// The number of a ring's first use in this tile, in the next one, and in the
   /// block's first.
   struct Cursor {

@@ -207,6 +207,20 @@ struct WgmmaWaitLowering : public OpConversionPattern<DotWaitOp> {
   }
 };
 
+struct WgmmaFenceLowering : public OpConversionPattern<DotFenceOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(DotFenceOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit(rewriter, op.getLoc())
+        .ptx("wgmma.wait_group.sync.aligned " +
+                 std::to_string(op.getPending()) + ";",
+             "", {});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// stmatrix: two fragments, 16 rows of 16 columns, at a time.
 struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -264,6 +278,6 @@ static_assert(kPanelCols * 2 == kRowBytes);
 
 void fa2::gpu::populateWgmmaPatterns(TypeConverter &converter,
                                      RewritePatternSet &patterns) {
-  patterns.add<WgmmaStartLowering, WgmmaWaitLowering, StoreMatrixLowering>(
-      converter, patterns.getContext());
+  patterns.add<WgmmaStartLowering, WgmmaWaitLowering, WgmmaFenceLowering,
+               StoreMatrixLowering>(converter, patterns.getContext());
 }

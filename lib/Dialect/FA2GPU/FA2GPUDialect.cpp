@@ -160,6 +160,13 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringRef products, int64_t inFlight) {
   SmallVector<StringRef> names;
   products.split(names, ' ');
+  SmallVector<StringRef> begun;
+  while (!names.empty() && names.front().consume_front("(")) {
+    if (!names.front().consume_back(")"))
+      return emitError() << "expected a bracket behind " << names.front();
+    begun.push_back(names.front());
+    names.erase(names.begin());
+  }
   llvm::StringSet<> seen;
   for (StringRef name : names) {
     name.consume_back("'");
@@ -168,6 +175,12 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                             "them, each once, got \""
                          << products << "\"";
   }
+  for (StringRef name : begun)
+    if (!llvm::is_contained(names, name))
+      return emitError() << "expected " << name
+                         << ", which begins early, to be a product of this "
+                            "tile, got \""
+                         << products << "\"";
   if (names.size() < 2 || inFlight < 1)
     return emitError() << "expected two products or more, and one in flight or "
                           "more, got \""

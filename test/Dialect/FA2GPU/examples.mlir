@@ -53,6 +53,11 @@ func.func @products(%q: tensor<64x64xbf16, #fa2gpu.shared>, %k: tensor<64x64xbf1
   return
 }
 
+func.func @later_begins() {
+  fa2gpu.dot_fence 1
+  return
+}
+
 func.func @rings(%kv: !fa2.view<? x 64 x bf16>, %row: index, %n: index, %m: index) {
   %r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
   %w, %n1 = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>

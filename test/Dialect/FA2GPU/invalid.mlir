@@ -304,6 +304,24 @@ func.func @alone(%from: index, %to: index, %step: index) {
 
 // -----
 
+func.func @open_bracket(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected a bracket behind dp}}
+  } {fa2gpu.order = #fa2gpu.order<"(dp s dp", 2 in flight>}
+  return
+}
+
+// -----
+
+func.func @begins_behind(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected o, which begins early, to be a product of this tile, got "(o) s o'"}}
+  } {fa2gpu.order = #fa2gpu.order<"(o) s o'", 2 in flight>}
+  return
+}
+
+// -----
+
 // expected-error @+1 {{expected fa2gpu.plan, a list of roles, on a kernel, fa2gpu.role, or fa2gpu.order on a loop, got fa2gpu.order}}
 func.func @no_loop() attributes {fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>} {
   return

@@ -24,6 +24,13 @@ func.func @products(%q: !shared, %k: !shared) -> tensor<64x64xf32, #acc> {
   return %o : tensor<64x64xf32, #acc>
 }
 
+// CHECK-LABEL: func @later_begins
+// CHECK: fa2gpu.dot_fence 1
+func.func @later_begins() {
+  fa2gpu.dot_fence 1
+  return
+}
+
 // CHECK-LABEL: func @rings
 // CHECK: fa2gpu.ring.create {name = "k", offset = 16384 : i64} : <2 x tensor<64x64xf16, #fa2gpu.shared>>
 // CHECK: fa2gpu.copy %{{.*}}[%{{.*}}], %{{.*}} if %{{.*}} {in_bounds}

@@ -162,6 +162,19 @@ def FA2GPU_DotWaitOp : FA2GPU_Op<"dot_wait", [Pure]> {
     [{ build($_builder, $_state, type, source, ::mlir::ValueRange{}, ::mlir::IntegerAttr{}); }]>];
 }
 
+def FA2GPU_DotFenceOp : FA2GPU_Op<"dot_fence", []> {
+  let summary = "from here on registers are written that a later matmul begins with";
+  let description = [{
+    `pending` matmuls are in flight and stay so. It is a wait for none of them: without it ptxas counts what is written
+    behind them, in registers that are theirs as little as anyone's, to the same stage of its pipeline, and waits for all (C7517).
+    `fa2gpu-place-dot-waits` places it.
+
+    Example: `fa2gpu.dot_fence 1`
+  }];
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
 def FA2GPU_NormalizerOp : FA2GPU_Op<"normalizer", [Pure]> {
   let summary = "the row part of fa2.softmax_finish";
   let description = [{
