@@ -191,6 +191,25 @@ static void checkGlobalOne(Warp &warp, const Inst &inst, int lane, GlobalBy &by,
   if (conflict.agent >> 12 == warp.block->sequence)
     other = warp.block->agents.describe(u32(conflict.agent & 0xfff)) +
             " (line " + std::to_string(conflict.line) + ")";
+  if (conflict.before || conflict.behind) {
+    std::string here = kind.write ? "write" : "read",
+                there = conflict.wasWrite ? "write" : "read";
+    m.error(
+        9, warp, inst, lane, "global", conflict.address,
+        conflict.stale
+            ? "ld.global.nc of '" + region->region->name +
+                  "', which a kernel writes that may run beside this one, " +
+                  other
+        : conflict.before
+            ? here + " of '" + region->region->name +
+                  "' before griddepcontrol.wait, after a " + there +
+                  " by a kernel before, " + other
+            : here + " of '" + region->region->name + "' after a " + there +
+                  " by a kernel behind, which has not executed "
+                  "griddepcontrol.wait, " +
+                  other);
+    return;
+  }
   std::string text =
       conflict.nondeterministic
           ? "f32 addition to '" + region->region->name +
@@ -202,17 +221,28 @@ static void checkGlobalOne(Warp &warp, const Inst &inst, int lane, GlobalBy &by,
   m.error(8, warp, inst, lane, "global", conflict.address, text);
 }
 
-void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
-                 u32 bytes, AccessKind kind) {
+static GlobalBy globalBy(const Warp &warp, const Inst &inst, u32 agent,
+                         u32 count, AccessKind kind) {
+  const Block &block = *warp.block;
   GlobalBy by;
-  by.agent = globalAgent(warp.block->sequence, warp.id);
-  by.count = warp.epoch;
+  by.agent = globalAgent(block.sequence, agent);
+  by.count = count;
   by.order = &warp.clocks.g;
-  by.block = warp.block->sequence;
+  by.block = block.sequence;
+  by.firstBlock = block.grid->firstSequence;
+  by.endBlock = by.firstBlock + block.grid->total;
+  by.overlaps = block.grid->watermark;
   by.line = inst.line;
   by.strong = kind.strong;
   by.write = kind.write;
   by.rmwFloat = kind.rmwFloat;
+  by.readOnly = kind.readOnly;
+  return by;
+}
+
+void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
+                 u32 bytes, AccessKind kind) {
+  GlobalBy by = globalBy(warp, inst, warp.id, warp.epoch, kind);
   for (u32 rest = mask; rest; rest &= rest - 1) {
     int lane = std::countr_zero(rest);
     if (addresses[lane] % bytes)
@@ -227,15 +257,7 @@ void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
 
 void checkGlobalAs(Warp &warp, const Inst &inst, int lane, u32 agent, u32 count,
                    u64 address, u32 bytes, AccessKind kind) {
-  GlobalBy by;
-  by.agent = globalAgent(warp.block->sequence, agent);
-  by.count = count;
-  by.order = &warp.clocks.g;
-  by.block = warp.block->sequence;
-  by.line = inst.line;
-  by.strong = kind.strong;
-  by.write = kind.write;
-  by.rmwFloat = kind.rmwFloat;
+  GlobalBy by = globalBy(warp, inst, agent, count, kind);
   checkGlobalOne(warp, inst, lane, by, address, bytes, kind);
 }
 

@@ -14,6 +14,7 @@ struct AccessKind {
   bool rmwFloat = false;   ///< f32 addition (rule 8)
   bool collective = false; ///< a lane's address serves the whole warp
   bool record = true;      ///< false: bounds only
+  bool readOnly = false;   ///< ld.global.nc
 };
 
 /// Shared accesses of the warp's own lanes: bounds, alignment, mbarrier words,

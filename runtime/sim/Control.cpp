@@ -69,6 +69,7 @@ Flow gridControl(Warp &w, const Inst &inst, u32) {
     return Flow::Stay;
   }
   // Everything of every earlier grid is ordered before (rule 9).
+  block.waitedForGrids = true;
   w.clocks.g.watermark = std::max(w.clocks.g.watermark, grid.firstSequence);
   w.clocks.a.watermark = w.clocks.g.watermark;
   return Flow::Next;

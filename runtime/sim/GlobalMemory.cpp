@@ -156,21 +156,39 @@ bool GlobalMemory::access(u64 address, u32 bytes, const GlobalBy &by,
         other.agent == by.agent)
       return;
     bool nondeterministic = deterministic && by.rmwFloat && other.rmwFloat;
-    if (other.strong && by.strong && !nondeterministic)
+    // Strong accesses are no race, but a kernel's result would depend on how
+    // much of the one before is over.
+    bool before = other.agent >> 12 < by.firstBlock;
+    bool behind = other.agent >> 12 >= by.endBlock;
+    if (other.strong && by.strong && !nondeterministic && !before && !behind)
       return;
     if (by.order->covers(other.agent, other.count, by.block))
       return;
     found = true;
-    conflict = {other.agent, other.line, at, wasWrite,
-                nondeterministic && other.strong && by.strong};
+    conflict = {other.agent,
+                other.line,
+                at,
+                wasWrite,
+                nondeterministic && other.strong && by.strong,
+                before,
+                behind,
+                false};
   };
   for (u64 index = address / 4; index <= (address + bytes - 1) / 4; ++index) {
     u64 first = std::max(address, index * 4);
     u64 last = std::min(address + bytes, index * 4 + 4);
     u8 mask = u8(((1u << (last - first)) - 1) << (first - index * 4));
     Word &w = word(index);
-    for (const Stamp &other : w.writes)
+    for (const Stamp &other : w.writes) {
+      u64 block = other.agent >> 12;
+      if (by.readOnly && !found && (other.mask & mask) &&
+          block >= by.overlaps && block < by.firstBlock) {
+        found = true;
+        conflict = {other.agent, other.line, first, true,
+                    false,       true,       false, true};
+      }
       against(other, mask, true, first);
+    }
     if (by.write)
       for (const Stamp &other : w.reads)
         against(other, mask, false, first);

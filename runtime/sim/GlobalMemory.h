@@ -39,8 +39,11 @@ struct GlobalBy {
   u32 count = 0;
   const Clock *order = nullptr;
   u64 block = 0;
+  u64 firstBlock = 0, endBlock = 0; ///< of this grid
+  u64 overlaps = 0; ///< blocks from here to firstBlock may run beside it
   u32 line = 0;
   bool strong = false, write = false, rmwFloat = false;
+  bool readOnly = false; ///< of memory that nobody writes meanwhile
 };
 
 struct GlobalConflict {
@@ -49,6 +52,9 @@ struct GlobalConflict {
   u64 address = 0;
   bool wasWrite = false;
   bool nondeterministic = false; ///< two unordered f32 read-modify-writes
+  /// Of a kernel before, or behind, that overlaps with this one (rule 9).
+  bool before = false, behind = false;
+  bool stale = false; ///< a read-only load of what that one writes
 };
 
 class GlobalMemory {

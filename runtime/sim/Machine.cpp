@@ -181,7 +181,8 @@ void Machine::startBlock(Grid &grid) {
     // Everything before is ordered, but a programmatic launch may overlap:
     // only griddepcontrol.wait orders it (rule 9).
     grid.watermark = nextSequence;
-    if (launch.programmatic && &grid != &grids.front())
+    grid.programmatic = launch.programmatic && &grid != &grids.front();
+    if (grid.programmatic)
       grid.watermark = grids[openGrid - 1].watermark;
   }
   u32 linear = grid.order[size_t(grid.started++)];
@@ -209,7 +210,7 @@ void Machine::startBlock(Grid &grid) {
   block.mbarriersFrom = ~0u, block.mbarriersEnd = 0;
   block.mbarriers.reserve(kMaxMbarriers);
   block.wgmmaLines.assign((warps + 3) / 4, {});
-  block.launchedDependents = false;
+  block.launchedDependents = block.waitedForGrids = false;
   block.liveWarps = warps;
   // Registers at entry: those of a device that holds minBlocks such blocks.
   u32 entry = 65536 / (std::max(1u, kernel.minBlocks) * block.threads) / 8 * 8;
@@ -513,6 +514,12 @@ void Machine::finishBlock(Block &block, const Inst &inst) {
                    std::to_string(m.bytes) + " bytes");
   }
   Grid &grid = *block.grid;
+  // The next kernel's wait is for this grid alone: what ran before it is over
+  // only if this grid has waited too.
+  if (options.checks && grid.programmatic && !block.waitedForGrids)
+    report(Severity::Error, 9, &last, &inst, -1, "grid", 0,
+           "a programmatic launch's block exits, and none of its threads has "
+           "waited for the kernels before (griddepcontrol.wait)");
   ++grid.finished;
   releaseDependents(block);
   if (gridWaiters)

@@ -181,8 +181,7 @@ struct Block {
   u32 entryRegisters = 0, freeRegisters = 0; ///< rule 12; in warps' registers
   bool budgeted = false;
   std::vector<std::vector<u32>> wgmmaLines; ///< a warpgroup's sequence, rule 6
-  bool launchedDependents = false;
-  u32 dependentsLanes = 0;
+  bool launchedDependents = false, waitedForGrids = false; ///< rule 9
 
   Mbarrier *mbarrierAt(u32 address);
 };
@@ -193,6 +192,7 @@ struct Grid {
   const Kernel *kernel = nullptr;
   u64 firstSequence = 0, total = 0, started = 0, finished = 0, released = 0;
   u64 watermark = 0;
+  bool programmatic = false; ///< it may overlap with those before (rule 9)
   std::vector<u32> order;
   u32 capacity = 1;                 ///< blocks that may be resident at once
   u32 resident = 1;                 ///< of this grid

@@ -80,6 +80,7 @@ void locate(Warp &w, const Inst &inst, Resolved &r, u32 bytes, bool write,
     AccessKind kind;
     kind.write = write;
     kind.strong = strong;
+    kind.readOnly = !write && inst.b;
     checkGlobal(w, inst, r.global, r.address, bytes, kind);
     if (m.options.profile)
       profileGlobal(w, inst, r.global, r.address, bytes, write);
@@ -296,6 +297,7 @@ bool decodeMemory(Decoder &d) {
   bool nc = d.eat("nc");
   if (nc && (!isLoad || inst.space != Space::Global))
     return false;
+  inst.b = nc;
   // Hints change no result (9.7.9.8).
   while (d.eatAny({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
                    "L1::evict_last", "L1::no_allocate", "L2::64B", "L2::128B",

@@ -295,38 +295,111 @@ TEST(SimSetmaxnreg, R12Budget) {
   b.expectRule(12, body("248", "24"));
 }
 
-TEST(SimGrid, R9DependentLaunch) {
-  auto check = [](const std::string &wait, bool good) {
-    for (uint64_t seed = 0; seed < 6; ++seed) {
-      Bench b = bench(32);
-      b.blocks = 4;
-      Launch first =
-          b.launch("griddepcontrol.launch_dependents;\nmov.u32 %r0, %ctaid.x;\n"
-                   "shl.b32 %r1, %r0, 7;\ncvt.u64.u32 %rd0, %r1;\n"
-                   "add.s64 %rd1, %my, %rd0;\nst.global.u32 [%rd1], %tid;");
-      Launch second = b.launch(
-          wait + "mov.u32 %r0, %ctaid.x;\nshl.b32 %r1, %r0, 7;\n"
-                 "cvt.u64.u32 %rd0, %r1;\nadd.s64 %rd1, %my, %rd0;\n"
-                 "ld.global.u32 %r2, [%rd1];\nst.global.u32 [%rd1+4096], %r2;");
-      second.programmatic = true;
-      Options o;
-      o.capability = 90;
-      o.seed = seed;
-      Result r =
-          run({first, second},
-              {regionOf("in", b.in, false), regionOf("out", b.out, true)}, o);
-      EXPECT_EQ(r.error, "");
-      if (good) {
-        EXPECT_TRUE(r.reports.empty()) << toJson(r);
-        EXPECT_EQ(b.out[1024 + 3 * 32 + 9], 9u);
-      } else {
-        ASSERT_FALSE(r.reports.empty());
-        EXPECT_EQ(r.reports[0].rule, 8u);
-      }
+// Kernels of a list, of which all but the first are launched programmatically.
+struct Chain {
+  static constexpr const char *kAddress =
+      "mov.u32 %r0, %ctaid.x;\nshl.b32 %r1, %r0, 7;\n"
+      "cvt.u64.u32 %rd0, %r1;\nadd.s64 %rd1, %my, %rd0;\n";
+  static std::string store(const std::string &value, unsigned at = 0) {
+    return kAddress + ("st.global.u32 [%rd1+" + std::to_string(at)) + "], " +
+           value + ";\n";
+  }
+  static std::string load(unsigned at = 0) {
+    return kAddress + ("ld.global.u32 %r2, [%rd1+" + std::to_string(at)) +
+           "];\n";
+  }
+
+  Result run(const std::vector<std::string> &bodies, uint64_t seed,
+             bool programmatic = true) {
+    bench.capability = 90;
+    bench.threads = 32;
+    bench.blocks = 4;
+    std::vector<Launch> launches;
+    for (const std::string &body : bodies) {
+      launches.push_back(bench.launch(body));
+      launches.back().programmatic = programmatic && launches.size() > 1;
     }
-  };
-  check("griddepcontrol.wait;\n", true);
-  check("", false);
+    Options o;
+    o.capability = 90;
+    o.seed = seed;
+    o.residentBlocks = 16;
+    return fa2::sim::run(
+        launches,
+        {regionOf("in", bench.in, false), regionOf("out", bench.out, true)}, o);
+  }
+  /// The same reports of rule 9 and of no other under every seed.
+  void expect(const std::vector<std::string> &bodies, const char *text) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Result r = run(bodies, seed);
+      EXPECT_EQ(r.error, "");
+      ASSERT_FALSE(r.reports.empty()) << "seed " << seed;
+      for (const Report &report : r.reports)
+        EXPECT_EQ(report.rule, 9u) << toString(report);
+      EXPECT_NE(toJson(r).find(text), std::string::npos) << toJson(r);
+    }
+  }
+  void expectClean(const std::vector<std::string> &bodies) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Result r = run(bodies, seed);
+      EXPECT_EQ(r.error, "");
+      EXPECT_TRUE(r.reports.empty()) << toJson(r);
+    }
+  }
+  Bench bench;
+};
+const std::string kLaunchNext = "griddepcontrol.launch_dependents;\n",
+                  kGridWait = "griddepcontrol.wait;\n";
+
+TEST(SimGrid, R9DependentLaunch) {
+  Chain c;
+  std::string copy = Chain::load() + Chain::store("%r2", 4096);
+  c.expectClean({kLaunchNext + Chain::store("%tid"), kGridWait + copy});
+  EXPECT_EQ(c.bench.out[1024 + 3 * 32 + 9], 9u);
+  c.expectClean({Chain::store("%tid"), kGridWait + copy}); // as each block ends
+  c.expect({kLaunchNext + Chain::store("%tid"), copy + kGridWait},
+           "read of 'out' before griddepcontrol.wait, after a write by");
+  // An ordinary launch has nothing to wait for.
+  Result r = c.run({kLaunchNext + Chain::store("%tid"), copy}, 1, false);
+  EXPECT_TRUE(r.reports.empty()) << toJson(r);
+}
+
+TEST(SimGrid, R9WritesBeforeTheWait) {
+  Chain c;
+  // What a kernel before reads, and what one before writes, weakly or not.
+  c.expect({kLaunchNext + Chain::load() + Chain::store("%r2", 4096),
+            Chain::store("%tid") + kGridWait},
+           "write of 'out' ");
+  std::string add =
+      Chain::kAddress + std::string("red.relaxed.gpu.global.add.u32 [%rd1], "
+                                    "1;\n");
+  c.expectClean({kLaunchNext + add, kGridWait + add});
+  c.expect({kLaunchNext + add, add + kGridWait}, "write of 'out' ");
+}
+
+TEST(SimGrid, R9EveryKernelOfAChainWaits) {
+  Chain c;
+  std::string third = Chain::load() + Chain::store("%r2", 4096);
+  std::vector<std::string> good{
+      kLaunchNext + Chain::store("%tid"),
+      kLaunchNext + Chain::store("%tid", 2048) + kGridWait, kGridWait + third};
+  c.expectClean(good);
+  // Its own results depend on nothing, but the third kernel waits for it alone.
+  c.expect({good[0], kLaunchNext + Chain::store("%tid", 2048), good[2]},
+           "none of its threads has waited");
+  // One thread's wait is the block's.
+  c.expectClean({good[0],
+                 kLaunchNext + Chain::store("%tid", 2048) +
+                     "setp.eq.u32 %p0, %tid, 0;\n@%p0 griddepcontrol.wait;\n",
+                 good[2]});
+  // Nor is a read-only load behind the wait one of what that kernel wrote: the
+  // line may have been cached before.
+  std::string readOnly = third;
+  readOnly.replace(readOnly.find("ld.global"), 9, "ld.global.nc");
+  c.expect({good[0], good[1], kGridWait + readOnly}, "ld.global.nc of 'out'");
+  Result ordinary = c.run({good[0], good[1], readOnly}, 1, false);
+  EXPECT_TRUE(ordinary.reports.empty()) << toJson(ordinary);
+  // What lies two kernels back is not over either.
+  c.expect({good[0], good[1], third + kGridWait}, "before griddepcontrol.wait");
 }
 
 } // namespace
