@@ -80,6 +80,9 @@ struct KernelLaunch {
   std::array<uint32_t, 3> block{};
   std::array<uint32_t, 3> cluster{1, 1, 1};
   uint32_t sharedBytes = 0;
+  /// It may start before the kernel in front of it in the list has ended, and
+  /// waits for that by itself. Never of a list's first.
+  bool programmatic = false;
   /// The parameters' bytes, laid out as the entry's .param space lays them
   /// out, and where each begins. Tensor maps need 64-byte alignment.
   std::span<const std::byte> parameters;

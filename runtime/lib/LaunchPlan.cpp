@@ -177,6 +177,8 @@ LaunchPlan::LaunchPlan(const Manifest &manifest, Bindings bound)
     launch.block = info.block;
     launch.cluster = info.cluster;
     launch.sharedBytes = info.sharedBytes;
+    // What is in front of the first one is somebody else's.
+    launch.programmatic = info.programmatic && !launches.empty();
     launch.parameterOffsets = info.parameterOffsets;
     size_t begin = storage.size() * sizeof(Chunk);
     storage.resize(storage.size() +

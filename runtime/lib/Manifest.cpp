@@ -320,6 +320,8 @@ private:
           launch.cluster[0] * launch.cluster[1] * launch.cluster[2]);
     launch.sharedBytes =
         uint32_t(object.required("shared_bytes").integer(0, 1 << 20));
+    if (version >= 3 && object.has("programmatic"))
+      launch.programmatic = object.required("programmatic").boolean();
     for (Field &field : object.required("parameters").elements(0, 512))
       readParameter(Object(field), launch);
     object.finish();

@@ -20,7 +20,7 @@
 
 namespace fa2rt {
 
-constexpr int kManifestVersion = 2;
+constexpr int kManifestVersion = 3;
 
 struct Target {
   std::string arch; // "sm_80"
@@ -94,6 +94,7 @@ struct LaunchInfo {
   std::array<uint32_t, 3> block{};
   std::array<uint32_t, 3> cluster{};
   uint32_t sharedBytes = 0;
+  bool programmatic = false; // may start while the kernel before it ends
   std::vector<Parameter> parameters;
   std::vector<size_t> parameterOffsets;
   size_t parameterBytes = 0;

@@ -234,6 +234,7 @@ private:
     launch.block = kernel.block;
     launch.cluster = kernel.cluster;
     launch.dynamicSharedBytes = kernel.sharedBytes;
+    launch.programmatic = kernel.programmatic;
     launch.parameters.resize(info.parameterBytes);
     for (size_t i = 0; i < kernel.parameterOffsets.size(); ++i)
       std::memcpy(launch.parameters.data() + info.parameters[i].offset,

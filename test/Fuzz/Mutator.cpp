@@ -46,9 +46,9 @@ const std::vector<std::string_view> &words() {
       "0d7FF8000000000000", "L:", "//", "/*", "*/", "\\\"", "\"", "{", "}",
       // Manifests
       "fa2_manifest", "arguments", "launches", "parameters", "kernel", "when",
-      "grid", "block", "cluster", "shared_bytes", "tensor_map", "box_rows",
-      "box_cols", "box_heads", "swizzle", "pointer", "stride", "scalar",
-      "workspace", "offset", "optional", "zeroed", "requires", "that",
+      "grid", "block", "cluster", "shared_bytes", "programmatic", "tensor_map",
+      "box_rows", "box_cols", "box_heads", "swizzle", "pointer", "stride",
+      "scalar", "workspace", "offset", "optional", "zeroed", "requires", "that",
       "positive_finite", "device.multiprocessors", "ceildiv(", "pow2floor(",
       "if(", "min(", "max(", "&&", "||", "==", "<=", "null", "true", "false",
       // Files

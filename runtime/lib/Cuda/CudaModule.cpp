@@ -169,21 +169,38 @@ private:
     const auto &[gx, gy, gz] = launch.grid;
     const auto &[bx, by, bz] = launch.block;
     const auto &[cx, cy, cz] = launch.cluster;
-    Result result;
-    if (cx * cy * cz == 1) {
-      result = driver.launchKernel(kernel.function, gx, gy, gz, bx, by, bz,
-                                   launch.sharedBytes, stream,
-                                   parameters.data(), nullptr);
-    } else {
+    std::array<LaunchAttribute, 2> attributes{};
+    unsigned count = 0;
+    if (cx * cy * cz > 1) {
       if (!driver.launchKernelEx)
         fail(FA2RT_ERROR_DEVICE,
              "kernel {}: clusters need a driver for CUDA 11.8 or later",
              kernel.request->name);
-      LaunchAttribute attribute{};
-      attribute.id = kLaunchAttributeClusterDimension;
-      attribute.value.cluster = {cx, cy, cz};
-      LaunchConfig config = {
-          gx, gy, gz, bx, by, bz, launch.sharedBytes, stream, &attribute, 1};
+      attributes[count].id = kLaunchAttributeClusterDimension;
+      attributes[count++].value.cluster = {cx, cy, cz};
+    }
+    // Elsewhere it is an ordinary launch: the kernel's wait finds all done.
+    if (launch.programmatic && driver.launchKernelEx &&
+        driver.version >= kProgrammaticDriver) {
+      attributes[count].id = kLaunchAttributeProgrammaticStreamSerialization;
+      attributes[count++].value.programmaticStreamSerialization = 1;
+    }
+    Result result;
+    if (count == 0) {
+      result = driver.launchKernel(kernel.function, gx, gy, gz, bx, by, bz,
+                                   launch.sharedBytes, stream,
+                                   parameters.data(), nullptr);
+    } else {
+      LaunchConfig config = {gx,
+                             gy,
+                             gz,
+                             bx,
+                             by,
+                             bz,
+                             launch.sharedBytes,
+                             stream,
+                             attributes.data(),
+                             count};
       result = driver.launchKernelEx(&config, kernel.function,
                                      parameters.data(), nullptr);
     }

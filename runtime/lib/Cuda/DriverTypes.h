@@ -65,11 +65,16 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int programmaticStreamSerialization;
     uint64_t alignment;
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 constexpr int kLaunchAttributeClusterDimension = 4;
+constexpr int kLaunchAttributeProgrammaticStreamSerialization = 6;
+/// The first driver (CUDA 12.3) whose graphs have such edges, so that a launch
+/// with the attribute can be captured.
+constexpr int kProgrammaticDriver = 12030;
 
 struct LaunchConfig {
   unsigned gridX, gridY, gridZ;

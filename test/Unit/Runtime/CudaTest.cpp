@@ -162,6 +162,34 @@ TEST(Cuda, LaunchNeitherAllocatesNorSynchronises) {
     EXPECT_EQ(callsOf(watched[i]), before[i]) << watched[i];
 }
 
+/// The sample, its second kernel launched programmatically, or both.
+static std::string chainedPtx(bool cluster) {
+  std::string json =
+      replaced(sampleJson(), "\"fa2_manifest\": 1", "\"fa2_manifest\": 3");
+  if (!cluster)
+    json = replaced(json, "\"cluster\": [2, 1, 1]", "\"cluster\": [1, 1, 1]");
+  return wrapManifest(replaced(json, "\"shared_bytes\": 0,",
+                               "\"shared_bytes\": 0, \"programmatic\": true,"),
+                      sampleEntries());
+}
+
+TEST(Cuda, LaunchesProgrammatically) {
+  for (bool cluster : {false, true}) {
+    Loaded loaded(chainedPtx(cluster));
+    long launches = callsOf("cuLaunchKernel"), ex = callsOf("cuLaunchKernelEx"),
+         programmatic = callsOf("programmatic");
+    fa2rtDeviceProperties properties;
+    ASSERT_EQ(fa2rtDeviceGetProperties(loaded.opened.device, &properties),
+              FA2RT_OK);
+    ASSERT_EQ(loaded.launch(3), FA2RT_OK) << fa2rtLastError();
+    // An older driver gets ordinary launches.
+    bool takes = properties.driver_version >= 12030;
+    EXPECT_EQ(callsOf("programmatic"), programmatic + takes);
+    EXPECT_EQ(callsOf("cuLaunchKernelEx"), ex + (cluster || takes));
+    EXPECT_EQ(callsOf("cuLaunchKernel"), launches + 2 - (cluster || takes));
+  }
+}
+
 TEST(Cuda, APreparedLaunchAsksTheDriverForNothingElse) {
   Loaded loaded;
   int64_t q[4] = {1, 100, 4, 64}, k[4] = {1, 50, 2, 64};

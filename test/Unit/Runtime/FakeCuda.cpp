@@ -443,10 +443,17 @@ EXPORT Result cuLaunchKernel(Function function, unsigned gx, unsigned gy,
 EXPORT Result cuLaunchKernelEx(const LaunchConfig *config, Function function,
                                void **parameters, void **) {
   count("cuLaunchKernelEx");
-  if (config->attributeCount != 1 ||
-      config->attributes[0].id != kLaunchAttributeClusterDimension ||
-      config->attributes[0].value.cluster.x != 2)
+  if (config->attributeCount == 0)
     return kInvalidValue;
+  for (unsigned i = 0; i < config->attributeCount; ++i) {
+    const LaunchAttribute &attribute = config->attributes[i];
+    if (attribute.id == kLaunchAttributeProgrammaticStreamSerialization &&
+        attribute.value.programmaticStreamSerialization == 1)
+      count("programmatic");
+    else if (attribute.id != kLaunchAttributeClusterDimension ||
+             attribute.value.cluster.x != 2)
+      return kInvalidValue;
+  }
   return launch(function, config->gridX, config->gridY, config->gridZ,
                 config->blockX, parameters);
 }

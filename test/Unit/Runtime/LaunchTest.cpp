@@ -69,6 +69,32 @@ TEST_F(Launch, RunsEveryKernelWithWork) {
   EXPECT_EQ(launches[1].parameter<uint64_t>(0), 0x30000u);
 }
 
+TEST_F(Launch, AListsFirstKernelIsNeverProgrammatic) {
+  std::string text =
+      replaced(samplePtx(), "\"fa2_manifest\": 1", "\"fa2_manifest\": 3");
+  for (const char *bytes : {"65536", "0"})
+    text = replaced(text, fmt::format("\"shared_bytes\": {},", bytes),
+                    fmt::format("\"shared_bytes\": {}, \"programmatic\": "
+                                "true,",
+                                bytes));
+  text = replaced(text, "\"kernel\": \"first\",",
+                  "\"kernel\": \"first\", \"when\": \"seqlen_k <= 500\",");
+  Program chained(device, text, {});
+  call.arguments.push_back(fa2rtInteger("splits", 3));
+  call.kShape[1] = 500;
+  chained.launch(call.arguments, {workspace, 4096}, nullptr);
+  auto launches = device.takeLaunches();
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_FALSE(launches[0].programmatic);
+  EXPECT_TRUE(launches[1].programmatic);
+  // Where the first is left out, what is before the second is not the list's.
+  call.kShape[1] = 501;
+  chained.launch(call.arguments, {workspace, 4096}, nullptr);
+  launches = device.takeLaunches();
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_FALSE(launches[0].programmatic);
+}
+
 TEST_F(Launch, RunsTheKernelsWhoseGuardHolds) {
   // "first" for short sequences, "second" for the others.
   std::string text =

@@ -80,15 +80,32 @@ TEST(Manifest, NeedsTheMarks) {
 }
 
 TEST(Manifest, RefusesANewerVersion) {
-  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 3");
-  EXPECT_CONTAINS(text, "version 3");
+  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 4");
+  EXPECT_CONTAINS(text, "version 4");
   EXPECT_CONTAINS(text, "newer");
   // Even when it has fields of its own.
   EXPECT_CONTAINS(
-      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 3"),
+      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 4"),
       "newer");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 0");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": \"1\"");
+}
+
+TEST(Manifest, ReadsProgrammaticLaunchesOfVersion3) {
+  auto of = [](const std::string &version, const std::string &value) {
+    std::string json = replaced(sampleJson(), "\"fa2_manifest\": 1",
+                                "\"fa2_manifest\": " + version);
+    return wrapManifest(
+        replaced(json, "\"shared_bytes\": 0,",
+                 "\"shared_bytes\": 0, \"programmatic\": " + value + ","),
+        sampleEntries());
+  };
+  Manifest m = Manifest::parse(of("3", "true"));
+  EXPECT_FALSE(m.launches[0].programmatic);
+  EXPECT_TRUE(m.launches[1].programmatic);
+  EXPECT_FALSE(Manifest::parse(of("3", "false")).launches[1].programmatic);
+  EXPECT_CONTAINS(refusal(of("3", "1")), "launches[1].programmatic");
+  EXPECT_CONTAINS(refusal(of("2", "true")), "programmatic");
 }
 
 TEST(Manifest, ReadsBroadcastTensorsOfVersion2) {

@@ -81,6 +81,7 @@ TEST_F(Prepared, LaunchesWhatAnOrdinaryLaunchDoes) {
         EXPECT_EQ(got[i].block, wanted[i].block);
         EXPECT_EQ(got[i].cluster, wanted[i].cluster);
         EXPECT_EQ(got[i].sharedBytes, wanted[i].sharedBytes);
+        EXPECT_EQ(got[i].programmatic, wanted[i].programmatic);
         EXPECT_EQ(got[i].stream, wanted[i].stream);
         EXPECT_EQ(readBy(got[i]), readBy(wanted[i]));
       }

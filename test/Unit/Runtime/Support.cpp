@@ -91,6 +91,7 @@ public:
       record.block = kernel.block;
       record.cluster = kernel.cluster;
       record.sharedBytes = kernel.sharedBytes;
+      record.programmatic = kernel.programmatic;
       record.stream = list.stream;
       record.context = context;
       for (size_t i = 0; i < kernel.parameterOffsets.size(); ++i) {

@@ -75,6 +75,7 @@ struct RecordedLaunch {
   size_t kernel = 0;
   std::array<uint32_t, 3> grid{}, block{}, cluster{};
   uint32_t sharedBytes = 0;
+  bool programmatic = false;
   std::vector<std::vector<std::byte>> parameters; // one a parameter
   void *stream = nullptr;
   uint64_t context = 0;
