@@ -26,7 +26,7 @@ static bool isOrderOnly(Operation *op) {
   return isa<fa2::ReturnOp, fa2::YieldOp, scf::YieldOp, TileYieldOp,
              CopyCommitOp, CopyWaitOp, BarrierOp, WarpBarrierOp, GroupBarrierOp,
              DotFenceOp, ProxyFenceOp, StoreWaitOp, TensorMapPrefetchOp,
-             TurnWaitOp, TurnPassOp, RingInitOp>(op);
+             TurnWaitOp, TurnPassOp, RingInitOp, ChainWaitOp, ChainPassOp>(op);
 }
 
 void interpreter::evaluate(Frame &frame, Operation *op) {

@@ -60,6 +60,10 @@ void onKernels(OpPassManager &pm, const PipelineOptions &) {
     clean(kernels);
 }
 
+void chainKernels(OpPassManager &pm, const PipelineOptions &) {
+  pm.addPass(createChainKernels());
+}
+
 void toNVVM(OpPassManager &pm, const PipelineOptions &) {
   pm.addPass(createConvertFA2GPUToNVVM());
 }
@@ -121,6 +125,7 @@ const std::array kStages = {
     Stage{"fa2gpu-insert-fences", onKernels<createInsertFences, false>},
     Stage{"fa2gpu-place-waits", onKernels<createPlaceWaits, false>},
     Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
+    Stage{"fa2gpu-chain-kernels", chainKernels},
     Stage{"fa2gpu-verify", onKernels<createVerify, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},
     Stage{"fa2-reduce-divisions", reduceDivisions},

@@ -115,6 +115,9 @@ static std::string rolesError(const Target &t, const Problem &p,
                               const Schedule &s, const Footprint &f) {
   if (p.backward)
     return gradientRolesError(t, p, s);
+  if (auto [expected, got] = fieldsOf({FieldGroup::GradientRoles}, s);
+      !got.empty())
+    return formatv("expected {0} in forward kernels; got {1}", expected, got);
   if ((s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "

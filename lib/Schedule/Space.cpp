@@ -99,6 +99,10 @@ private:
       return {TileOrder::Ascending};
     return {TileOrder::Ascending, TileOrder::LongestFirst};
   }
+  /// What happens between kernels is measured by itself.
+  std::vector<Chain> names(const ScheduleField<Chain> &) const {
+    return {Chain::None};
+  }
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
     if (!problem.backward)
       return {LoopOrder::Written};

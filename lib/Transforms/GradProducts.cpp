@@ -173,7 +173,10 @@ void GradTiler::createKeys() {
 }
 
 /// One block a tile of queries, the key tiles from the last to the first.
-void GradTiler::createQueries(ScheduleAttr s) {
+void GradTiler::createQueries() {
+  Schedule fields = op.getDqSchedule()->getFields();
+  fields.chained = schedule.getChained();
+  auto s = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
   int64_t bq = s.getBlockQ(), bkv = s.getBlockKv();
   auto tiles = createKernel("_dq", s, Queries, bq, s.getOrder());
   Block &body = tiles.getBody().front();

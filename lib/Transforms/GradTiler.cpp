@@ -27,7 +27,7 @@ void GradTiler::run() {
   if (atomic)
     createScaledSum();
   else
-    createQueries(*op.getDqSchedule());
+    createQueries();
   func.erase();
 }
 ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
@@ -137,6 +137,10 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.minBlocks = std::clamp<int64_t>(
       64 * 1024 / (schedule.getWarps() * 32 * registers), 1, 8);
   fields.order = TileOrder::Ascending;
+  // Its blocks are short, and there is no work that the next kernel's could
+  // take the place of.
+  if (fields.chained != Chain::None)
+    fields.chained = Chain::Early;
   return ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
 }
 

@@ -33,7 +33,7 @@ private:
   void createStatistics();
   void createKeys();
   void createScaledSum();
-  void createQueries(ScheduleAttr s);
+  void createQueries();
   /// One pass over the query tiles of one head: dK and dV with its part.
   llvm::SmallVector<mlir::Value> addHead(mlir::Value kTile, mlir::Value vTile,
                                          QRangeOp range, mlir::Value kvBlock,

@@ -2,7 +2,7 @@
 """Mutates each kernel of a list and prints the tables of docs/measurements/*-mutants.md.
 
     mutate.py --compiler fa2-compile --tool fa2-sim-mutation LIST [--every N] [--first K] [--only TEXT] [--threads N]
-              [--synchronisation | --values] [--expect-sync F] [--survivors FILE]
+              [--synchronisation | --values] [--kind TEXT] [--expect-sync F] [--survivors FILE]
 
 LIST has a kernel a line, as flags of fa2-compile. With --every N, every Nth mutant from --first on: a sample for CI.
 The exit status is 1 when a survivor is unexplained, or a smaller share of the synchronisation mutants is caught than
@@ -65,6 +65,8 @@ def mutants_of(flags, args, folder):
                str(args.first), "--threads", str(args.threads), "--list", listing]
     if args.kinds:
         options.append(args.kinds)
+    if args.kind:
+        options += ["--kind", args.kind]
     done = subprocess.run([args.tool, *options, ptx, *cases], capture_output=True, text=True)
     if done.returncode == 2 or not os.path.exists(listing):
         sys.exit(f"{flags}: {done.stderr}")
@@ -93,6 +95,7 @@ def main():
     parser.add_argument("--synchronisation", dest="kinds", action="store_const", const="--synchronisation",
                         help="only mutants of synchronisation")
     parser.add_argument("--values", dest="kinds", action="store_const", const="--values", help="only the others")
+    parser.add_argument("--kind", help="only mutants of this kind")
     parser.add_argument("--only", default="", help="kernels whose flags contain this")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--expect-sync", type=float, default=0)
@@ -132,6 +135,8 @@ def main():
         return caught / max(1, table[row]["number"])
     sync = share((1, "synchronisation"))
     print(f"\ncaught: {100 * sync:.1f}% of synchronisation, {100 * share((2, 'all')):.1f}% of all")
+    if not table:
+        sys.exit("there are no such mutants")
     return 1 if sync < args.expect_sync or table[(2, "all")]["unexplained"] or table[(2, "all")]["unexecuted"] else 0
 
 

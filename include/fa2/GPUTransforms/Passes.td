@@ -204,6 +204,19 @@ def Allocate : Pass<"fa2gpu-allocate", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
 
+def ChainKernels : Pass<"fa2gpu-chain-kernels", "::mlir::ModuleOp"> {
+  let summary = "a kernel may start while the one before it ends";
+  let description = [{
+    Where a kernel's schedule says that the next one may start before its end (`chained`), it gets a `fa2gpu.chain_pass`, and
+    the next one a `fa2gpu.chain_wait`: in each role before the operation of its outermost program that first
+    touches an argument which a kernel before writes, or writes one that a kernel before reads; copies of inputs that stand before go ahead. A
+    kernel that touches none waits at its end, so that the one behind it waits for all.
+
+    What an operation reads and writes, its operands' memory effects say; what they do not say counts as both.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
 def Verify : Pass<"fa2gpu-verify", "::fa2::KernelOp"> {
   let summary = "proves that rings, matmuls and budgets keep their rules";
   let description = [{

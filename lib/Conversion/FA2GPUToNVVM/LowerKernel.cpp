@@ -200,6 +200,9 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
           ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0, 1));
     }
 
+    bool waits = op.walk([](ChainWaitOp) {
+                     return WalkResult::interrupt();
+                   }).wasInterrupted();
     mlir::gpu::GPUModuleOp module = moduleOf(op, rewriter);
     rewriter.setInsertionPointToEnd(module.getBody());
     auto func = mlir::gpu::GPUFuncOp::create(
@@ -242,7 +245,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         rewriter.getStrArrayAttr({grid, "1", "1"}),
         rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
         op.getSpec(), schedule, op.getArguments(),
-        rewriter.getArrayAttr(params), op.getWhenAttr());
+        rewriter.getArrayAttr(params), op.getWhenAttr(),
+        waits ? rewriter.getUnitAttr() : UnitAttr());
     rewriter.eraseOp(op);
     return success();
   }
@@ -257,6 +261,23 @@ struct ReturnLowering : public OpConversionPattern<ReturnOp> {
     return success();
   }
 };
+
+/// griddepcontrol, by every thread that comes here.
+template <typename Op, NVVM::GridDepActionKind kind>
+struct ChainLowering : public OpConversionPattern<Op> {
+  using OpConversionPattern<Op>::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(Op op, typename OpConversionPattern<Op>::OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    NVVM::GriddepcontrolOp::create(rewriter, op.getLoc(), kind);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+using ChainWaitLowering =
+    ChainLowering<ChainWaitOp, NVVM::GridDepActionKind::wait>;
+using ChainPassLowering =
+    ChainLowering<ChainPassOp, NVVM::GridDepActionKind::launch_dependents>;
 
 /// One block a tile.
 struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
@@ -308,6 +329,7 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
 
 void fa2::gpu::populateKernelPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
-  patterns.add<KernelLowering, ReturnLowering, ForEachTileLowering>(
-      converter, patterns.getContext());
+  patterns.add<KernelLowering, ReturnLowering, ForEachTileLowering,
+               ChainWaitLowering, ChainPassLowering>(converter,
+                                                     patterns.getContext());
 }

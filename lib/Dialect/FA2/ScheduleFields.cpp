@@ -39,6 +39,7 @@ template <> unsigned maxOf<Partition>() { return getMaxEnumValForPartition(); }
 template <> unsigned maxOf<TileOrder>() { return getMaxEnumValForTileOrder(); }
 template <> unsigned maxOf<GradQ>() { return getMaxEnumValForGradQ(); }
 template <> unsigned maxOf<LoopOrder>() { return getMaxEnumValForLoopOrder(); }
+template <> unsigned maxOf<Chain>() { return getMaxEnumValForChain(); }
 
 template <typename T> llvm::SmallVector<StringRef> namesOf() {
   llvm::SmallVector<StringRef> names;
@@ -93,6 +94,7 @@ template struct ScheduleField<Partition>;
 template struct ScheduleField<TileOrder>;
 template struct ScheduleField<GradQ>;
 template struct ScheduleField<LoopOrder>;
+template struct ScheduleField<Chain>;
 } // namespace fa2
 
 //===----------------------------------------------------------------------===//

@@ -76,7 +76,8 @@ bool fa2::gpu::isOneThreads(Operation *op) {
 bool fa2::gpu::isOneThreads(Region &program) {
   return !program
               .walk([](Operation *op) {
-                bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op);
+                bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op) ||
+                            isa<ChainWaitOp, ChainPassOp>(op);
                 if (auto tiles = dyn_cast<TileLoopOp>(op))
                   free = tiles.getDraws(); // one thread draws
                 return free || isOneThreads(op) ? WalkResult::advance()

@@ -48,8 +48,7 @@ public:
   void write() {
     json.object([&] {
       // The oldest that has what this program needs.
-      json.attribute("fa2_manifest",
-                     launch.getSpec().getScoreProgram() ? 2 : 1);
+      json.attribute("fa2_manifest", version());
       json.attribute("compiler", "fa2 " FA2_VERSION);
       specification();
       targetObject();
@@ -78,6 +77,12 @@ public:
 
 private:
   static constexpr int64_t kWorkspaceAlignment = 16;
+
+  int64_t version() {
+    bool chained = llvm::any_of(
+        launches, [](LaunchOp each) { return each.getProgrammatic(); });
+    return chained ? 3 : launch.getSpec().getScoreProgram() ? 2 : 1;
+  }
 
   /// Of a counter of tiles drawn and one of blocks that finished.
   int64_t countersBytes() {
@@ -284,6 +289,8 @@ private:
           o.value(1);
       });
       json.attribute("shared_bytes", launch.getSharedBytes());
+      if (launch.getProgrammatic())
+        json.attribute("programmatic", true);
       json.attributeArray("parameters", [&] {
         for (auto p : launch.getParameters().getAsRange<ParamAttr>())
           writeLine(json, [&](OStream &o) { parameter(o, p); });

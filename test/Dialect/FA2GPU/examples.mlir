@@ -116,6 +116,12 @@ func.func @roles(%first: index, %rows: index, %heads: index, %batches: index, %t
   return
 }
 
+func.func @chain() {
+  fa2gpu.chain_pass
+  fa2gpu.chain_wait
+  return
+}
+
 func.func @softmax(%s: tensor<128x64xf32, #acc>, %alpha: tensor<128xf32, #row>, %m: tensor<128xf32, #row>,
                    %l: tensor<128xf32, #lrow>, %c: f32) {
   %any = fa2gpu.needs_rescale %alpha after %l : tensor<128xf32, #row>, tensor<128xf32, #lrow>

@@ -40,6 +40,7 @@ TEST(Specification, EveryKeyCanBeSet) {
                                 .Case("order", "ascending")
                                 .Case("dq", "recompute")
                                 .Case("loop_order", "written")
+                                .Case("chained", "late")
                                 .Default("1");
     EXPECT_EQ(s.set(key.name, value), "") << key.name.str();
     EXPECT_FALSE(key.help.empty());

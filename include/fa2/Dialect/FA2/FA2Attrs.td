@@ -59,6 +59,14 @@ def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products s
   let genSpecializedAttr = 0;
 }
 
+def FA2_Chain : I32EnumAttr<"Chain", "when the next kernel of a program may start", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Late", 1, "late">,
+    I32EnumAttrCase<"Early", 2, "early">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
 def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">]> {

@@ -135,7 +135,7 @@ def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
     Examples: `%k = fa2.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>`,
     `%x = fa2.load %w[%row, %column] : !fa2.view<? x ? x bf16> -> tensor<128x64xbf16>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row, Optional<Index>:$column);
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$tile);
   let assemblyFormat = "$view `[` $row (`,` $column^)? `]` attr-dict `:` type($view) `->` type($tile)";
   let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$view, "::mlir::Value":$row),
@@ -151,7 +151,7 @@ def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
 
     Example: `fa2.store %o, %ov[%row] : tensor<128x64xbf16>, !fa2.view<? x 64 x bf16>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
+  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row);
   let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
   let hasVerifier = 1;
 }
@@ -167,7 +167,7 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]
 
     Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, FA2_ViewType:$view, Index:$row);
+  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row);
   let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
   let hasVerifier = 1;
 }
@@ -258,7 +258,7 @@ def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
         : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$values, AnyMemRef:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns);
+  let arguments = (ins AnyRankedTensor:$values, Arg<AnyMemRef, "", [MemRead, MemWrite]>:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns);
   let assemblyFormat = [{ $values `to` $sum `[` $indices `]` attr-dict `:` type($values) `,` type($sum) `,` type($indices) }];
   let hasVerifier = 1;
 }
@@ -270,7 +270,7 @@ def FA2_ZeroOp : FA2_Op<"zero", [MemoryEffects<[MemWrite]>]> {
 
     Example: `fa2.zero %dbias part(%n, %parts) : memref<?x?xf32, strided<[?, ?]>>`
   }];
-  let arguments = (ins AnyMemRef:$sum, Index:$part, Index:$parts);
+  let arguments = (ins Arg<AnyMemRef, "", [MemWrite]>:$sum, Index:$part, Index:$parts);
   let assemblyFormat = "$sum `part` `(` $part `,` $parts `)` attr-dict `:` type($sum)";
 }
 

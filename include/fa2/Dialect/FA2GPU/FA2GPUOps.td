@@ -64,7 +64,7 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
     Example:
     `%k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row, Optional<Index>:$column);
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$tile);
   let assemblyFormat = "$view `[` $row (`,` $column^)? `]` attr-dict `:` type($view) `->` type($tile)";
   let hasVerifier = 1;
@@ -349,7 +349,7 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
 
     Example: see `fa2gpu.ring.acquire`.
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row, AnyRankedTensor:$slot, Optional<I1>:$predicate,
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, Optional<I1>:$predicate,
     UnitAttr:$in_bounds);
   let assemblyFormat = "$view `[` $row `]` `,` $slot (`if` $predicate^)? attr-dict `:` type($view) `,` type($slot)";
 }
@@ -357,7 +357,7 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
 def FA2GPU_CopyOutOp : FA2GPU_Op<"copy_out", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "a tile from shared to global memory; rows past the end are left alone";
   let description = "Example: `fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>`";
-  let arguments = (ins AnyRankedTensor:$slot, FA2_ViewType:$view, Index:$row);
+  let arguments = (ins AnyRankedTensor:$slot, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row);
   let assemblyFormat = "$slot `,` $view `[` $row `]` attr-dict `:` type($slot) `,` type($view)";
 }
 
@@ -430,7 +430,7 @@ def FA2GPU_TensorMapPrefetchOp : FA2GPU_Op<"tensor_map_prefetch", [MemoryEffects
 
     Example: `fa2gpu.tensor_map_prefetch %m`
   }];
-  let arguments = (ins FA2GPU_TensorMapType:$map);
+  let arguments = (ins Arg<FA2GPU_TensorMapType, "", [MemRead]>:$map);
   let assemblyFormat = "$map attr-dict";
 }
 
@@ -445,7 +445,7 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
     Example:
     `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
   }];
-  let arguments = (ins FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
+  let arguments = (ins Arg<FA2GPU_TensorMapType, "", [MemRead]>:$map, Index:$row, Index:$head, Index:$batch,
     AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads,
     Variadic<Index>:$columns);
   let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` (`from` `(` $columns^ `)`)? `,` $slot `signal` $ring `[` $use `]` attr-dict
@@ -462,7 +462,7 @@ def FA2GPU_BulkCopyOp : FA2GPU_Op<"bulk_copy", [MemoryEffects<[MemRead, MemWrite
     Example:
     `fa2gpu.bulk_copy %n[%row], %slot signal %r[%use] : !fa2.view<? x f32>, tensor<64xf32, #fa2gpu.shared>, !fa2gpu.ring<2 x tensor<64xf32, #fa2gpu.shared>>`
   }];
-  let arguments = (ins FA2_ViewType:$view, Index:$row, AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
   let assemblyFormat = [{ $view `[` $row `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($view) `,` type($slot) `,` type($ring) }];
   let hasVerifier = 1;
@@ -479,7 +479,7 @@ def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, Me
 
     Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
   }];
-  let arguments = (ins AnyRankedTensor:$slot, FA2GPU_TensorMapType:$map, Index:$row, Index:$head, Index:$batch,
+  let arguments = (ins AnyRankedTensor:$slot, Arg<FA2GPU_TensorMapType, "", [MemWrite]>:$map, Index:$row, Index:$head, Index:$batch,
     DefaultValuedAttr<I64Attr, "1">:$heads, DefaultValuedAttr<I64Attr, "1">:$across);
   let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
   let hasVerifier = 1;
@@ -642,6 +642,34 @@ def FA2GPU_TurnPassOp : FA2GPU_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels of a program, one behind the other
+//===----------------------------------------------------------------------===//
+
+def FA2GPU_ChainWaitOp : FA2GPU_Op<"chain_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the kernels before this one have ended, and what they wrote is seen";
+  let description = [{
+    A kernel that has it is launched programmatically: its blocks may start while those of the kernel before still run. It
+    stands before the first access to what a kernel before writes (or of a write to what one reads), and on every path of some
+    role: the next kernel waits for this one alone, and so for those before it (griddepcontrol.wait, sm_90 on; PTX ISA).
+
+    Example: `fa2gpu.chain_wait`
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def FA2GPU_ChainPassOp : FA2GPU_Op<"chain_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "as far as this block is concerned, the next kernel may start";
+  let description = [{
+    Once all blocks have come here, or ended, blocks of the next kernel take the place that is free. It says nothing about
+    what this block has written: the next kernel's `fa2gpu.chain_wait` waits for its end (griddepcontrol.launch_dependents,
+    sm_90 on; PTX ISA).
+
+    Example: `fa2gpu.chain_pass`
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
 // Split-K and launches
 //===----------------------------------------------------------------------===//
 
@@ -666,7 +694,8 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
   let description = [{
     Stands beside the gpu.module that holds `kernel`. `parameters` describes the
     entry's parameters in order, `grid` is one expression a dimension
-    (docs/manifest.md has their grammar). Where `when` does not hold, the kernel is left out.
+    (docs/manifest.md has their grammar). Where `when` does not hold, the kernel is left out. One that is `programmatic`
+    may start before the kernel in front of it has ended, and waits for that itself (`fa2gpu.chain_wait`).
 
     Example:
 
@@ -679,7 +708,7 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
     FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
     TypedArrayAttrBase<FA2GPU_ParamAttr, "kernel parameters">:$parameters,
-    OptionalAttr<FA2_GuardAttr>:$when);
+    OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$programmatic);
   let assemblyFormat = [{ $kernel `grid` $grid `block` $block `shared` $shared_bytes `spec` $spec `schedule` $schedule
     `arguments` $arguments `parameters` $parameters attr-dict }];
 }
