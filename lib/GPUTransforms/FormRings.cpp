@@ -232,7 +232,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       createFor<TensorCopyOp>(
           role, b, loc, tensorMap(view, tile.getDimSize(0) / parts, apart), row,
           view.getHead(), view.getBatch(), slot, ring, use,
-          view.getType().getHeads(), columnsOf(op, b, apart));
+          view.getType().getHeads(), columnsOf(op, b, apart),
+          view.getCacheAttr());
     } else {
       CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                      /*in_bounds=*/false);

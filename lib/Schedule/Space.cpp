@@ -99,9 +99,12 @@ private:
       return {TileOrder::Ascending};
     return {TileOrder::Ascending, TileOrder::LongestFirst};
   }
-  /// What happens between kernels is measured by itself.
+  /// What happens between kernels, and in caches, is measured by itself.
   std::vector<Chain> names(const ScheduleField<Chain> &) const {
     return {Chain::None};
+  }
+  std::vector<CacheHint> names(const ScheduleField<CacheHint> &) const {
+    return {CacheHint::None};
   }
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
     if (!problem.backward)

@@ -55,13 +55,15 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   auto sequence = SequenceOp::create(b, loc, q, batch);
   auto keys = SequenceOp::create(b, loc, k, batch);
-  Value qView = view(q, batch, head, sequence),
-        doView = view(dout, batch, head, sequence);
+  CacheHint hint = schedule.getCacheQueries();
+  Value qView = hinted(view(q, batch, head, sequence), hint),
+        doView = hinted(view(dout, batch, head, sequence), hint);
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
   SmallVector<Value> sumViews;
   for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
-    sumViews.push_back(partOfSum(batch, head, part, sumOrder()));
+    sumViews.push_back(hinted(partOfSum(batch, head, part, sumOrder()),
+                              schedule.getCacheDq()));
   auto program =
       programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
 
@@ -145,8 +147,9 @@ void GradTiler::createKeys() {
   auto sequence = SequenceOp::create(b, loc, q, batch);
   auto keys = SequenceOp::create(b, loc, k, batch);
   Value row = times(kvBlock, bkv);
-  Value kTile = load(view(k, batch, headKV, keys), row, bkv);
-  Value vTile = load(view(v, batch, headKV, keys), row, bkv);
+  CacheHint hint = schedule.getCacheKeys();
+  Value kTile = load(hinted(view(k, batch, headKV, keys), hint), row, bkv);
+  Value vTile = load(hinted(view(v, batch, headKV, keys), hint), row, bkv);
   auto range =
       QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
                        schedule.getBlockQ(), bkv, op.getMaskAttr(),

@@ -210,7 +210,8 @@ void GradTiler::createScaledSum() {
     Value to = ViewOp::create(
         b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
         dq, batch, head, sequence.getOffset(), sequence.getLength(),
-        part * gradQColumns(), DenseI64ArrayAttr());
+        part * gradQColumns(), DenseI64ArrayAttr(), /*any_stride=*/false,
+        CacheHintAttr());
     storeScaled(sum, true, to, row);
   }
 }

@@ -55,6 +55,12 @@ private:
     mlir::Value headsKV = mlir::memref::DimOp::create(b, loc, k, 2);
     return mlir::arith::DivUIOp::create(b, loc, heads, headsKV);
   }
+  /// A view whose accesses carry a hint.
+  static mlir::Value hinted(mlir::Value view, CacheHint hint) {
+    if (hint != CacheHint::None)
+      view.getDefiningOp<ViewOp>().setCache(hint);
+    return view;
+  }
   mlir::Value load(mlir::Value view, mlir::Value row, int64_t rows) {
     auto type = mlir::cast<ViewType>(view.getType());
     llvm::SmallVector<int64_t> shape{rows};
@@ -109,7 +115,8 @@ private:
                           ViewType::get(b.getContext(), sumColumnsOfPart(part),
                                         f32, /*heads=*/1, order),
                           dqSum, batch, head, constant(0), length,
-                          part * gradQColumns(), mlir::DenseI64ArrayAttr());
+                          part * gradQColumns(), mlir::DenseI64ArrayAttr(),
+                          /*any_stride=*/false, CacheHintAttr());
   }
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {

@@ -172,12 +172,13 @@ Value ProgramTiler::writeView(tensor::ExtractOp read) {
     to = 0;
   }
   Value length = memref::DimOp::create(b, loc, source, rows);
-  return ViewOp::create(
-      b, loc,
-      ViewType::get(b.getContext(), ShapedType::kDynamic, read.getType(),
-                    /*heads=*/1, SumOrderAttr()),
-      source, at[0], at[2], zero, length, /*first_column=*/0,
-      b.getDenseI64ArrayAttr(dims), place.loads == ScorePlace::Loads::Any);
+  return ViewOp::create(b, loc,
+                        ViewType::get(b.getContext(), ShapedType::kDynamic,
+                                      read.getType(),
+                                      /*heads=*/1, SumOrderAttr()),
+                        source, at[0], at[2], zero, length, /*first_column=*/0,
+                        b.getDenseI64ArrayAttr(dims),
+                        place.loads == ScorePlace::Loads::Any, CacheHintAttr());
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -216,7 +216,8 @@ void decode(KernelBuilder &builder, const RawInst &raw, Inst inst) {
     put(decodeCompare, {"setp", "set"});
     put(decodeControl, {"bra", "ret", "exit", "trap", "nanosleep", "setmaxnreg",
                         "griddepcontrol"});
-    put(decodeMemory, {"ld", "st", "prefetch", "prefetchu", "fence", "membar"});
+    put(decodeMemory, {"ld", "st", "prefetch", "prefetchu", "fence", "membar",
+                       "createpolicy"});
     put(decodeAtomic, {"atom", "red"});
     put(decodeCopy, {"cp"});
     put(decodeBarrier, {"bar", "barrier"});

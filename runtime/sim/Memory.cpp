@@ -255,11 +255,37 @@ bool decodeFence(Decoder &d) {
   return true;
 }
 
+// createpolicy: its bits are opaque, and no access depends on them.
+Flow createPolicy(Warp &w, const Inst &inst, u32 mask) {
+  u32 *d = w.words(inst.ops[0]);
+  forLanes(mask, [&](unsigned l) { putLane<u64>(d, l, u64(inst.a) << 32); });
+  return Flow::Next;
+}
+
+bool decodePolicy(Decoder &d) {
+  d.need("fractional");
+  d.inst.a = 1 + d.eatAny({"L2::evict_last", "L2::evict_normal",
+                           "L2::evict_first", "L2::evict_unchanged"});
+  if (d.inst.a == 0)
+    return false;
+  // What the rest of the addresses get.
+  d.eatAny({"L2::evict_first", "L2::evict_unchanged"});
+  d.need("b64");
+  d.operands(1, 2);
+  d.dst(0, Type::U64);
+  if (d.raw.operands.size() == 2)
+    d.src(1, Type::F32);
+  d.emit(createPolicy, Category::OtherMemory);
+  return true;
+}
+
 } // namespace
 
 bool decodeMemory(Decoder &d) {
   if (d.root == "fence" || d.root == "membar")
     return decodeFence(d);
+  if (d.root == "createpolicy")
+    return decodePolicy(d);
   Inst &inst = d.inst;
   if (d.root == "prefetch" || d.root == "prefetchu") {
     // Hints (9.7.9.15). Tensor maps are in constant or parameter space, or

@@ -7,6 +7,14 @@
 // CHECK-LABEL: gpu.func @second(
 // CHECK-NOT: launch_dependents
 // CHECK: nvvm.griddepcontrol wait
+// A hint goes with each reduction, by a policy that is made beside them; without one there is none.
+// CHECK: scf.if
+// CHECK: %[[POLICY:.*]] = llvm.inline_asm has_side_effects "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;", "=l"  : () -> i64
+// CHECK: llvm.inline_asm has_side_effects "red.relaxed.gpu.global.add.L2::cache_hint.v4.f32 [$0+0], {$1, $2, $3, $4}, $5;", "l,f,f,f,f,l,~{memory}"{{.*}}, %[[POLICY]] :
+// CHECK: }
+// CHECK: scf.if
+// CHECK-NOT: createpolicy
+// CHECK: llvm.inline_asm has_side_effects "red.relaxed.gpu.global.add.v4.f32 [$0+0], {$1, $2, $3, $4};", "l,f,f,f,f,~{memory}"
 // CHECK: fa2gpu.launch @first_module::@first grid
 // CHECK-NOT: programmatic
 // CHECK: fa2gpu.launch @first_module::@second grid
@@ -39,6 +47,8 @@ fa2.kernel @second(%sum: !sum) attributes {spec = #spec, schedule = #schedule, a
   %batches = memref.dim %sum, %c0 : !sum
   fa2.for_each_tile %tile, %head, %batch in (%rows by 64, %heads, %batches) {
     fa2gpu.chain_wait
+    %to = fa2.view %sum[%batch, %head] rows(%c0, %rows) {cache = #fa2.cache<evict_last>} : !sum -> !view
+    fa2.accumulate %ones, %to[%tile] : tensor<64x64xf32, #acc>, !view
     %plain = fa2.view %sum[%batch, %head] rows(%c0, %rows) : !sum -> !view
     fa2.accumulate %ones, %plain[%tile] : tensor<64x64xf32, #acc>, !view
   }

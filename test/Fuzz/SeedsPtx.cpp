@@ -94,6 +94,8 @@ const char *const kBodies[] = {
     "st.global.f32 [%rd2], %f0;",
     "griddepcontrol.wait;\nsetmaxnreg.dec.sync.aligned.u32 24;\n"
     "nanosleep.u32 20;\ngriddepcontrol.launch_dependents;\n@%p0 trap;",
+    "createpolicy.fractional.L2::evict_last.b64 %rd4, 1.0;\n"
+    "red.relaxed.gpu.global.add.L2::cache_hint.f32 [%rd2], %f0, %rd4;",
     ".shared .align 16 .b8 own[64];\n.local .align 8 .b8 mine[16];\n"
     "mov.u64 %rd4, mine;\nst.local.u32 [mine+4], %r1;\n"
     "ld.local.u32 %r4, [mine+4];\nmov.u32 %r5, own;\nst.shared.u32 [own+8], "

@@ -26,6 +26,12 @@ int64_t startOfPart(Value view, Type tile) {
             : 0;
 }
 
+/// How long the cache keeps what is touched through a view.
+CacheHint hintOf(Value view) {
+  auto op = view.getDefiningOp<ViewOp>();
+  return op ? op.getCache().value_or(CacheHint::None) : CacheHint::None;
+}
+
 /// Threads that hold a sum.
 int64_t threadsOf(SumOrderAttr order) {
   return order.getWarps().getDown() * order.getWarps().getAcross() * kWarpLanes;
@@ -110,17 +116,26 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     auto none = LLVM::LLVMVoidType::get(getContext());
     int64_t first = startOfPart(op.getView(), op.getTile().getType());
     ValueRange values = adaptor.getTile();
+    CacheHint hint = hintOf(op.getView());
+    Value policy = hint != CacheHint::None ? e.cachePolicy(hint) : Value();
     for (size_t r = 0; r < values.size(); r += size_t(width)) {
       SmallVector<Value> operands{start};
       llvm::append_range(operands, values.slice(r, size_t(width)));
       std::string text =
-          "red.relaxed.gpu.global.add" + std::string(width == 4 ? ".v4" : "") +
-          ".f32 [$0+" +
+          "red.relaxed.gpu.global.add" +
+          std::string(policy ? ".L2::cache_hint" : "") +
+          (width == 4 ? ".v4" : "") + ".f32 [$0+" +
           std::to_string(first + int64_t(r) * threadsOf(order) * 4) + "], " +
-          (width == 4 ? "{$1, $2, $3, $4};" : "$1;");
+          (width == 4 ? "{$1, $2, $3, $4}" : "$1");
+      std::string constraints = width == 4 ? "l,f,f,f,f" : "l,f";
+      if (policy) {
+        operands.push_back(policy);
+        text += ", $" + std::to_string(width + 1);
+        constraints += ",l";
+      }
       LLVM::InlineAsmOp::create(
-          rewriter, op.getLoc(), TypeRange{none}, operands, text,
-          width == 4 ? "l,f,f,f,f,~{memory}" : "l,f,~{memory}",
+          rewriter, op.getLoc(), TypeRange{none}, operands, text + ";",
+          constraints + ",~{memory}",
           /*has_side_effects=*/true, /*is_align_stack=*/false,
           LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
     }

@@ -295,19 +295,28 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
   static void copyPart(Emit &e, OneToNOpAdaptor adaptor,
                        const SharedLayout &layout, int64_t first, Value row,
                        Value column, Value full) {
+    CacheHint hint = adaptor.getCache().value_or(CacheHint::None);
+    bool hinted = hint != CacheHint::None;
+    Value policy = hinted ? e.cachePolicy(hint) : Value();
     for (const auto &panel : layout.panels()) {
       Value to =
           e.add(adaptor.getSlot()[0], panel.offset + first * panel.bytes);
-      Value operands[] = {to,
-                          adaptor.getMap()[0],
-                          column ? e.add(column, panel.col) : e.i32(panel.col),
-                          row,
-                          e.toI32(adaptor.getHead()[0]),
-                          e.toI32(adaptor.getBatch()[0]),
-                          full};
+      SmallVector<Value> operands{to,
+                                  adaptor.getMap()[0],
+                                  column ? e.add(column, panel.col)
+                                         : e.i32(panel.col),
+                                  row,
+                                  e.toI32(adaptor.getHead()[0]),
+                                  e.toI32(adaptor.getBatch()[0]),
+                                  full};
+      if (hinted)
+        operands.push_back(policy);
       e.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::"
-            "complete_tx::bytes [$0], [$1, {$2, $3, $4, $5}], [$6];",
-            "r,l,r,r,r,r,r", operands);
+            "complete_tx::bytes" +
+                std::string(hinted ? ".L2::cache_hint" : "") +
+                " [$0], [$1, {$2, $3, $4, $5}], [$6]" +
+                (hinted ? ", $7;" : ";"),
+            hinted ? "r,l,r,r,r,r,r,l" : "r,l,r,r,r,r,r", operands);
     }
   }
 };

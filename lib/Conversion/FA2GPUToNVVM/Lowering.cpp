@@ -245,6 +245,12 @@ void Emit::ptx(StringRef text, StringRef constraints, ValueRange operands) {
   all += all.empty() ? "~{memory}" : ",~{memory}";
   inlinePtx(*this, text, Type(), all, operands);
 }
+Value Emit::cachePolicy(CacheHint hint) {
+  std::string text =
+      "createpolicy.fractional.L2::" + stringifyCacheHint(hint).str() +
+      ".b64 $0, 1.0;";
+  return inlinePtx(*this, text, b.getI64Type(), "=l", {});
+}
 static SmallVector<Value> unpack(Emit &e, Value result, int64_t count) {
   if (count == 1)
     return {result};

@@ -89,6 +89,10 @@ public:
                                              llvm::StringRef constraints,
                                              mlir::ValueRange operands);
 
+  /// What an access with this hint takes as its last operand. It is made where
+  /// it is used, so that no register holds it through a loop.
+  mlir::Value cachePolicy(CacheHint hint);
+
   /// An f32 in a register of its own, from here on.
   mlir::Value copyOf(mlir::Value v);
 

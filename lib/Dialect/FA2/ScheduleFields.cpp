@@ -40,6 +40,7 @@ template <> unsigned maxOf<TileOrder>() { return getMaxEnumValForTileOrder(); }
 template <> unsigned maxOf<GradQ>() { return getMaxEnumValForGradQ(); }
 template <> unsigned maxOf<LoopOrder>() { return getMaxEnumValForLoopOrder(); }
 template <> unsigned maxOf<Chain>() { return getMaxEnumValForChain(); }
+template <> unsigned maxOf<CacheHint>() { return getMaxEnumValForCacheHint(); }
 
 template <typename T> llvm::SmallVector<StringRef> namesOf() {
   llvm::SmallVector<StringRef> names;
@@ -95,6 +96,7 @@ template struct ScheduleField<TileOrder>;
 template struct ScheduleField<GradQ>;
 template struct ScheduleField<LoopOrder>;
 template struct ScheduleField<Chain>;
+template struct ScheduleField<CacheHint>;
 } // namespace fa2
 
 //===----------------------------------------------------------------------===//

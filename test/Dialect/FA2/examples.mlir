@@ -37,6 +37,8 @@ func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index
       : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
   %w = fa2.view %bias[%zero, %head] rows(%zero, %length) {dims = array<i64: -1, 1, 0, 2>}
       : memref<?x?x?xbf16, strided<[?, ?, ?]>> -> !fa2.view<? x ? x bf16>
+  %u = fa2.view %q[%batch, %head] rows(%offset, %length) {cache = #fa2.cache<evict_last>}
+      : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
   %x = fa2.load %w[%row, %column] : !fa2.view<? x ? x bf16> -> tensor<128x64xbf16>
   return
 }

@@ -41,6 +41,9 @@ TEST(Specification, EveryKeyCanBeSet) {
                                 .Case("dq", "recompute")
                                 .Case("loop_order", "written")
                                 .Case("chained", "late")
+                                .Case("cache.dq", "evict_last")
+                                .Case("cache.keys", "evict_first")
+                                .Case("cache.queries", "none")
                                 .Default("1");
     EXPECT_EQ(s.set(key.name, value), "") << key.name.str();
     EXPECT_FALSE(key.help.empty());

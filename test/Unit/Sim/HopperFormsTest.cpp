@@ -331,6 +331,35 @@ TEST(SimForms, TensorStoreUsesWhatIsInside) {
   EXPECT_EQ(rule(go(12, "st.shared.u32 [%r0+144], %r4;\n")), 4u);
 }
 
+TEST(SimForms, CachePolicies) {
+  Bench b = bench(32);
+  std::string add =
+      "mov.f32 %f0, 0f3f800000;\nmul.wide.u32 %rd2, %tid, 16;\n"
+      "add.s64 %rd3, %out, %rd2;\nst.global.u32 [%rd3], 0;\n"
+      "st.global.u32 [%rd3+4], 0;\nst.global.u32 [%rd3+8], 0;\n"
+      "st.global.u32 [%rd3+12], 0;\n"
+      "red.relaxed.gpu.global.add.L2::cache_hint.v4.f32 [%rd3], "
+      "{%f0, %f0, %f0, %f0}, %rd1;\n"
+      "red.relaxed.gpu.global.add.L2::cache_hint.f32 [%rd3+4], %f0, %rd1;\n";
+  for (const char *policy :
+       {"createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;\n",
+        "createpolicy.fractional.L2::evict_first.b64 %rd1;\n",
+        "createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %rd1, "
+        "0.5;\n"}) {
+    b.expectClean(policy + add);
+    EXPECT_EQ(b.out[4 * 31], bits(1));
+    EXPECT_EQ(b.out[4 * 31 + 1], bits(2));
+  }
+  // The register is read, though no result depends on it.
+  b.expectRule(11, add);
+  for (const char *unknown :
+       {"createpolicy.fractional.L1::evict_last.b64 %rd1, 1.0;",
+        "createpolicy.fractional.b64 %rd1;",
+        "createpolicy.range.L2::evict_last.b64 %rd1, [%rd3], 128, 256;",
+        "createpolicy.fractional.L2::evict_last.b64 %r1, 1.0;"})
+    EXPECT_FALSE(parse(b.text(unknown))) << unknown;
+}
+
 TEST(SimForms, DependencyControlOfAnOrdinaryLaunch) {
   Bench b = bench(32);
   b.expectClean("griddepcontrol.wait;\nst.global.u32 [%my], %tid;\n"

@@ -67,6 +67,18 @@ def FA2_Chain : I32EnumAttr<"Chain", "when the next kernel of a program may star
   let genSpecializedAttr = 0;
 }
 
+def FA2_CacheHint : I32EnumAttr<"CacheHint", "how long the level-2 cache keeps what is touched", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"EvictFirst", 1, "evict_first">,
+    I32EnumAttrCase<"EvictLast", 2, "evict_last">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
+def FA2_CacheHintAttr : EnumAttr<FA2_Dialect, FA2_CacheHint, "cache"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">]> {

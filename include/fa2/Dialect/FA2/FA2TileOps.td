@@ -104,6 +104,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
     columns, the last. With `any_stride` rows of such a source lie one behind the other; else they begin a multiple of
     16 bytes apart, as those of other sources do.
 
+    `cache` is a hint: how long the level-2 cache keeps what `fa2.accumulate` and copies by tensor map touch through the view.
+
     Example:
 
     ```mlir
@@ -111,11 +113,13 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
         : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
     %w = fa2.view %bias[%zero, %head] rows(%zero, %length) {dims = array<i64: -1, 1, 0, 2>}
         : memref<?x?x?xbf16, strided<[?, ?, ?]>> -> !fa2.view<? x ? x bf16>
+    %u = fa2.view %q[%batch, %head] rows(%offset, %length) {cache = #fa2.cache<evict_last>}
+        : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
     ```
   }];
   let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
     DefaultValuedAttr<I64Attr, "0">:$first_column, OptionalAttr<DenseI64ArrayAttr>:$dims,
-    UnitAttr:$any_stride);
+    UnitAttr:$any_stride, OptionalAttr<FA2_CacheHintAttr>:$cache);
   let results = (outs FA2_ViewType:$view);
   let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
     `:` type($source) `->` type($view) }];

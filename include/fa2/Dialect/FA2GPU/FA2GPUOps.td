@@ -440,14 +440,14 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
     One thread issues it (cp.async.bulk.tensor, one copy a panel). Rows and columns outside
     of the tensor arrive as zeros. `heads` is the map's. Columns are those from 0 on, or `from`
     another one on. Of several, as many as the map's rows are `apart`, the first is where row 0, `apart` and so on begin, the second where
-    row 1, and so on: each is a copy, and the slot has its rows apart too.
+    row 1, and so on: each is a copy, and the slot has its rows apart too. `cache` is that of `fa2.view`.
 
     Example:
     `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
   }];
   let arguments = (ins Arg<FA2GPU_TensorMapType, "", [MemRead]>:$map, Index:$row, Index:$head, Index:$batch,
     AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads,
-    Variadic<Index>:$columns);
+    Variadic<Index>:$columns, OptionalAttr<FA2_CacheHintAttr>:$cache);
   let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` (`from` `(` $columns^ `)`)? `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($slot) `,` type($ring) }];
   let hasVerifier = 1;
