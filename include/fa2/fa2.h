@@ -64,6 +64,7 @@ FA2_API const char *fa2_version(void);
  *                   seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]
  *   grads           backward: gradients of what scores read too, in single
  *                   quotes: 'bias,slopes' (dbias, dslopes)
+ *   grad_lse        argument: backward takes a gradient of lse too (dlse)
  *   dq              how backward sums dQ: atomic, atomic_v4, or recompute for
  *                   the same bits in every run
  *

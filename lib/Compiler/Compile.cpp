@@ -59,6 +59,7 @@ void setOptions(PipelineOptions &o, const Specification &spec,
   o.variants = spec.variants;
   o.database = spec.database;
   o.grads = spec.grads;
+  o.gradLse = !spec.gradLse.empty();
 }
 
 std::string scheduleText(ModuleOp module) {

@@ -37,6 +37,7 @@ const std::array kFields = {
     Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
     Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
+    Field{{"grad_lse", "backward: argument where lse has a gradient too, which a launch gives (dlse, as lse)", Key::Kernel}, &Specification::gradLse},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
     Field{{"database", "a file of measured schedules (fa2-tune choose) in place of the shipped ones, or none", Key::Schedule}, &Specification::database},
@@ -199,6 +200,9 @@ std::string Specification::check() const {
   if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
       !error.empty())
     return error;
+  if (!gradLse.empty())
+    if (error = checkChoice("grad_lse", gradLse, {"argument"}); !error.empty())
+      return error;
   return checkScore(*this);
 }
 

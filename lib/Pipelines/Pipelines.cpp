@@ -33,7 +33,7 @@ void clean(OpPassManager &pm) {
 
 void deriveBackward(OpPassManager &pm, const PipelineOptions &o) {
   if (o.pass == "backward")
-    pm.addPass(createDeriveBackward({/*replace=*/true, o.grads}));
+    pm.addPass(createDeriveBackward({/*replace=*/true, o.grads, o.gradLse}));
 }
 
 void selectSchedule(OpPassManager &pm, const PipelineOptions &o) {

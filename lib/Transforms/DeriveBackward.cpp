@@ -68,8 +68,8 @@ struct DeriveBackwardPass
   }
 
   /// f(q, k, v, scale, extras) -> out, lse gives
-  /// f'(q, k, v, out, lse, dout, scale, extras) -> dq, dk, dv, dextras beside
-  /// it.
+  /// f'(q, k, v, out, lse, dout, dlse, scale, extras) -> dq, dk, dv, dextras
+  /// beside it.
   LogicalResult derive(AttentionOp op) {
     SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
     if (op.getScale())
@@ -88,8 +88,16 @@ struct DeriveBackwardPass
          v = op.getV().getType(), out = op.getOut().getType(),
          lse = op.getLse().getType();
     SmallVector<Type> types{q, k, v, out, lse, out};
-    if (op.getScale())
-      types.push_back(op.getScale().getType());
+    SmallVector<StringRef> names{"q", "k", "v", "out", "lse", "dout"};
+    auto addInput = [&](bool there, StringRef name, Type type) {
+      if (!there)
+        return size_t(0);
+      types.push_back(type);
+      names.push_back(name);
+      return types.size() - 1;
+    };
+    size_t dlse = addInput(gradLse, "dlse", lse),
+           scale = addInput(bool(op.getScale()), "scale", b.getF32Type());
     size_t fixed = types.size();
     llvm::append_range(types, op.getExtras().getTypes());
     SmallVector<Type> results{q, k, v};
@@ -98,18 +106,17 @@ struct DeriveBackwardPass
     auto gradient = func::FuncOp::create(b, loc, gradientName(func->getName()),
                                          b.getFunctionType(types, results));
     Block *entry = gradient.addEntryBlock();
-    constexpr StringRef names[] = {"q",   "k",    "v",    "out",
-                                   "lse", "dout", "scale"};
     for (auto [arg, name] :
          llvm::zip(entry->getArguments().take_front(fixed), names))
       arg.setLoc(NameLoc::get(b.getStringAttr(name)));
     b.setInsertionPointToStart(entry);
-    auto arg = [&](unsigned i) -> Value { return entry->getArgument(i); };
+    auto arg = [&](size_t i) -> Value { return entry->getArgument(i); };
+    auto given = [&](size_t i) { return i ? arg(i) : Value(); };
     // A schedule that stands on the forward operation is not backward's.
     auto grad = AttentionGradOp::create(
         b, loc, results, arg(0), arg(1), arg(2), arg(3), arg(4), arg(5),
-        op.getScale() ? arg(6) : Value(),
-        entry->getArguments().drop_front(fixed), op.getExtraNamesAttr(),
+        given(dlse), given(scale), entry->getArguments().drop_front(fixed),
+        op.getExtraNamesAttr(),
         wanted.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(wanted),
         op.getMaskAttr(),
         /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());

@@ -56,6 +56,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   add("out", "in", type(op.getOut()), queries);
   add("lse", "in", type(op.getLse()), {"batch", "heads", "seqlen_q"});
   add("dout", "in", type(op.getDout()), queries);
+  if (op.getDlse())
+    add("dlse", "in", type(op.getDlse()), {"batch", "heads", "seqlen_q"});
   add("dq", "out", type(op.getDq()), queries);
   add("dk", "out", type(op.getDk()), keys);
   add("dv", "out", type(op.getDv()), keys);
@@ -91,7 +93,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   for (Type t : types)
     entry->addArgument(t, loc);
   size_t next = 0;
-  for (Value *x : {&q, &k, &v, &out, &lse, &dout, &dq, &dk, &dv})
+  for (Value *x : {&q, &k, &v, &out, &lse, &dout})
+    *x = arg(next++);
+  if (op.getDlse())
+    dlse = arg(next++);
+  for (Value *x : {&dq, &dk, &dv})
     *x = arg(next++);
   if (schedule.getDq() != GradQ::Recompute)
     dqSum = arg(next++);
@@ -154,7 +160,8 @@ void GradTiler::createZeros() {
     ZeroOp::create(b, loc, sum, part, constant(kZeroBlocks));
 }
 
-/// n = -log2(e) lse and -delta = -rowsum(dO o O); dQ's sum is zeroed.
+/// n = -log2(e) lse and -delta = -rowsum(dO o O), to which what lse has of a
+/// gradient is added; dQ's sum is zeroed.
 void GradTiler::createStatistics() {
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
                             TileOrder::Ascending);
@@ -179,8 +186,15 @@ void GradTiler::createStatistics() {
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
   n = arith::SelectOp::create(b, loc, empty, none, n);
   StoreOp::create(b, loc, n, wholeView(negLse, batch, head), row);
-  StoreOp::create(b, loc, arith::NegFOp::create(b, loc, delta),
-                  wholeView(negDelta, batch, head), row);
+  Value negative;
+  if (dlse) { // 0 for a row without keys, whatever it is given
+    Value d = load(view(dlse, batch, head, sequence), row, statRows);
+    d = arith::SelectOp::create(b, loc, empty, splat({statRows}, 0.0f), d);
+    negative = arith::SubFOp::create(b, loc, d, delta);
+  } else {
+    negative = arith::NegFOp::create(b, loc, delta);
+  }
+  StoreOp::create(b, loc, negative, wholeView(negDelta, batch, head), row);
   // Zeros are zeros in any order of all the kernel's warps.
   SumOrderAttr order =
       schedule.getDqByProducer()

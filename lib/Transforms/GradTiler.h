@@ -165,8 +165,8 @@ private:
   int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
   // The current kernel's.
   mlir::Block *entry = nullptr;
-  mlir::Value q, k, v, out, lse, dout, dq, dk, dv, scale, negLse, negDelta,
-      dqSum;
+  mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
+      negDelta, dqSum;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;
 };

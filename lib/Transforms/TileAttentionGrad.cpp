@@ -31,6 +31,8 @@ struct TileAttentionGradPass
     for (AttentionGradOp op : ops) {
       SmallVector<Value> inputs{op.getQ(),   op.getK(),   op.getV(),
                                 op.getOut(), op.getLse(), op.getDout()};
+      if (op.getDlse())
+        inputs.push_back(op.getDlse());
       if (op.getScale())
         inputs.push_back(op.getScale());
       llvm::append_range(inputs, op.getExtras());

@@ -29,7 +29,8 @@ std::string KeyFlags::apply(Specification &spec, bool file) const {
     if (flag->getNumOccurrences() == 0)
       continue;
     bool said = key.of == Key::Kernel && key.name != "pass" &&
-                key.name != "arch" && key.name != "grads";
+                key.name != "arch" && key.name != "grads" &&
+                key.name != "grad_lse";
     if (file && said)
       return llvm::formatv("expected no --{0} beside a file, whose operation "
                            "says it, got '{1}'",

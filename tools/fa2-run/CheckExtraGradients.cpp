@@ -113,8 +113,8 @@ private:
     std::vector<float> q = rowOf(tensors.q, batch, row, head),
                        dout = rowOf(tensors.dout, batch, row, head),
                        out = rowOf(tensors.out, batch, row, head);
-    float lse;
-    std::memcpy(&lse, tensors.lse.row(batch, row, head), sizeof lse);
+    float lse = valueAt(tensors.lse, batch, row, head);
+    double dlse = kernel.hasDlse ? valueAt(tensors.dlse, batch, row, head) : 0;
     std::vector<Number> scores(static_cast<size_t>(keys));
     std::vector<double> dp(scores.size()), size(scores.size());
     for (int64_t j = 0; j < keys; ++j) {
@@ -127,8 +127,8 @@ private:
                                            k.data(), kernel.headDim) -
                              s);
       scores[size_t(j)] = {scale * s, error};
-      dp[size_t(j)] = dot(dout, v) - dot(dout, out);
-      size[size_t(j)] = norm(dout) * (norm(v) + norm(out));
+      dp[size_t(j)] = dot(dout, v) - dot(dout, out) + dlse;
+      size[size_t(j)] = norm(dout) * (norm(v) + norm(out)) + std::abs(dlse);
     }
     ProgramLine line{batch, head, row, 0, false, &operands};
     for (size_t place : kernel.program->placesOf(name)) {

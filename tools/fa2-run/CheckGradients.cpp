@@ -27,8 +27,9 @@ struct Group {
   std::vector<float> k, v;
   std::vector<std::vector<float>> q, dout, out;
   std::vector<std::vector<RowStatistics>> statistics;
-  // Of rows: the largest norms of dout, out and v, and elements of q and k.
-  double doutNorm = 0, outNorm = 0, vNorm = 0, qMax = 0, kMax = 0;
+  // Of rows: the largest norms of dout, out and v, elements of q and k, and
+  // gradient of lse.
+  double doutNorm = 0, outNorm = 0, vNorm = 0, qMax = 0, kMax = 0, dlseMax = 0;
 };
 
 double largestNorm(const std::vector<float> &x, int64_t columns) {
@@ -112,9 +113,15 @@ private:
       g.outNorm =
           std::max(g.outNorm, largestNorm(g.out.back(), kernel.headDimV));
       g.qMax = std::max(g.qMax, largestNorm(g.q.back(), 1));
+      for (int64_t row = 0; row < c.seqlenQ; ++row)
+        g.dlseMax = std::max(g.dlseMax, std::abs(dlseOf(batch, row, h)));
     }
     checkQueries(g);
     checkKeys(g);
+  }
+
+  double dlseOf(int64_t batch, int64_t row, int64_t head) const {
+    return kernel.hasDlse ? valueAt(tensors.dlse, batch, row, head) : 0;
   }
 
   /// dq of the sampled rows; the statistics of all rows.
@@ -134,10 +141,9 @@ private:
       const float *q = g.q[h].data() + int64_t(row) * kernel.headDim,
                   *dout = g.dout[h].data() + int64_t(row) * kernel.headDimV;
       int64_t index = g.headKv * perGroup + int64_t(h);
-      float lse;
-      std::memcpy(&lse, tensors.lse.row(g.batch, int64_t(row), index),
-                  sizeof lse);
-      GivenRow given{g.out[h].data() + int64_t(row) * kernel.headDimV, lse};
+      GivenRow given{g.out[h].data() + int64_t(row) * kernel.headDimV,
+                     valueAt(tensors.lse, g.batch, int64_t(row), index),
+                     dlseOf(g.batch, int64_t(row), index)};
       GradientRow dq;
       g.statistics[h][row] = gradientOfRow(head, q, dout, given, keys, scratch,
                                            wanted[row] ? &dq : nullptr);
@@ -196,11 +202,12 @@ private:
   }
 
   /// A bound of what rounding to f32 leaves of P (dP - delta), summed over
-  /// `weight`: dP and delta are sums of at most |dout| |v| and |dout| |out|. Of
-  /// `terms` many P, those below 2^-126 are 0 in f32.
+  /// `weight`: dP and delta are sums of at most |dout| |v| and |dout| |out|,
+  /// and the gradient of lse. Of `terms` many P, those below 2^-126 are 0 in
+  /// f32.
   double sumError(const Group &g, double weight, int64_t terms) const {
     return (std::ldexp(1.0, -20) * weight + kLeast * double(terms)) * scale *
-           g.doutNorm * (g.vNorm + g.outNorm);
+           (g.doutNorm * (g.vNorm + g.outNorm) + g.dlseMax);
   }
 
   /// The row needs more than its own share of the rule.

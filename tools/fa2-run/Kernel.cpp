@@ -128,6 +128,9 @@ Kernel describeKernel(const std::string &text) {
   kernel.out = tensorRule(manifest, "out");
   if (backward) {
     kernel.dout = tensorRule(manifest, "dout");
+    kernel.hasDlse = argumentNamed(manifest, "dlse") != nullptr;
+    if (kernel.hasDlse)
+      kernel.dlse = tensorRule(manifest, "dlse");
     kernel.dq = tensorRule(manifest, "dq");
     kernel.dk = tensorRule(manifest, "dk");
     kernel.dv = tensorRule(manifest, "dv");

@@ -34,6 +34,7 @@ struct Kernel {
   bool hasScale = true; // a run-time argument
   double defaultScale = 0;
   bool hasLse = true;
+  bool hasDlse = false; // backward is given a gradient of lse
   bool hasScoreProgram = false;
   /// It, unless the manifest is of version 1, which says no more.
   std::optional<ScoreProgram> program;
@@ -45,7 +46,7 @@ struct Kernel {
     int64_t alignment = 16, strideMultiple = 1;
   };
   TensorRule q, k, v, out, lse;
-  TensorRule dout, dq, dk, dv; // backward
+  TensorRule dout, dlse, dq, dk, dv; // backward
 
   /// What the program reads.
   struct ExtraRule {

@@ -41,6 +41,8 @@ std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
   if (kernel.pass == "backward")
     for (const Tensor *tensor : {&t.dout, &t.dq, &t.dk, &t.dv})
       arguments.push_back(tensor->argument());
+  if (kernel.hasDlse)
+    arguments.push_back(t.dlse.argument());
   if (kernel.hasLse)
     arguments.push_back(t.lse.argument());
   for (const auto *extras : {&t.extras, &t.dextras})

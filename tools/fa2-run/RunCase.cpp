@@ -139,6 +139,8 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   std::vector<Tensor *> outputs = outputsOf(kernel, t);
   if (kernel.pass == "backward")
     inputs.insert(inputs.end(), {&t.out, &t.lse, &t.dout});
+  if (kernel.hasDlse)
+    inputs.push_back(&t.dlse);
   for (Tensor *tensor : inputs)
     tensor->upload(device);
   for (Tensor *tensor : outputs)

@@ -160,6 +160,16 @@ void fillNormal(Tensor &tensor, Precision precision, double factor, Sign sign,
   });
 }
 
+void fillVectors(Tensor &tensor, uint64_t stream) {
+  uint64_t next = 0;
+  for (int64_t b = 0; b < tensor.extent(0); ++b)
+    for (int64_t h = 0; h < tensor.extent(1); ++h)
+      for (int64_t s = 0; s < tensor.extent(2); ++s) {
+        float value = normalPair(stream, next++).first;
+        std::memcpy(tensor.row(b, s, h), &value, sizeof value);
+      }
+}
+
 } // namespace
 
 Tensors makeTensors(const Kernel &kernel, const Configuration &c,
@@ -188,6 +198,11 @@ Tensors makeTensors(const Kernel &kernel, const Configuration &c,
     return t;
   t.dout = Tensor::rows("dout", dtype, c.batch, c.seqlenQ, c.heads,
                         kernel.headDimV, c, kernel.dout);
+  if (kernel.hasDlse) {
+    t.dlse =
+        Tensor::vectors("dlse", c.batch, c.heads, c.seqlenQ, c, kernel.dlse);
+    fillVectors(t.dlse, stream + 6);
+  }
   t.dq = Tensor::rows("dq", dtype, c.batch, c.seqlenQ, c.heads, kernel.headDim,
                       c, kernel.dq);
   t.dk = Tensor::rows("dk", dtype, c.batch, c.seqlenK, c.headsKv,
@@ -314,6 +329,12 @@ Array getElements(const Tensor &tensor, Precision precision, Layout layout) {
     next += dim;
   });
   return array;
+}
+
+float valueAt(const Tensor &tensor, int64_t b, int64_t s, int64_t h) {
+  float value;
+  std::memcpy(&value, tensor.row(b, s, h), sizeof value);
+  return value;
 }
 
 Array getVectors(const Tensor &tensor) {

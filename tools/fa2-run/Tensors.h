@@ -85,8 +85,9 @@ private:
 /// A case's inputs and outputs.
 struct Tensors {
   Tensor q, k, v, out, lse;
-  Tensor dout, dq, dk, dv;   // of a backward case, whose out and lse are inputs
-  std::vector<Extra> extras; // what the score program reads
+  // Of a backward case, whose out and lse are inputs.
+  Tensor dout, dlse, dq, dk, dv;
+  std::vector<Extra> extras;  // what the score program reads
   std::vector<Extra> dextras; // gradients of some of it
 };
 
@@ -110,6 +111,8 @@ void setElements(Tensor &tensor, const Array &array, Precision precision,
 /// The elements in the order of `layout`.
 Array getElements(const Tensor &tensor, Precision precision, Layout layout);
 Array getVectors(const Tensor &tensor);
+/// The one value of a row of vectors.
+float valueAt(const Tensor &tensor, int64_t b, int64_t s, int64_t h);
 
 /// A row of 16-bit elements as f32.
 void decodeRow(const uint8_t *bytes, Precision precision, int64_t count,

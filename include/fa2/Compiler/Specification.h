@@ -27,7 +27,8 @@ struct Specification {
   std::string alibi;   // head
   std::string bias;    // key, query, head, head_key or full
 
-  std::string grads; // what the program reads, to derive by: name,...
+  std::string grads;   // what the program reads, to derive by: name,...
+  std::string gradLse; // argument: backward takes lse's gradient, dlse
 
   // The schedule; what is left out is chosen.
   std::string schedule; // fields of it: name=value,...

@@ -27,6 +27,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("what a score program reads, to derive by: name,... (of "
                      "pass=backward)"),
       llvm::cl::init("")};
+  Option<bool> gradLse{
+      *this, "grad-lse",
+      llvm::cl::desc("lse has a gradient too, an input (of pass=backward)"),
+      llvm::cl::init(false)};
   Option<std::string> startAt{
       *this, "start-at",
       llvm::cl::desc("first pass to run, on what the one before it left "

@@ -10,11 +10,13 @@ def DeriveBackward : Pass<"fa2-derive-backward", "::mlir::ModuleOp"> {
     A function f(q, k, v, scale) -> out, lse that is one fa2.attention gives
     f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv that is one fa2.attention_grad with the
     same mask, so that one file yields forward and backward kernels. "forward" in its name
-    becomes "backward". Extras that `grads` names have gradients as further results.
+    becomes "backward". Extras that `grads` names have gradients as further results. With `grad-lse`
+    f' takes dlse, the gradient of lse, behind dout.
   }];
   let options = [
     Option<"replace", "replace", "bool", "false", "erase the forward function">,
     Option<"grads", "grads", "std::string", "\"\"", "extras to derive by: name,...">,
+    Option<"gradLse", "grad-lse", "bool", "false", "lse has a gradient too, an input">,
   ];
   let dependentDialects = ["::mlir::func::FuncDialect"];
 }

@@ -37,10 +37,10 @@ static LogicalResult verifyHeadDim(Operation *op, StringRef name, int64_t dim) {
 using NamedType = std::pair<StringRef, RankedTensorType>;
 
 /// Constraints 1 to 4 of attention and its gradient. `qk` are q and k, `vs` is
-/// v and what has its head dim.
+/// v and what has its head dim, `vectors` have a value a row.
 static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
                                    ArrayRef<NamedType> vs,
-                                   RankedTensorType lse) {
+                                   ArrayRef<NamedType> vectors) {
   auto all = llvm::concat<const NamedType>(qk, vs);
   // 1. one 16-bit float type
   Type dtype = qk.front().second.getElementType();
@@ -81,10 +81,13 @@ static LogicalResult verifyTensors(Operation *op, ArrayRef<NamedType> qk,
                                  << same.front().first << "'s, " << d
                                  << ", got " << t.getDimSize(3);
   // 3. lse
-  if (lse.getRank() != 3 || !lse.getElementType().isF32())
-    return op->emitOpError() << "expected lse to be f32 of rank 3, got " << lse;
-  if (failed(dynamic("lse", lse, 3)))
-    return failure();
+  for (auto [name, t] : vectors) {
+    if (t.getRank() != 3 || !t.getElementType().isF32())
+      return op->emitOpError()
+             << "expected " << name << " to be f32 of rank 3, got " << t;
+    if (failed(dynamic(name, t, 3)))
+      return failure();
+  }
   // 4. head dims
   return success(
       succeeded(verifyHeadDim(op, "d", qk.front().second.getDimSize(3))) &&
@@ -106,11 +109,11 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
                              << " extras, got " << names.size();
   llvm::StringSet<> taken;
   for (StringRef name :
-       {"q",         "k",     "v",     "out",      "lse",       "scale",
-        "dout",      "dq",    "dk",    "dv",       "dq_sum",    "neg_lse",
-        "neg_delta", "batch", "heads", "heads_kv", "seqlen_q",  "seqlen_k",
-        "device",    "min",   "max",   "ceildiv",  "pow2floor", "if",
-        "score",     "head",  "row",   "column"})
+       {"q",        "k",         "v",     "out",   "lse",      "scale",
+        "dout",     "dlse",      "dq",    "dk",    "dv",       "dq_sum",
+        "neg_lse",  "neg_delta", "batch", "heads", "heads_kv", "seqlen_q",
+        "seqlen_k", "device",    "min",   "max",   "ceildiv",  "pow2floor",
+        "if",       "score",     "head",  "row",   "column"})
     taken.insert(name);
   for (auto [i, name] : llvm::enumerate(names.getAsValueRange<StringAttr>())) {
     bool identifier =
@@ -201,12 +204,15 @@ static LogicalResult verifyExtraGradients(AttentionGradOp op) {
 }
 
 LogicalResult AttentionGradOp::verify() {
+  SmallVector<NamedType> vectors{{"lse", tensorType(getLse())}};
+  if (getDlse())
+    vectors.emplace_back("dlse", tensorType(getDlse()));
   if (failed(verifyTensors(
           *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
           {{"v", tensorType(getV())},
            {"out", tensorType(getOut())},
            {"dout", tensorType(getDout())}},
-          tensorType(getLse()))))
+          vectors)))
     return failure();
   // 5. the gradients' types
   auto gradient = [&](StringRef name, Value d, StringRef of,
@@ -257,7 +263,7 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyTensors(
           *this, {{"q", tensorType(getQ())}, {"k", tensorType(getK())}},
           {{"v", tensorType(getV())}, {"out", tensorType(getOut())}},
-          tensorType(getLse()))))
+          NamedType("lse", tensorType(getLse())))))
     return failure();
   // 6. variants
   if (failed(verifyVariants(*this)))

@@ -335,6 +335,15 @@ func.func @g2_dout(%q: tensor<?x?x?x64xf16>, %v: tensor<?x?x?x32xf16>, %l: tenso
 
 // -----
 
+// Constraint 3: dlse.
+func.func @g3_dlse(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>, %d: tensor<?x?xf32>) {
+  // expected-error @+1 {{expected dlse to be f32 of rank 3, got 'tensor<?x?xf32>'}}
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) dlse(%d : tensor<?x?xf32>) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>
+  return
+}
+
+// -----
+
 // Constraint 3: lse.
 func.func @g3(%q: tensor<?x?x?x64xf16>) {
   // expected-error @+1 {{expected lse to be f32 of rank 3, got 'tensor<?x?x?x64xf16>'}}

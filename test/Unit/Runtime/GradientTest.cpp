@@ -1,7 +1,7 @@
 //===- GradientTest.cpp - the reference's gradients -----------------------===//
 //
 // The float64 gradients are compared with central differences of the float64
-// forward reference: f = sum of dout o out. Inputs are multiples of 2^-6 and
+// forward reference: f = sum of dout o out and dlse o lse. Inputs are multiples of 2^-6 and
 // steps are 2^-8, so that perturbed inputs are exact in f32.
 //
 //===----------------------------------------------------------------------===//
@@ -36,6 +36,7 @@ struct Problem {
     k = draw(seqlenK * dim);
     v = draw(seqlenK * dimV);
     dout = draw(heads * seqlenQ * dimV);
+    dlse = draw(heads * seqlenQ);
   }
 
   Head head() const {
@@ -57,10 +58,10 @@ struct Problem {
     referenceRow(head(), row(q, h, i, dim), keys(i), scratch, exact.data(),
                  lse);
     outs.assign(exact.begin(), exact.end());
-    return {outs.data(), double(float(lse))};
+    return {outs.data(), double(float(lse)), *row(dlse, h, i, 1)};
   }
 
-  /// sum of dout o out
+  /// sum of dout o out and dlse o lse
   double value() const {
     double sum = 0, lse;
     std::vector<double> out(static_cast<size_t>(dimV));
@@ -71,6 +72,8 @@ struct Problem {
                      lse);
         for (int64_t d = 0; d < dimV; ++d)
           sum += out[size_t(d)] * row(dout, h, i, dimV)[d];
+        if (std::isfinite(lse))
+          sum += lse * *row(dlse, h, i, 1);
       }
     return sum;
   }
@@ -87,7 +90,7 @@ struct Problem {
 
   Mask mask;
   int64_t seqlenQ, seqlenK, heads, dim = 5, dimV = 3;
-  std::vector<float> q, k, v, dout;
+  std::vector<float> q, k, v, dout, dlse;
   mutable std::vector<float> outs;
 };
 

@@ -71,6 +71,8 @@ void exactRow(const Head &head, const float *q, const float *dout,
   statistics.lse = largest + std::log(sum);
   for (size_t j = 0; j < s.size(); ++j)
     statistics.delta += std::exp(s[j] - statistics.lse) * dp[j];
+  statistics.delta -= row.dlse;
+  statistics.givenDelta = -row.dlse;
   statistics.givenLse = row.lse;
   for (int64_t d = 0; d < head.headDimV; ++d)
     statistics.givenDelta += double(dout[d]) * row.out[d];
@@ -97,8 +99,8 @@ void exactRow(const Head &head, const float *q, const float *dout,
 
 /// The same with a framework's roundings.
 void standardGradient(const Head &head, const float *q, const float *dout,
-                      int64_t keys, Scratch &scratch, RowStatistics &statistics,
-                      float *dq) {
+                      const GivenRow &row, int64_t keys, Scratch &scratch,
+                      RowStatistics &statistics, float *dq) {
   std::vector<float> &p = scratch.scores32, &ds = scratch.sums32;
   p.resize(size_t(keys));
   ds.resize(size_t(keys));
@@ -116,7 +118,7 @@ void standardGradient(const Head &head, const float *q, const float *dout,
   statistics.sum32 = 0;
   for (float &s : p)
     statistics.sum32 += s = std::exp(s - statistics.largest32);
-  statistics.delta32 = 0;
+  statistics.delta32 = -float(row.dlse);
   for (size_t j = 0; j < p.size(); ++j) {
     p[j] = roundTo(head.precision, p[j] / statistics.sum32);
     ds[j] = roundTo(head.precision, ds[j]);
@@ -148,7 +150,7 @@ RowStatistics gradientOfRow(const Head &head, const float *q, const float *dout,
     return statistics;
   }
   exactRow(head, q, dout, row, keys, scratch, statistics, dq);
-  standardGradient(head, q, dout, keys, scratch, statistics,
+  standardGradient(head, q, dout, row, keys, scratch, statistics,
                    dq ? dq->standard.data() : nullptr);
   return statistics;
 }

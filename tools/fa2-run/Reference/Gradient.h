@@ -24,11 +24,12 @@ struct QueryHead {
 struct GivenRow {
   const float *out = nullptr; // rounded to the input dtype
   double lse = 0;             // rounded to f32
+  double dlse = 0;            // the gradient of lse
 };
 
-/// Of one query row: its log-sum-exp, and delta = sum_j P_j dP_j = dout.out;
-/// the same from what is given; and the yardstick's largest score, sum of
-/// exponentials and delta.
+/// Of one query row: its log-sum-exp, and delta = sum_j P_j dP_j - dlse
+/// = dout.out - dlse; the same from what is given; and the yardstick's largest
+/// score, sum of exponentials and delta.
 struct RowStatistics {
   double lse = 0, delta = 0;
   double givenLse = 0, givenDelta = 0;

@@ -101,13 +101,15 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Where P is 0, dS is 0, whatever the derivative is there. The gradient of an extra in `grads` is the sum of what
     `fa2.contribute` says of it, times P o (dP - delta); a dimension of extent 1 that stands for all is summed over.
 
+    `dlse` is the gradient of lse, where lse has one: dS = P o (dP - delta + dlse) then.
+
     A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
     the products they enter.
 
     1. q, k, v, out and dout have one element type, bf16 or f16.
     2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout. Batch, length and heads are `?`.
-    3. lse is f32 of rank 3, all `?`.
+    3. lse and dlse are f32 of rank 3, all `?`.
     4. d and d_v are multiples of 8 from 8 to 256.
     5. dq, dk and dv have the types of q, k and v.
     6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
@@ -129,7 +131,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     ```
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-    AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<F32>:$scale,
+    AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<AnyRankedTensor>:$dlse, Optional<F32>:$scale,
     Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<DenseI64ArrayAttr>:$grads,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
@@ -138,7 +140,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Variadic<AnyRankedTensor>:$dextras);
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
-    `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`scale` `(` $scale^ `)`)?
+    `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`dlse` `(` $dlse^ `:` type($dlse) `)`)? (`scale` `(` $scale^ `)`)?
     (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
     `->` type($dq) `,` type($dk) `,` type($dv) (`,` type($dextras)^)?
