@@ -62,8 +62,10 @@ FA2_API const char *fa2_version(void);
  *   bias            adds a tensor (bias) of dtype: key [batch, seqlen_k], query
  *                   [batch, seqlen_q], head [heads], head_key [batch, heads,
  *                   seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]
+ *   sink            head: one more score of each row, which has no value, sink
+ *                   [heads] of f32
  *   grads           backward: gradients of what scores read too, in single
- *                   quotes: 'bias,slopes' (dbias, dslopes)
+ *                   quotes: 'bias,slopes,sink' (dbias, dslopes, dsink)
  *   grad_lse        argument: backward takes a gradient of lse too (dlse)
  *   dq              how backward sums dQ: atomic, atomic_v4, or recompute for
  *                   the same bits in every run

@@ -26,6 +26,12 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   auto lse = RankedTensorType::get(
       llvm::SmallVector<int64_t>(3, ShapedType::kDynamic), b.getF32Type());
   llvm::SmallVector<Type> inputs{qk, qk, v, b.getF32Type()};
+  llvm::SmallVector<llvm::StringRef> own{"q", "k", "v", "scale"};
+  if (!spec.sink.empty()) {
+    inputs.push_back(
+        RankedTensorType::get({ShapedType::kDynamic}, b.getF32Type()));
+    own.push_back("sink");
+  }
   llvm::SmallVector<Attribute> names;
   for (const ScoreOperand &operand : scoreOperands(context, spec)) {
     inputs.push_back(operand.type);
@@ -36,7 +42,7 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
 
   Block *entry = func.addEntryBlock();
   llvm::SmallVector<Attribute> all;
-  for (llvm::StringRef name : {"q", "k", "v", "scale"})
+  for (llvm::StringRef name : own)
     all.push_back(b.getStringAttr(name));
   llvm::append_range(all, names);
   for (auto [arg, name] : llvm::zip(entry->getArguments(), all))
@@ -50,7 +56,8 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   auto attention = AttentionOp::create(
       b, loc, TypeRange{v, lse}, entry->getArgument(0), entry->getArgument(1),
       entry->getArgument(2), entry->getArgument(3),
-      entry->getArguments().drop_front(4),
+      spec.sink.empty() ? Value() : entry->getArgument(4),
+      entry->getArguments().drop_front(own.size()),
       names.empty() ? ArrayAttr() : b.getArrayAttr(names), mask,
       /*schedule=*/ScheduleAttr(),
       /*variants=*/ArrayAttr());

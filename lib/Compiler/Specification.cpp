@@ -36,7 +36,8 @@ const std::array kFields = {
     Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Kernel}, &Specification::softcap},
     Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
-    Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
+    Field{{"sink", "one more score of each row, which has no value: head (sink [heads], f32)", Key::Kernel}, &Specification::sink},
+    Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap, sink (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
     Field{{"grad_lse", "backward: argument where lse has a gradient too, which a launch gives (dlse, as lse)", Key::Kernel}, &Specification::gradLse},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},
@@ -200,6 +201,8 @@ std::string Specification::check() const {
   if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
       !error.empty())
     return error;
+  if (!sink.empty() && sink != "head")
+    return formatv("expected sink to be head (sink [heads]), got '{0}'", sink);
   if (!gradLse.empty())
     if (error = checkChoice("grad_lse", gradLse, {"argument"}); !error.empty())
       return error;
@@ -236,5 +239,7 @@ std::string Specification::nameOf(const std::string &pass) const {
     name += "_alibi";
   if (!bias.empty())
     name += "_bias_" + bias;
+  if (!sink.empty())
+    name += "_sink";
   return name;
 }

@@ -59,6 +59,9 @@ OnReals interpreter::onReals(Operation *op) {
       .Case([](math::Exp2Op) {
         return [](const float *x) { return float(std::exp2(double(x[0]))); };
       })
+      .Case([](math::LogOp) {
+        return [](const float *x) { return float(std::log(double(x[0]))); };
+      })
       .Case([](math::TanhOp) {
         return [](const float *x) { return float(std::tanh(double(x[0]))); };
       })

@@ -49,7 +49,8 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
           SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,
           CombineSplitsOp,
           // Score programs.
-          PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp,
+          PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, StoreSumsOp,
+          AddUpOp,
           // Rings and copies.
           RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp,
           RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp, TensorMapOp, MapColumnOp,

@@ -84,6 +84,8 @@ void run(Frame &, DistanceOp);
 void run(Frame &, ReadOp);
 void run(Frame &, ScatterOp);
 void run(Frame &, ZeroOp);
+void run(Frame &, StoreSumsOp);
+void run(Frame &, AddUpOp);
 
 // Rings.cpp
 void run(Frame &, gpu::RingCreateOp);

@@ -87,3 +87,42 @@ void interpreter::run(Frame &f, ZeroOp op) {
     storeElement(sum->element, sum->at(at), {});
   }
 }
+
+void interpreter::run(Frame &f, StoreSumsOp op) {
+  TileRef rows = f.tile(op.getRows());
+  const Memory *sums = f.as<const Memory *>(op.getSums());
+  auto at =
+      llvm::map_to_vector(op.getIndices(), [&](Value v) { return f.whole(v); });
+  at.push_back(f.whole(op.getFirst()));
+  Part part = f.part(op.getRows().getType());
+  for (int64_t r = 0; r < rows->size() && !f.halted(); r += 16, ++at.back()) {
+    double sum = 0;
+    for (int64_t i = 0; i < 16; ++i)
+      sum += rows->real[r + i];
+    if (char *to = part.holds(0, r) ? sums->at(at) : nullptr)
+      storeElement(sums->element, to, {float(sum), 0});
+  }
+}
+
+void interpreter::run(Frame &f, AddUpOp op) {
+  const Memory *parts = f.as<const Memory *>(op.getParts());
+  const Memory *sums = f.as<const Memory *>(op.getSums());
+  int64_t index = f.whole(op.getIndex());
+  if (f.halted())
+    return;
+  int64_t each = 1;
+  for (int64_t extent : llvm::drop_begin(parts->shape))
+    each *= extent;
+  double sum = 0;
+  for (int64_t n = 0; n < each; ++n) {
+    SmallVector<int64_t> at(parts->shape.size());
+    for (int64_t d = int64_t(at.size()) - 1, rest = n; d > 0; --d) {
+      at[d] = rest % parts->shape[d];
+      rest /= parts->shape[d];
+    }
+    at[0] = index;
+    sum += loadElement(parts->element, parts->at(at)).real;
+  }
+  if (char *to = sums->at({index}))
+    storeElement(sums->element, to, {float(sum), 0});
+}

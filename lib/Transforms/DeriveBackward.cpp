@@ -40,12 +40,16 @@ struct DeriveBackwardPass
         return signalPassFailure();
   }
 
-  /// The extras that `grads` names, in their own order.
-  LogicalResult findWanted(AttentionOp op, SmallVector<int64_t> &wanted) {
+  /// The extras that `grads` names, in their own order, and whether it names
+  /// the sink.
+  LogicalResult findWanted(AttentionOp op, SmallVector<int64_t> &wanted,
+                           bool &wantsSink) {
     ScoreProgram program = programOf(op);
     SmallVector<std::string> names;
     for (size_t i = 0; i < program.numExtras(); ++i)
       names.push_back(program.extraName(i));
+    if (op.getSink())
+      names.push_back("sink");
     SmallVector<StringRef> asked;
     StringRef(grads).split(asked, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
     for (StringRef name : asked)
@@ -54,8 +58,9 @@ struct DeriveBackwardPass
                << "expected grads to name what its score program reads ("
                << (names.empty() ? "nothing" : llvm::join(names, ", "))
                << "), got '" << name << "'";
-    for (auto [i, name] : llvm::enumerate(names))
-      if (llvm::is_contained(asked, name))
+    wantsSink = op.getSink() && llvm::is_contained(asked, names.back());
+    for (size_t i = 0; i < program.numExtras(); ++i)
+      if (llvm::is_contained(asked, names[i]))
         wanted.push_back(int64_t(i));
     return success();
   }
@@ -68,15 +73,21 @@ struct DeriveBackwardPass
   }
 
   /// f(q, k, v, scale, extras) -> out, lse gives
-  /// f'(q, k, v, out, lse, dout, dlse, scale, extras) -> dq, dk, dv, dextras
-  /// beside it.
+  /// f'(q, k, v, out, lse, dout, dlse, scale, sink, extras) -> dq, dk, dv,
+  /// dextras, dsink beside it.
   LogicalResult derive(AttentionOp op) {
     SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
     if (op.getScale())
       inputs.push_back(op.getScale());
+    Type sinkType;
+    if (op.getSink()) {
+      inputs.push_back(op.getSink());
+      sinkType = op.getSink().getType();
+    }
     llvm::append_range(inputs, op.getExtras());
     SmallVector<int64_t> wanted;
-    if (failed(findWanted(op, wanted)))
+    bool wantsSink = false;
+    if (failed(findWanted(op, wanted, wantsSink)))
       return failure();
     auto func = functionOf(op, inputs, "q, k, v");
     if (failed(func))
@@ -97,12 +108,16 @@ struct DeriveBackwardPass
       return types.size() - 1;
     };
     size_t dlse = addInput(gradLse, "dlse", lse),
-           scale = addInput(bool(op.getScale()), "scale", b.getF32Type());
+           scale = addInput(bool(op.getScale()), "scale", b.getF32Type()),
+           sink = addInput(bool(sinkType), "sink", sinkType);
     size_t fixed = types.size();
     llvm::append_range(types, op.getExtras().getTypes());
-    SmallVector<Type> results{q, k, v};
+    SmallVector<Type> dextras, results{q, k, v};
     for (int64_t extra : wanted)
-      results.push_back(gradientType(op.getExtras()[extra].getType()));
+      dextras.push_back(gradientType(op.getExtras()[extra].getType()));
+    llvm::append_range(results, dextras);
+    if (wantsSink)
+      results.push_back(sinkType);
     auto gradient = func::FuncOp::create(b, loc, gradientName(func->getName()),
                                          b.getFunctionType(types, results));
     Block *entry = gradient.addEntryBlock();
@@ -114,9 +129,9 @@ struct DeriveBackwardPass
     auto given = [&](size_t i) { return i ? arg(i) : Value(); };
     // A schedule that stands on the forward operation is not backward's.
     auto grad = AttentionGradOp::create(
-        b, loc, results, arg(0), arg(1), arg(2), arg(3), arg(4), arg(5),
-        given(dlse), given(scale), entry->getArguments().drop_front(fixed),
-        op.getExtraNamesAttr(),
+        b, loc, q, k, v, dextras, wantsSink ? sinkType : Type(), arg(0), arg(1),
+        arg(2), arg(3), arg(4), arg(5), given(dlse), given(scale), given(sink),
+        entry->getArguments().drop_front(fixed), op.getExtraNamesAttr(),
         wanted.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(wanted),
         op.getMaskAttr(),
         /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());

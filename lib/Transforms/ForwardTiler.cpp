@@ -7,6 +7,8 @@
 
 #include "ForwardTiler.h"
 
+#include "Sink.h"
+
 using namespace mlir;
 using namespace fa2;
 
@@ -50,6 +52,10 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
     types.push_back(b.getF32Type());
     args.push_back(describeScale(headDim));
   }
+  if (op.getSink()) {
+    types.push_back(typeOfHeads());
+    args.push_back(describeHeads("sink", "in"));
+  }
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
   if (scores)
@@ -67,6 +73,7 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
   v = entry->getArgument(2);
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
+  sink = op.getSink() ? Value(entry->getArgument(fixed - 1)) : Value();
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
   columns = entry->getArguments().take_back(scores.columns().size());
   scale = op.getScale()
@@ -195,6 +202,8 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   // Written again, so that nothing of it is kept through the loop.
   if (Value own = program ? scores->row() : Value())
     std::tie(o, l) = addRowTerm(b, loc, programAt(place)->rowsOf(own), o, l);
+  if (sink)
+    std::tie(o, l) = addSink(b, loc, readByHead(b, loc, sink, place), o, l);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);

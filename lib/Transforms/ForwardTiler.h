@@ -65,7 +65,7 @@ private:
   ForwardProgram &scores;
   ScorePlace::Loads loads;
   // The kernel's arguments.
-  mlir::Value q, k, v, out, lse, scale;
+  mlir::Value q, k, v, out, lse, scale, sink;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;

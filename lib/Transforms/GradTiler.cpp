@@ -2,7 +2,10 @@
 
 #include "GradTiler.h"
 
+#include "Sink.h"
 #include "fa2/Target/Target.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 #include <numbers>
 
@@ -23,6 +26,8 @@ void GradTiler::run() {
   if (!op.getDextras().empty())
     createZeros();
   createStatistics();
+  if (op.getDsink())
+    createSinkGradient();
   createKeys();
   if (atomic)
     createScaledSum();
@@ -72,16 +77,28 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   for (StringRef name : {"neg_lse", "neg_delta"})
     add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
         {"batch", "heads", rows});
+  std::string sums = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
+                     std::to_string(statRows / 16);
+  if (op.getDsink())
+    add("sink_sums", "workspace", RankedTensorType::get({any, any, any}, f32),
+        {"heads", "batch", sums});
   double c = 1.0 / std::sqrt(double(headDim));
   if (op.getScale()) {
     types.push_back(f32);
     args.push_back(describeScale(headDim));
   }
-
+  auto addOfHeads = [&](StringRef name, StringRef direction) {
+    types.push_back(typeOfHeads());
+    args.push_back(describeHeads(name, direction));
+  };
+  if (op.getSink())
+    addOfHeads("sink", "in");
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
   ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
   addExtraGradients(programOf(op), grads, types, args);
+  if (op.getDsink())
+    addOfHeads("dsink", "out");
   auto spec =
       SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
                     op.getMaskAttr(), programOf(op).describe());
@@ -103,26 +120,34 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     dqSum = arg(next++);
   negLse = arg(next++);
   negDelta = arg(next++);
+  if (op.getDsink())
+    sinkSums = arg(next++);
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
                               b, loc, b.getF32FloatAttr(float(c))));
+  if (op.getSink())
+    sink = arg(next++);
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
-  dextras = entry->getArguments().take_back(grads.size());
+  dextras = entry->getArguments().slice(fixed + extras.size(), grads.size());
+  if (op.getDsink())
+    dsink = entry->getArguments().back();
   // A score program sees, and gives, scores in natural units.
   softmaxScale = scale;
   if (!op.getScore().empty())
     softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
 
   auto extent = [&](int64_t dim) -> Value {
-    return memref::DimOp::create(b, loc, rowsOf == Queries ? q : k, dim);
+    return memref::DimOp::create(b, loc, rowsOf == Keys ? k : q, dim);
   };
   // Named, as the order in which arguments are evaluated is the compiler's.
-  bool tiled = rowsOf != Nothing;
-  Value rowCount = tiled ? extent(1) : constant(block);
+  bool tiled = rowsOf == Queries || rowsOf == Keys;
+  Value rowCount = tiled             ? extent(1)
+                   : rowsOf == Heads ? extent(2)
+                                     : constant(block);
   Value heads = tiled ? extent(2) : constant(1);
   Value batches = tiled ? extent(0) : constant(1);
   auto tiles = ForEachTileOp::create(b, loc, rowCount, heads, batches,
-                                     tiled ? block : 1, order);
+                                     rowsOf == Nothing ? 1 : block, order);
   ReturnOp::create(b, loc);
   b.setInsertionPointToStart(&tiles.getBody().front());
   return tiles;
@@ -195,6 +220,8 @@ void GradTiler::createStatistics() {
     negative = arith::NegFOp::create(b, loc, delta);
   }
   StoreOp::create(b, loc, negative, wholeView(negDelta, batch, head), row);
+  if (dsink)
+    storeSinkSums(body.getArgument(0), head, batch, l, negative);
   // Zeros are zeros in any order of all the kernel's warps.
   SumOrderAttr order =
       schedule.getDqByProducer()
@@ -203,6 +230,38 @@ void GradTiler::createStatistics() {
   for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
     StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
                     partOfSum(batch, head, part, order), row);
+}
+
+/// What rows add to the sink's gradient: its P is exp(sink - lse), and its dP
+/// is 0, as its value is.
+void GradTiler::storeSinkSums(Value tile, Value head, Value batch, Value l,
+                              Value negative) {
+  auto vector = cast<RankedTensorType>(l.getType());
+  Value s = readByHead(b, loc, sink, {batch, head, tile, statRows, 0});
+  Value p = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, s, l));
+  Value part = arith::MulFOp::create(b, loc, p, negative);
+  // Neither rows past the end nor those without any score.
+  Type index = vector.clone(b.getIndexType());
+  Value inside = arith::CmpIOp::create(
+      b, loc, arith::CmpIPredicate::slt,
+      PositionsOp::create(b, loc, index, tile),
+      tensor::SplatOp::create(b, loc, index,
+                              SequenceOp::create(b, loc, q, batch).getLength(),
+                              ValueRange{}));
+  Value scored = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, l,
+                                       splat({statRows}, -kInf));
+  Value counts = arith::AndIOp::create(b, loc, inside, scored);
+  part = arith::SelectOp::create(b, loc, counts, part, splat({statRows}, 0.0f));
+  StoreSumsOp::create(b, loc, part, sinkSums, ValueRange{head, batch},
+                      times(tile, statRows / 16));
+}
+
+/// A block a head adds up what all rows have.
+void GradTiler::createSinkGradient() {
+  auto tiles = createKernel("_dsink", plainSchedule(), Heads, /*block=*/1,
+                            TileOrder::Ascending);
+  AddUpOp::create(b, loc, sinkSums, dsink,
+                  tiles.getBody().front().getArgument(0));
 }
 
 void GradTiler::createScaledSum() {

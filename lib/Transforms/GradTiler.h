@@ -24,13 +24,17 @@ public:
 
 private:
   /// A kernel with the program's arguments, and one block's work in it: tiles
-  /// of `block` rows of q or k, or so many blocks for what has no rows.
-  enum RowsOf { Queries, Keys, Nothing };
+  /// of `block` rows of q or k, or of query heads, or so many blocks for what
+  /// has no rows.
+  enum RowsOf { Queries, Keys, Heads, Nothing };
   ForEachTileOp createKernel(llvm::StringRef suffix, ScheduleAttr s,
                              RowsOf rowsOf, int64_t block, TileOrder order);
   ScheduleAttr plainSchedule();
   void createZeros();
   void createStatistics();
+  void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
+                     mlir::Value lse, mlir::Value negDelta);
+  void createSinkGradient();
   void createKeys();
   void createScaledSum();
   void createQueries();
@@ -166,7 +170,7 @@ private:
   // The current kernel's.
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
-      negDelta, dqSum;
+      negDelta, dqSum, sinkSums, sink, dsink;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;
 };

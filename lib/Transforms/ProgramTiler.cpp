@@ -23,21 +23,9 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
     writeViews();
 }
 
-/// Batch entry, head and rows. Packed heads lie in runs of rows, in groups of
-/// kGroupRows.
-void ProgramTiler::placeArguments() {
-  Block &block = program.block();
-  Value rows = block.getArgument(place.transposed ? ScoreProgram::Column
-                                                  : ScoreProgram::Row);
-  Value head = block.getArgument(ScoreProgram::Head);
-  written[block.getArgument(ScoreProgram::Batch)] = place.batch;
-  written[head] = place.head;
-  Type type = typeWith(Rows, b.getIndexType());
-  if (place.packedHeads == 1) {
-    if (!rows.use_empty())
-      written[rows] = PositionsOp::create(b, loc, type, place.rowBlock);
-    return;
-  }
+std::pair<Value, Value> fa2::packedRows(OpBuilder &b, Location loc,
+                                        const ScorePlace &place) {
+  auto type = RankedTensorType::get({place.rows}, b.getIndexType());
   int64_t run = kGroupRows / place.packedHeads;
   Value at = PositionsOp::create(b, loc, type, place.rowBlock);
   auto all = [&](Value x) -> Value {
@@ -48,11 +36,27 @@ void ProgramTiler::placeArguments() {
   };
   Value runs = arith::DivUIOp::create(b, loc, at, number(run));
   Value own = arith::RemUIOp::create(b, loc, runs, number(place.packedHeads));
-  written[head] = arith::AddIOp::create(b, loc, all(place.head), own);
+  Value head = arith::AddIOp::create(b, loc, all(place.head), own);
   Value groups = arith::DivUIOp::create(b, loc, at, number(kGroupRows));
-  written[rows] = arith::AddIOp::create(
+  Value query = arith::AddIOp::create(
       b, loc, arith::MulIOp::create(b, loc, groups, number(run)),
       arith::RemUIOp::create(b, loc, at, number(run)));
+  return {head, query};
+}
+
+/// Batch entry, head and rows.
+void ProgramTiler::placeArguments() {
+  Block &block = program.block();
+  Value rows = block.getArgument(place.transposed ? ScoreProgram::Column
+                                                  : ScoreProgram::Row);
+  Value head = block.getArgument(ScoreProgram::Head);
+  written[block.getArgument(ScoreProgram::Batch)] = place.batch;
+  written[head] = place.head;
+  if (place.packedHeads > 1)
+    std::tie(written[head], written[rows]) = packedRows(b, loc, place);
+  else if (!rows.use_empty())
+    written[rows] = PositionsOp::create(
+        b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock);
 }
 
 void ProgramTiler::findAxes() {

@@ -20,6 +20,16 @@ struct ScorePlace {
   enum class Loads { None, Aligned, Any } loads = Loads::None;
 };
 
+/// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the
+/// head and the query of each row.
+std::pair<mlir::Value, mlir::Value>
+packedRows(mlir::OpBuilder &b, mlir::Location loc, const ScorePlace &place);
+/// The head of all rows, or a vector of each one's where heads are packed.
+inline mlir::Value headsOfRows(mlir::OpBuilder &b, mlir::Location loc,
+                               const ScorePlace &place) {
+  return place.packedHeads == 1 ? place.head : packedRows(b, loc, place).first;
+}
+
 /// Writes a program's operations where what they depend on lets them be: what
 /// depends on batch entry and head are scalars, and what depends on the tile's
 /// rows besides are vectors, both before the loop; what depends on its columns

@@ -142,6 +142,8 @@ struct TileAttentionPass
       SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
       if (op.getScale())
         inputs.push_back(op.getScale());
+      if (op.getSink())
+        inputs.push_back(op.getSink());
       llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v");
       if (failed(func))

@@ -11,6 +11,7 @@
 #include "GradTiler.h"
 #include "fa2/Transforms/Passes.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace fa2 {
@@ -35,6 +36,8 @@ struct TileAttentionGradPass
         inputs.push_back(op.getDlse());
       if (op.getScale())
         inputs.push_back(op.getScale());
+      if (op.getSink())
+        inputs.push_back(op.getSink());
       llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v, out, lse, dout");
       if (failed(func) || failed(checkSchedules(op)))

@@ -102,6 +102,6 @@ FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
   if (!llvm::equal(inputs, func.getArguments()))
     return op->emitOpError()
            << "expected the function's arguments to be " << inputNames
-           << ", scale and extras, in this order";
+           << ", scale, sink and extras, in this order";
   return func;
 }

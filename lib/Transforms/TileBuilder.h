@@ -22,6 +22,16 @@ protected:
   ArgumentAttr describe(llvm::StringRef name, llvm::StringRef direction,
                         mlir::Type dtype, llvm::ArrayRef<llvm::StringRef> names,
                         std::optional<int64_t> last = {});
+  /// f32 [heads], a value of each, and its description.
+  mlir::Type typeOfHeads() {
+    return mlir::MemRefType::get(
+        {mlir::ShapedType::kDynamic}, b.getF32Type(),
+        mlir::StridedLayoutAttr::get(b.getContext(), 0,
+                                     {mlir::ShapedType::kDynamic}));
+  }
+  ArgumentAttr describeHeads(llvm::StringRef name, llvm::StringRef direction) {
+    return describe(name, direction, b.getF32Type(), {"heads"});
+  }
   /// The run-time scale of the scores, 1 / sqrt(headDim) by default.
   ArgumentAttr describeScale(int64_t headDim);
 

@@ -22,7 +22,7 @@ func.func @not_all_of_the_function(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x6
 
 func.func @other_arguments(%v: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %q: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected the function's arguments to be q, k, v, scale and extras, in this order}}
+  // expected-error @+1 {{expected the function's arguments to be q, k, v, scale, sink, dropout, rng and extras, in this order}}
   %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

@@ -291,6 +291,7 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
               kv.v.data(),    scale,           kernel.precision};
     if (kernel.program)
       head.program = &*kernel.program;
+    head.sink = sinkOf(kernel, operands, entry.head);
     head.place = {entry.batch, entry.head, 0, 0, false, &operands};
     Scratch scratch;
     for (size_t r = chunk.begin; r < chunk.end; ++r)

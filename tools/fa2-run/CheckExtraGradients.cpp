@@ -106,7 +106,7 @@ private:
     });
   }
 
-  /// Row (batch, head, row) of dS, by what is read.
+  /// Row (batch, head, row) of dS, by the sink or by what is read.
   void addRow(int64_t batch, int64_t head, int64_t row, bool tensorCore) {
     int64_t keys = visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK),
             headKv = head / (c.heads / c.headsKv);
@@ -115,6 +115,12 @@ private:
                        out = rowOf(tensors.out, batch, row, head);
     float lse = valueAt(tensors.lse, batch, row, head);
     double dlse = kernel.hasDlse ? valueAt(tensors.dlse, batch, row, head) : 0;
+    if (kernel.hasSink && name == "sink") { // whose value is 0
+      std::lock_guard lock(mutex);
+      return add(
+          sums[size_t(head)], {sinkOf(kernel, operands, head), 0, /*slope=*/1},
+          lse, dlse - dot(dout, out), norm(dout) * norm(out) + std::abs(dlse));
+    }
     std::vector<Number> scores(static_cast<size_t>(keys));
     std::vector<double> dp(scores.size()), size(scores.size());
     for (int64_t j = 0; j < keys; ++j) {

@@ -86,6 +86,7 @@ private:
               g.v.data(),     scale,           kernel.precision};
     if (kernel.program)
       head.program = &*kernel.program;
+    head.sink = sinkOf(kernel, operands, queryHead(g, h));
     head.place = {g.batch, queryHead(g, h), 0, 0, false, &operands};
     return head;
   }

@@ -49,6 +49,24 @@ Kernel::ExtraRule extraRule(const Json &argument) {
   return rule;
 }
 
+void addExtra(const Json &manifest, const Json &argument, Kernel &kernel) {
+  kernel.extras.push_back(extraRule(argument));
+  Kernel::ExtraRule &rule = kernel.extras.back();
+  const Json *gradient = argumentNamed(manifest, ("d" + rule.name).c_str());
+  rule.hasGradient = gradient && gradient->value("direction", "") == "out";
+}
+
+/// Unless it is one of the operands that programs of older files have under any
+/// name.
+void readSink(const Json &manifest, Kernel &kernel) {
+  const Json *argument = argumentNamed(manifest, "sink");
+  kernel.hasSink = argument != nullptr;
+  for (const Kernel::ExtraRule &rule : kernel.extras)
+    kernel.hasSink &= rule.name != "sink";
+  if (kernel.hasSink)
+    addExtra(manifest, *argument, kernel);
+}
+
 void readProgram(const Json &manifest, Kernel &kernel) {
   const Json &specification = manifest["specification"];
   kernel.hasScoreProgram = specification.value("score_program", false);
@@ -62,10 +80,7 @@ void readProgram(const Json &manifest, Kernel &kernel) {
     if (!argument)
       refuse("the manifest's program reads '{}', which is not an argument",
              name);
-    kernel.extras.push_back(extraRule(*argument));
-    const Json *gradient = argumentNamed(manifest, ("d" + name).c_str());
-    kernel.extras.back().hasGradient =
-        gradient && gradient->value("direction", "") == "out";
+    addExtra(manifest, *argument, kernel);
   }
   std::map<std::string, size_t> ranks;
   for (const Kernel::ExtraRule &rule : kernel.extras)
@@ -81,6 +96,11 @@ int64_t scheduleField(const Json &schedule, const char *name) {
 }
 
 } // namespace
+
+double sinkOf(const Kernel &kernel, const Operands &operands, int64_t head) {
+  return kernel.hasSink ? operands.at("sink").elements[size_t(head)]
+                        : -std::numeric_limits<double>::infinity();
+}
 
 Kernel describeKernel(const std::string &text) {
   Json manifest = Json::parse(text);
@@ -117,6 +137,7 @@ Kernel describeKernel(const std::string &text) {
            "causal_top_left",
            kernel.maskName);
   readProgram(manifest, kernel);
+  readSink(manifest, kernel);
   kernel.packedHeads =
       std::max<int64_t>(1, scheduleField(manifest["schedule"], "packed_heads"));
   kernel.blockQ =

@@ -35,6 +35,7 @@ struct Kernel {
   double defaultScale = 0;
   bool hasLse = true;
   bool hasDlse = false; // backward is given a gradient of lse
+  bool hasSink = false; // each row has a score without a value
   bool hasScoreProgram = false;
   /// It, unless the manifest is of version 1, which says no more.
   std::optional<ScoreProgram> program;
@@ -48,7 +49,7 @@ struct Kernel {
   TensorRule q, k, v, out, lse;
   TensorRule dout, dlse, dq, dk, dv; // backward
 
-  /// What the program reads.
+  /// The sink, and what the program reads.
   struct ExtraRule {
     std::string name;
     bool tensor = true;
@@ -59,6 +60,9 @@ struct Kernel {
   };
   std::vector<ExtraRule> extras;
 };
+
+/// That of a query head, -inf where there is none.
+double sinkOf(const Kernel &kernel, const Operands &operands, int64_t head);
 
 /// Reads what stands in the manifest's JSON text; refuses a pass that is
 /// neither forward nor backward, by name.

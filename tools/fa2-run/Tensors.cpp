@@ -244,6 +244,7 @@ void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
         decodeRow(t.q.row(b, row, h), kernel.precision, kernel.headDim,
                   q.data());
         Head own = head;
+        own.sink = sinkOf(kernel, operands, h);
         own.place = {b, h, row, 0, false, &operands};
         referenceRow(own, q.data(),
                      visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK),

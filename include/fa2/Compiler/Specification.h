@@ -27,7 +27,9 @@ struct Specification {
   std::string alibi;   // head
   std::string bias;    // key, query, head, head_key or full
 
-  std::string grads;   // what the program reads, to derive by: name,...
+  std::string sink; // head
+
+  std::string grads;   // what scores are made of, to derive by: name,...
   std::string gradLse; // argument: backward takes lse's gradient, dlse
 
   // The schedule; what is left out is chosen.

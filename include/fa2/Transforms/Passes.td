@@ -9,9 +9,9 @@ def DeriveBackward : Pass<"fa2-derive-backward", "::mlir::ModuleOp"> {
   let description = [{
     A function f(q, k, v, scale) -> out, lse that is one fa2.attention gives
     f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv that is one fa2.attention_grad with the
-    same mask, so that one file yields forward and backward kernels. "forward" in its name
+    same mask and sink, so that one file yields forward and backward kernels. "forward" in its name
     becomes "backward". Extras that `grads` names have gradients as further results. With `grad-lse`
-    f' takes dlse, the gradient of lse, behind dout.
+    f' takes dlse, the gradient of lse, behind dout; with "sink" in `grads` that of the sink is its last result.
   }];
   let options = [
     Option<"replace", "replace", "bool", "false", "erase the forward function">,
@@ -48,7 +48,8 @@ def TileAttention : Pass<"fa2-tile", "::mlir::ModuleOp"> {
   let summary = "turns functions that are one fa2.attention into one block's program over tiles";
   let description = [{
     Algorithm 1 of FlashAttention-2 (arXiv:2307.08691): a loop over the key tiles that
-    the query tile sees, from the last to the first, with the online softmax. The
+    the query tile sees, from the last to the first, with the online softmax; the sink is added to
+    what the loop leaves of a row. The
     mask bounds the loop; it is applied where a tile is not seen whole. Each variant
     becomes a kernel of its own; `when` says which launches it is for, so that exactly
     one of them is.
@@ -68,9 +69,10 @@ def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {
     FlashAttention-2 (arXiv:2307.08691), one block a key tile, whose dK and dV stay in
     registers while a loop goes over the query tiles that see it, head by head of its
     group; and dQ: the f32 sum of all key tiles' parts, scaled and rounded, or, with
-    `dq = recompute`, a loop over key tiles of its own.
+    `dq = recompute`, a loop over key tiles of its own. A fourth adds up what the statistics of all rows leave of
+    the sink's gradient, where it is wanted.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
                            "::mlir::tensor::TensorDialect"];
 }
 

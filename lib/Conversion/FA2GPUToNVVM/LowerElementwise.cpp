@@ -90,6 +90,10 @@ constexpr float kLog2E = std::numbers::log2e_v<float>;
 Value lowerExp2(Emit &e, Value x) { return e.ex2(x); }
 /// 2^(x log2 e)
 Value lowerExp(Emit &e, Value x) { return e.ex2(e.fmul(x, e.f32(kLog2E))); }
+/// ln 2 log2 x
+Value lowerLog(Emit &e, Value x) {
+  return e.fmul(e.lg2(x), e.f32(std::numbers::ln2_v<float>));
+}
 /// 1 - 2 / (2^(2 x log2 e) + 1)
 Value lowerTanh(Emit &e, Value x) {
   Value power = e.ex2(e.fmul(x, e.f32(2 * kLog2E)));
@@ -247,6 +251,7 @@ void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
       .add<ElementwiseLowering, ConstantLowering, SplatLowering,
            FunctionLowering<math::Exp2Op, lowerExp2>,
            FunctionLowering<math::ExpOp, lowerExp>,
+           FunctionLowering<math::LogOp, lowerLog>,
            FunctionLowering<math::TanhOp, lowerTanh>,
            FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
            FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering>(

@@ -120,6 +120,100 @@ struct ScatterLowering : public OpConversionPattern<ScatterOp> {
   }
 };
 
+/// Lanes that differ by 4, 8 and 16 have different rows of a fragment's 8.
+struct StoreSumsLowering : public OpConversionPattern<StoreSumsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreSumsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getRows().getType());
+    auto row = dyn_cast_or_null<RowAttr>(type.getEncoding());
+    auto sumsType = cast<MemRefType>(op.getSums().getType());
+    if (!row || row.getPartial() != Partial::None ||
+        numStrides(sumsType) != sumsType.getRank() - 1)
+      return rewriter.notifyMatchFailure(
+          op, "expected a value a row, and sums side by side");
+    TileLayout layout = rowLayout(row, type);
+    MemRefParts parts(sumsType, adaptor.getSums());
+    Value offset = e.toI64(adaptor.getFirst()[0]);
+    for (auto [index, stride] : llvm::zip(adaptor.getIndices(), parts.strides))
+      offset = e.add(offset, e.mul(e.toI64(index[0]), stride));
+    Value group = e.shr(warpRow(e, layout), 4);
+    offset = e.add(offset, e.toI64(e.toIndex(group)));
+    Value base = e.gep(parts.base, e.mul(offset, 4));
+    Value first = arith::CmpIOp::create(
+        rewriter, op.getLoc(), arith::CmpIPredicate::eq, e.lane(), e.i32(0));
+    SmallVector<Value> sums = sumBySlot(e, adaptor.getRows(), [&](int64_t r) {
+      return rowOfSlot(layout, r) / 16;
+    });
+    for (auto [i, x] : llvm::enumerate(sums)) {
+      for (int64_t lanes : {4, 8, 16})
+        x = e.fadd(x, e.shuffleXor(x, lanes));
+      Value inside = e.less(e.add(group, i), e.i32(type.getDimSize(0) / 16));
+      e.ptx("@$2 st.global.f32 [$0], $1;", "l,f,b,~{memory}",
+            {e.gep(base, int64_t(i) * 4), x, e.both(first, inside)});
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// The first warp's lanes have every 32nd part, of which several are on their
+/// way at a time.
+struct AddUpLowering : public OpConversionPattern<AddUpOp> {
+  using OpConversionPattern::OpConversionPattern;
+  static constexpr int64_t kAtOnce = 8;
+
+  LogicalResult
+  matchAndRewrite(AddUpOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Emit e(rewriter, loc);
+    auto type = cast<MemRefType>(op.getParts().getType());
+    MemRefParts parts(type, adaptor.getParts());
+    MemRefParts sums(cast<MemRefType>(op.getSums().getType()),
+                     adaptor.getSums());
+    Value index = e.toI64(adaptor.getIndex()[0]), count = e.i64(1);
+    for (int64_t d = 1; d < type.getRank(); ++d)
+      count = e.mul(count, parts.extents[d] ? e.toI64(parts.extents[d])
+                                            : e.i64(type.getDimSize(d)));
+    Value base = e.gep(parts.base, e.mul(e.mul(index, count), 4));
+    auto warp =
+        scf::IfOp::create(rewriter, loc, e.less(e.thread(), e.i32(kWarpLanes)));
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(warp.thenBlock());
+    Value lane = e.toI64(e.toIndex(e.lane())), last = e.add(count, -1);
+    auto loop =
+        scf::ForOp::create(rewriter, loc, e.i64(0), count,
+                           e.i64(kAtOnce * kWarpLanes), ValueRange{e.f32(0)});
+    {
+      OpBuilder::InsertionGuard inLoop(rewriter);
+      rewriter.setInsertionPointToStart(loop.getBody());
+      Value sum = loop.getRegionIterArgs()[0];
+      Value from = e.add(loop.getInductionVar(), lane);
+      for (int64_t i = 0; i < kAtOnce; ++i) {
+        Value at = e.add(from, i * kWarpLanes), inside = e.less(at, count);
+        Value x = LLVM::LoadOp::create(
+            rewriter, loc, rewriter.getF32Type(),
+            e.gep(base, e.mul(e.select(inside, at, last), 4)));
+        sum = e.fadd(sum, e.select(inside, x, e.f32(0)));
+      }
+      scf::YieldOp::create(rewriter, loc, sum);
+    }
+    Value sum = loop.getResult(0);
+    for (int64_t lanes : {1, 2, 4, 8, 16})
+      sum = e.fadd(sum, e.shuffleXor(sum, lanes));
+    Value first = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                        e.lane(), e.i32(0));
+    Value to = sums.strides.empty() ? index : e.mul(index, sums.strides[0]);
+    e.ptx("@$2 st.global.f32 [$0], $1;", "l,f,b,~{memory}",
+          {e.gep(sums.base, e.mul(to, 4)), sum, first});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// A loop a dimension: the last one's elements go to threads, the rows of the
 /// one before it to blocks. An extent of 1 that stands for all has stride 0,
 /// and is one element.
@@ -167,6 +261,6 @@ struct ZeroLowering : public OpConversionPattern<ZeroOp> {
 
 void fa2::gpu::populateScatterPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<AddRowsLowering, ScatterLowering, ZeroLowering>(
-      converter, patterns.getContext());
+  patterns.add<AddRowsLowering, ScatterLowering, StoreSumsLowering,
+               AddUpLowering, ZeroLowering>(converter, patterns.getContext());
 }

@@ -109,11 +109,12 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
                              << " extras, got " << names.size();
   llvm::StringSet<> taken;
   for (StringRef name :
-       {"q",        "k",         "v",     "out",   "lse",      "scale",
-        "dout",     "dlse",      "dq",    "dk",    "dv",       "dq_sum",
-        "neg_lse",  "neg_delta", "batch", "heads", "heads_kv", "seqlen_q",
-        "seqlen_k", "device",    "min",   "max",   "ceildiv",  "pow2floor",
-        "if",       "score",     "head",  "row",   "column"})
+       {"q",     "k",        "v",         "out",      "lse",       "scale",
+        "dout",  "dlse",     "sink",      "dsink",    "sink_sums", "dq",
+        "dk",    "dv",       "dq_sum",    "neg_lse",  "neg_delta", "batch",
+        "heads", "heads_kv", "seqlen_q",  "seqlen_k", "device",    "min",
+        "max",   "ceildiv",  "pow2floor", "if",       "score",     "head",
+        "row",   "column"})
     taken.insert(name);
   for (auto [i, name] : llvm::enumerate(names.getAsValueRange<StringAttr>())) {
     bool identifier =
@@ -161,6 +162,16 @@ static LogicalResult verifyProgram(Operation *op, Region &region,
     return op->emitOpError() << "expected the score region to yield "
                              << (results == 1 ? "one f32" : "two f32");
   return success();
+}
+
+/// Constraint 7 of attention, or 8 of its gradient.
+static LogicalResult verifySink(Operation *op, Value sink) {
+  auto type = sink ? tensorType(sink) : RankedTensorType();
+  if (!type || (type.getRank() == 1 && type.isDynamicDim(0) &&
+                type.getElementType().isF32()))
+    return success();
+  return op->emitOpError() << "expected sink to be tensor<?xf32>, [heads], got "
+                           << type;
 }
 
 /// Constraint 7 of attention's gradient.
@@ -231,6 +242,16 @@ LogicalResult AttentionGradOp::verify() {
                            /*results=*/2,
                            getGrads().value_or(ArrayRef<int64_t>()))))
     return failure();
+  // 8. the sink
+  if (failed(verifySink(*this, getSink())))
+    return failure();
+  if (getDsink() && !getSink())
+    return emitOpError() << "expected a sink because there is dsink, its "
+                            "gradient";
+  if (getDsink() && getDsink().getType() != getSink().getType())
+    return emitOpError() << "expected dsink to have the type of sink, "
+                         << getSink().getType() << ", got "
+                         << getDsink().getType();
   return verifyExtraGradients(*this);
 }
 
@@ -265,8 +286,8 @@ LogicalResult AttentionOp::verify() {
           {{"v", tensorType(getV())}, {"out", tensorType(getOut())}},
           NamedType("lse", tensorType(getLse())))))
     return failure();
-  // 6. variants
-  if (failed(verifyVariants(*this)))
+  // 6. variants, 7. the sink
+  if (failed(verifyVariants(*this)) || failed(verifySink(*this, getSink())))
     return failure();
   // 5. the score region
   return verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
@@ -766,6 +787,31 @@ LogicalResult ScatterOp::verify() {
                        << (getColumns() ? "columns" : "rows") << ", got "
                        << shape.size() << " dimensions, the first of "
                        << shape[0];
+}
+
+LogicalResult StoreSumsOp::verify() {
+  auto rows = cast<RankedTensorType>(getRows().getType());
+  auto sums = cast<MemRefType>(getSums().getType());
+  if (rows.getRank() != 1 || !rows.getElementType().isF32() ||
+      rows.getDimSize(0) % 16 != 0)
+    return emitOpError() << "expected a vector of f32, 16 rows a sum, got "
+                         << rows;
+  if (!sums.getElementType().isF32() ||
+      sums.getRank() != int64_t(getIndices().size()) + 1)
+    return emitOpError() << "expected sums of f32 with one dimension more than "
+                         << getIndices().size() << " indices, got " << sums;
+  return success();
+}
+
+LogicalResult AddUpOp::verify() {
+  auto parts = cast<MemRefType>(getParts().getType()),
+       sums = cast<MemRefType>(getSums().getType());
+  if (!parts.getElementType().isF32() || parts.getRank() < 2)
+    return emitOpError() << "expected parts of f32 of rank 2 or more, got "
+                         << parts;
+  if (!sums.getElementType().isF32() || sums.getRank() != 1)
+    return emitOpError() << "expected sums of f32 of rank 1, got " << sums;
+  return success();
 }
 
 LogicalResult AddRowsOp::verify() {

@@ -152,3 +152,10 @@ func.func @read(%bias: memref<?x?xbf16, strided<[?, ?]>>, %batch: index, %cols: 
   %x = fa2.read %bias[%batch, %cols] : memref<?x?xbf16, strided<[?, ?]>>, index, tensor<64xindex> -> tensor<64xf32>
   return
 }
+
+func.func @sums(%x: tensor<128xf32>, %parts: memref<?x?x?xf32, strided<[?, ?, 1]>>, %dsink: memref<?xf32, strided<[?]>>,
+                %head: index, %batch: index, %first: index) {
+  fa2.store_sums %x to %parts[%head, %batch] from %first : tensor<128xf32>, memref<?x?x?xf32, strided<[?, ?, 1]>>
+  fa2.add_up %parts to %dsink[%head] : memref<?x?x?xf32, strided<[?, ?, 1]>>, memref<?xf32, strided<[?]>>
+  return
+}

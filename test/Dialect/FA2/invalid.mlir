@@ -656,3 +656,61 @@ func.func @contribute_elsewhere(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>,
     }
   return
 }
+
+// -----
+
+// Constraint 7 of fa2.attention: the sink.
+func.func @c7_sink(%q: tensor<?x?x?x64xf16>, %s: tensor<?x?xf32>) {
+  // expected-error @+1 {{expected sink to be tensor<?xf32>, [heads], got 'tensor<?x?xf32>'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) sink(%s : tensor<?x?xf32>) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+// Constraint 8 of fa2.attention_grad.
+func.func @g8_type(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>, %s: tensor<?xf32>) {
+  // expected-error @+1 {{expected dsink to have the type of sink, 'tensor<?xf32>', got 'tensor<?xf16>'}}
+  %dq, %dk, %dv, %ds = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) sink(%s : tensor<?xf32>) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> sink tensor<?xf16>
+  return
+}
+
+// -----
+
+func.func @g8_none(%q: tensor<?x?x?x64xf16>, %l: tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected a sink because there is dsink, its gradient}}
+  %dq, %dk, %dv, %ds = fa2.attention_grad ins(%q, %q, %q, %q, %l, %q) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> sink tensor<?xf32>
+  return
+}
+
+// -----
+
+func.func @store_sums_rows(%x: tensor<40xf32>, %t: memref<?x?xf32, strided<[?, 1]>>, %i: index) {
+  // expected-error @+1 {{expected a vector of f32, 16 rows a sum, got 'tensor<40xf32>'}}
+  fa2.store_sums %x to %t[%i] from %i : tensor<40xf32>, memref<?x?xf32, strided<[?, 1]>>
+  return
+}
+
+// -----
+
+func.func @store_sums_indices(%x: tensor<64xf32>, %t: memref<?x?xf32, strided<[?, 1]>>, %i: index) {
+  // expected-error @+1 {{expected sums of f32 with one dimension more than 2 indices, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  fa2.store_sums %x to %t[%i, %i] from %i : tensor<64xf32>, memref<?x?xf32, strided<[?, 1]>>
+  return
+}
+
+// -----
+
+func.func @add_up_parts(%p: memref<?xf32, strided<[1]>>, %t: memref<?xf32, strided<[?]>>, %i: index) {
+  // expected-error @+1 {{expected parts of f32 of rank 2 or more, got 'memref<?xf32, strided<[1]>>'}}
+  fa2.add_up %p to %t[%i] : memref<?xf32, strided<[1]>>, memref<?xf32, strided<[?]>>
+  return
+}
+
+// -----
+
+func.func @add_up_sums(%p: memref<?x?xf32, strided<[?, 1]>>, %i: index) {
+  // expected-error @+1 {{expected sums of f32 of rank 1, got 'memref<?x?xf32, strided<[?, 1]>>'}}
+  fa2.add_up %p to %p[%i] : memref<?x?xf32, strided<[?, 1]>>, memref<?x?xf32, strided<[?, 1]>>
+  return
+}

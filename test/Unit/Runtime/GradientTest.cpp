@@ -1,8 +1,8 @@
 //===- GradientTest.cpp - the reference's gradients -----------------------===//
 //
 // The float64 gradients are compared with central differences of the float64
-// forward reference: f = sum of dout o out and dlse o lse. Inputs are multiples of 2^-6 and
-// steps are 2^-8, so that perturbed inputs are exact in f32.
+// forward reference: f = sum of dout o out and dlse o lse. Inputs are multiples
+// of 2^-6 and steps are 2^-8, so that perturbed inputs are exact in f32.
 //
 //===----------------------------------------------------------------------===//
 

@@ -20,7 +20,7 @@ template <typename T> static T largestOf(const T *s, int64_t count) {
 void referenceRow(const Head &head, const float *q, int64_t keys,
                   Scratch &scratch, double *out, double &lse) {
   if (keys == 0) {
-    lse = -std::numeric_limits<double>::infinity();
+    lse = head.sink;
     std::fill(out, out + head.headDimV, 0.0);
     return;
   }
@@ -34,11 +34,13 @@ void referenceRow(const Head &head, const float *q, int64_t keys,
     head.program->apply(head.place, s, keys);
   double largest = largestOf(s, keys);
   if (largest == -std::numeric_limits<double>::infinity()) {
-    lse = largest;
+    lse = head.sink;
     std::fill(out, out + head.headDimV, 0.0);
     return;
   }
-  double sum = 0;
+  // A NaN stays the largest.
+  largest = head.sink > largest ? head.sink : largest;
+  double sum = std::exp(head.sink - largest);
   for (int64_t j = 0; j < keys; ++j) {
     s[j] = std::exp(s[j] - largest);
     sum += s[j];
@@ -67,7 +69,8 @@ void standardRow(const Head &head, const float *q, int64_t keys,
     std::fill(out, out + head.headDimV, 0.0f);
     return;
   }
-  float sum = 0;
+  largest = head.sink > largest ? float(head.sink) : largest;
+  float sum = std::exp(float(head.sink) - largest);
   for (int64_t j = 0; j < keys; ++j) {
     s[j] = std::exp(s[j] - largest);
     sum += s[j];

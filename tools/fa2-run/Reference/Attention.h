@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace fa2run {
@@ -44,6 +45,8 @@ struct Head {
   /// Scores pass through a program, where there is one: that of row `place`.
   const ScoreProgram *program = nullptr;
   ProgramLine place = {};
+  /// One more score of each row, which has no value; -inf is none.
+  double sink = -std::numeric_limits<double>::infinity();
 };
 
 /// The head with another row of scores before it.
@@ -77,8 +80,8 @@ struct Scratch {
 };
 
 /// s_j = scale q.k_j over j < keys, through the program; lse = log sum_j
-/// exp(s_j); out = sum_j exp(s_j - lse) v_j. All in float64. No keys, or none
-/// with a score above -inf: 0 and -inf.
+/// exp(s_j), with the sink among the s_j; out = sum_j exp(s_j - lse) v_j. All
+/// in float64. No keys, or none with a score above -inf: 0 and the sink.
 void referenceRow(const Head &head, const float *q, int64_t keys,
                   Scratch &scratch, double *out, double &lse);
 

@@ -65,7 +65,8 @@ void exactRow(const Head &head, const float *q, const float *dout,
     largest = std::max(largest, x);
   if (std::isinf(largest)) // nothing but hidden scores
     return noScores(statistics);
-  double sum = 0;
+  largest = std::max(largest, head.sink);
+  double sum = std::exp(head.sink - largest);
   for (double x : s)
     sum += std::exp(x - largest);
   statistics.lse = largest + std::log(sum);
@@ -115,7 +116,8 @@ void standardGradient(const Head &head, const float *q, const float *dout,
     statistics.largest32 = std::max(statistics.largest32, s);
   if (std::isinf(statistics.largest32))
     return;
-  statistics.sum32 = 0;
+  statistics.largest32 = std::max(statistics.largest32, float(head.sink));
+  statistics.sum32 = std::exp(float(head.sink) - statistics.largest32);
   for (float &s : p)
     statistics.sum32 += s = std::exp(s - statistics.largest32);
   statistics.delta32 = -float(row.dlse);

@@ -40,6 +40,9 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     (extra0, extra1, ... where it is missing). `fa2-tile` takes programs of elementwise
     operations on f32, index and integers, with reads at the batch entry, head, row and column.
 
+    `sink`, f32 [heads], is one more score of each row of its head, which has no value: it takes part in the
+    sum of lse = log(exp(sink) + sum over visible keys of exp(S)). A row that sees no key has out = 0, lse = sink.
+
     `variants` are schedules for launches where a guard holds, the first that holds;
     `schedule` is for all others. Each becomes a kernel of its own.
 
@@ -50,6 +53,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     5. The score region, where present, has the block arguments above; extras have as many names, each of its own.
     6. Variants stand beside a schedule and have its target; there are at most 8. One whose guard reads `batch` is of
        one class of bits with those after it and the schedule (`#fa2.variant`).
+    7. sink is f32 of rank 1, `?`.
 
     Example:
 
@@ -65,13 +69,14 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-    Optional<F32>:$scale, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
+    Optional<F32>:$scale, Optional<AnyRankedTensor>:$sink,
+    Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<TypedArrayAttrBase<FA2_VariantAttr, "variants">>:$variants);
   let results = (outs AnyRankedTensor:$out, AnyRankedTensor:$lse);
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
-    `ins` `(` $q `,` $k `,` $v `)` (`scale` `(` $scale^ `)`)?
+    `ins` `(` $q `,` $k `,` $v `)` (`scale` `(` $scale^ `)`)? (`sink` `(` $sink^ `:` type($sink) `)`)?
     (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
     (`score` $score^)?
@@ -79,7 +84,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegments,
+def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegments, AttrSizedResultSegments,
     SingleBlock, NoTerminator]> {
   let summary = "the gradients of scaled dot-product attention on tensors";
   let description = [{
@@ -101,7 +106,12 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Where P is 0, dS is 0, whatever the derivative is there. The gradient of an extra in `grads` is the sum of what
     `fa2.contribute` says of it, times P o (dP - delta); a dimension of extent 1 that stands for all is summed over.
 
-    `dlse` is the gradient of lse, where lse has one: dS = P o (dP - delta + dlse) then.
+    `dlse` is the gradient of lse, where lse has one: dS = P o (dP - delta + dlse) then. lse holds the `sink`
+    of the forward operation, so that P does; its gradient is, over all batch entries and rows,
+
+    ```
+    dsink[h] = - sum exp(sink[h] - lse) (delta - dlse)
+    ```
 
     A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
@@ -115,6 +125,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
     7. `grads` are numbers of extras of floats, each once, in order, with one result of f32 each: of the extra's shape, [1] of a
        scalar. Their names as arguments, d and the extra's, are free.
+    8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type.
 
     Example:
 
@@ -132,18 +143,18 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
     AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<AnyRankedTensor>:$dlse, Optional<F32>:$scale,
-    Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
+    Optional<AnyRankedTensor>:$sink, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<DenseI64ArrayAttr>:$grads,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
   let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv,
-    Variadic<AnyRankedTensor>:$dextras);
+    Variadic<AnyRankedTensor>:$dextras, Optional<AnyRankedTensor>:$dsink);
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`dlse` `(` $dlse^ `:` type($dlse) `)`)? (`scale` `(` $scale^ `)`)?
-    (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
+    (`sink` `(` $sink^ `:` type($sink) `)`)? (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
-    `->` type($dq) `,` type($dk) `,` type($dv) (`,` type($dextras)^)?
+    `->` type($dq) `,` type($dk) `,` type($dv) (`,` type($dextras)^)? (`sink` type($dsink)^)?
     (`score` $score^)?
   }];
   let hasVerifier = 1;

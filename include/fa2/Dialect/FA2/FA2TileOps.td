@@ -407,6 +407,31 @@ def FA2_AddRowsOp : FA2_Op<"add_rows", [Pure, AllTypesMatch<["sums", "result"]>]
   let hasVerifier = 1;
 }
 
+def FA2_StoreSumsOp : FA2_Op<"store_sums", [MemoryEffects<[MemWrite]>]> {
+  let summary = "sums of 16 rows each, to global memory";
+  let description = [{
+    `sums[indices, first + i] = sum over 16 i <= r < 16 (i + 1) of rows[r]`, in one order, whatever warps have the rows.
+    There are as many sums as tiles of 16 rows; none lies behind the last dimension's end.
+
+    Example: `fa2.store_sums %x to %parts[%head, %batch] from %first : tensor<128xf32>, memref<?x?x?xf32, strided<[?, ?, 1]>>`
+  }];
+  let arguments = (ins AnyRankedTensor:$rows, AnyMemRef:$sums, Variadic<Index>:$indices, Index:$first);
+  let assemblyFormat = "$rows `to` $sums `[` $indices `]` `from` $first attr-dict `:` type($rows) `,` type($sums)";
+  let hasVerifier = 1;
+}
+
+def FA2_AddUpOp : FA2_Op<"add_up", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the sum of one index of a packed tensor in global memory";
+  let description = [{
+    `sums[index] = sum over all others of parts[index, ...]`, 0 of nothing, in one order, which the extents decide.
+
+    Example: `fa2.add_up %parts to %dsink[%head] : memref<?x?x?xf32, strided<[?, ?, 1]>>, memref<?xf32, strided<[?]>>`
+  }];
+  let arguments = (ins AnyMemRef:$parts, AnyMemRef:$sums, Index:$index);
+  let assemblyFormat = "$parts `to` $sums `[` $index `]` attr-dict `:` type($parts) `,` type($sums)";
+  let hasVerifier = 1;
+}
+
 def FA2_ScaleRowsOp : FA2_Op<"scale_rows", [Pure, AllTypesMatch<["tile", "result"]>]> {
   let summary = "each row of a tile times a factor";
   let description = [{
