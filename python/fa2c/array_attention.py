@@ -10,7 +10,7 @@ from .simulator import check_size
 from .specification import Specification
 
 
-def attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
+def attention(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, heads_first):
     """As fa2c.attention; the results are NumPy's arrays for NumPy's, else of q's library."""
     import numpy
 
@@ -21,13 +21,13 @@ def attention(q, k, v, causal, scale, program, operands, deterministic, return_l
             raise TypeError(f"{name}: dtype is {x.dtype}, that of q is {q.dtype}: they must be equal")
     check_shapes(q.shape, k.shape, v.shape, heads_first)
     check_size(q.shape, k.shape, v.shape, heads_first)
-    out, lse = _run(numpy, q, k, v, causal, scale, program, operands, heads_first)
+    out, lse = _run(numpy, q, k, v, causal, scale, beside, program, operands, heads_first)
     results = [_as_given(x, given, numpy) for x in ((out, lse) if return_lse else (out,))]
     return tuple(results) if return_lse else results[0]
 
 
-def _run(numpy, q, k, v, causal, scale, program, operands, heads_first):
-    specification = Specification(array_dtype(q), q.shape[3], v.shape[3], mask_of(causal), program)
+def _run(numpy, q, k, v, causal, scale, beside, program, operands, heads_first):
+    specification = Specification(array_dtype(q), q.shape[3], v.shape[3], mask_of(causal), program, beside)
     kernel = kernels.program_for(lengths_of(q.shape, k.shape, heads_first), None, specification, heads_first)
     heads, seqlen = (1, 2) if heads_first else (2, 1)
     out = numpy.empty((*q.shape[:3], v.shape[3]), q.dtype)

@@ -4,7 +4,7 @@ import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
 from .errors import not_supported
-from .named_options import named_options, with_first_key
+from .named_options import checked_sinks, named_options
 from .shapes import LAYOUTS, check_scale, heads_first
 from .tracing import ScoreProgram, trace
 
@@ -55,7 +55,7 @@ def attention(
                    kernels' own, any other is a score_mod
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
     sinks          float32, or 16 bits, [heads]: each row's softmax has one more score, that of its head, and no value for it; lse
-                   counts it. k and v are copied with a key in front
+                   counts it
     dropout_p      is not supported yet and raises NotImplementedError
 
     CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes, sinks and captured tensors,
@@ -72,21 +72,21 @@ def attention(
         raise not_supported("dropout_p", dropout_p)
     order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
     named = program = None
-    operands = ()
-    if window is not None or softcap or bias is not None or alibi_slopes is not None or sinks is not None:
-        causal, named = named_options(q, k, causal, window, softcap, bias, alibi_slopes, sinks, order)
-        if sinks is not None:
-            k, v = (with_first_key(x, order) for x in (k, v))
+    operands = beside = ()
+    if window is not None or softcap or bias is not None or alibi_slopes is not None:
+        causal, named = named_options(q, k, causal, window, softcap, bias, alibi_slopes, order)
     if isinstance(score_mod, ScoreProgram):
         if named is not None:
-            raise ValueError("score_mod: a traced program beside window, softcap, bias, alibi_slopes or sinks; give its function")
+            raise ValueError("score_mod: a traced program beside window, softcap, bias or alibi_slopes; give its function")
         causal, program, operands = score_mod.under(mask_mod, causal)
     elif score_mod is not None or mask_mod is not None or named is not None:
         causal, program, operands = trace(score_mod, mask_mod, causal, named)
+    if sinks is not None:
+        beside, operands = ("sink",), (checked_sinks(sinks, q, order), *operands)
     if scale is not None:
         scale = check_scale(scale)
     compute = _OF_TYPE.get(type(q)) or _find(q)
-    return compute(q, k, v, causal, scale, program, operands, deterministic, return_lse, order)
+    return compute(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, order)
 
 
 _OF_TYPE = {}  # from a type of q to what computes

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from dataclasses import replace
 
 import torch
 
@@ -22,19 +21,19 @@ class Plan:
         self.ordinal, self.specification = ordinal, specification
         self.heads_first, self.deterministic = heads_first, deterministic
         self.operands = specification.operands  # types by names
-        self._backward = {}  # by the names of operands whose gradients are wanted
-        self._of_lse = None  # the plan of backward_of_lse
+        self._backward = {}  # by the names of operands whose gradients are wanted, and whether lse has one
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
-    def backward_for(self, grads):
-        """The kernels that give the gradients of these operands, too."""
-        program = self._backward.get(grads)
+    def backward_for(self, grads, of_lse=False):
+        """The kernels that give the gradients of these operands, too, and take one of lse."""
+        program = self._backward.get((grads, of_lse))
         if program is None:
-            if grads and self.deterministic:
-                raise not_supported("deterministic", True, f"gradients of what scores read ({', '.join(grads)}) are sums in no fixed order")
-            gradient = self.specification.gradient(self.deterministic, grads)
+            in_any_order = [name for name in grads if name not in self.specification.beside]
+            if in_any_order and self.deterministic:
+                raise not_supported("deterministic", True, f"gradients of what scores read ({', '.join(in_any_order)}) are sums in no fixed order")
+            gradient = self.specification.gradient(self.deterministic, grads, of_lse)
             try:
-                program = self._backward[grads] = kernels.program(self.ordinal, gradient, self.heads_first)
+                program = self._backward[grads, of_lse] = kernels.program(self.ordinal, gradient, self.heads_first)
             except CompileError as error:
                 if self.specification.program is None:
                     raise
@@ -61,61 +60,27 @@ class Plan:
         _launch(self.program_for(q.shape, v.shape), q, k, v, out, lse, scale, self.given(operands, q.device))
         return out, lse
 
-    def backward(self, q, k, v, out, lse, dout, scale, operands=(), wanted=(), gradients=None):
+    def backward(self, q, k, v, out, lse, dout, scale, operands=(), wanted=(), gradients=None, dlse=None):
         """[dq, dk, dv, and of each operand its gradient where it is wanted, else None]; `gradients` is where the first three go, if not to new
-        memory that lies as q, k and v do."""
+        memory that lies as q, k and v do. Without dlse, lse has no gradient."""
         dq, dk, dv = gradients or (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v))
         given = self.given(operands, q.device) if operands else {}
         if scale is not None:
             given["scale"] = scale
+        if dlse is not None:
+            given["dlse"] = dlse.contiguous()
         sums = self._sums(operands, wanted, q.device) if operands else {}
         for name, value in sums.items():
             given[sys.intern(f"d{name}")] = in_order(value, self.heads_first)
-        program = self._backward.get(tuple(sums)) or self.backward_for(tuple(sums))
+        grads, of_lse = tuple(sums), dlse is not None
+        program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
         return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
-
-    def backward_of_lse(self, q, k, v, out, lse, dout, dlse, scale, operands, wanted):
-        """As backward, where lse has a gradient too, and dout may be None.
-
-        A score's gradient is P (dout . v - delta + dlse): dlse is what more columns of dout give against ones in v, in as many parts as f32 has
-        bits, where out has zeros, so that delta stays. It is another kernel, of wider values.
-        """
-        width = v.shape[-1]
-        if width + _OF_LSE > 256:
-            raise NotImplementedError(f"lse: its gradient is supported up to head dims of v of {256 - _OF_LSE}; got {width}; use lse.detach()")
-        if self._of_lse is None:
-            wider = replace(self.specification, head_dim_v=width + _OF_LSE)
-            self._of_lse = Plan(self.ordinal, wider, self.heads_first, self.deterministic)
-        dlse = dlse if self.heads_first else dlse.transpose(1, 2)
-        parts = _parts(dlse[..., None], v.dtype)
-        dout = torch.zeros_like(out) if dout is None else dout
-        v, dout = _widened(v, [torch.ones_like(v[..., :1])] * len(parts)), _widened(dout, parts)
-        dq, dk, dv, *others = self._of_lse.backward(q, k, v, _widened(out, []), lse, dout, scale, operands, wanted)
-        return [dq, dk, dv[..., :width].contiguous(), *others]
 
     def _sums(self, operands, wanted, device):
         """Memory for the gradients of operands that are wanted, by names."""
         return {name: torch.empty(value.shape, dtype=torch.float32, device=device)
                 for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted}
-
-
-_OF_LSE = 8  # columns
-
-
-def _parts(x, dtype):
-    """Tensors of 16 bits whose sum x is, to f32's last bits."""
-    parts = []
-    for _ in range(3):
-        parts.append(x.to(dtype))
-        x = x - parts[-1].float()
-    return parts
-
-
-def _widened(x, columns):
-    """x with these columns and zeros behind it."""
-    zeros = x.new_zeros((*x.shape[:-1], _OF_LSE - len(columns)))
-    return torch.cat([x, *columns, zeros], -1)
 
 
 def _launch(program, q, k, v, out, lse, scale, given):
@@ -223,10 +188,8 @@ class Attention(torch.autograd.Function):
         q, k, v, out, lse, *operands = ctx.saved_tensors
         if wanted:
             operands = of_types(ctx.plan.operands.values(), operands, ctx.numbers)
-        if dlse is None:
-            gradients = ctx.plan.backward(q, k, v, out, lse, readable(dout), ctx.scale, operands, wanted)
-        else:
-            gradients = ctx.plan.backward_of_lse(q, k, v, out, lse, dout, dlse, ctx.scale, operands, wanted)
+        dout = torch.zeros_like(out) if dout is None else readable(dout)
+        gradients = ctx.plan.backward(q, k, v, out, lse, dout, ctx.scale, operands, wanted, dlse=dlse)
         if torch.is_grad_enabled():  # create_graph
             gradients = without_derivative(gradients)
         return (*gradients[:3], None, None, None, *gradients[3:])

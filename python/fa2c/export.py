@@ -43,8 +43,8 @@ def export(
     elif score_mod or mask_mod:
         causal, program, _ = trace(score_mod, mask_mod, causal)
     specification = Specification(
-        _DTYPES[name], head_dim, head_dim if head_dim_v is None else head_dim_v, mask_of(causal), program, backward,
-        backward and deterministic, grads=tuple(grads),
+        _DTYPES[name], head_dim, head_dim if head_dim_v is None else head_dim_v, mask_of(causal), program, backward=backward,
+        deterministic=backward and deterministic, grads=tuple(grads),
     )
     compiled = compile_ptx(specification.text(arch), specification.module())
     _write(os.fspath(path), compiled.ptx)

@@ -1,7 +1,6 @@
-"""fa2c.attention's window, softcap, bias, alibi_slopes and sinks, checked, as operands of a program of scores."""
+"""fa2c.attention's window, softcap, bias and alibi_slopes, checked, as operands of a program of scores, and its sinks."""
 
 import math
-import sys
 
 from .errors import not_supported
 from .tracing.options import NamedOptions
@@ -9,7 +8,7 @@ from .tracing.options import NamedOptions
 _ELEMENTS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
 
-def named_options(q, k, causal, window, softcap, bias, alibi_slopes, sinks, heads_first):
+def named_options(q, k, causal, window, softcap, bias, alibi_slopes, heads_first):
     """(causal, NamedOptions or None)"""
     seqlen, heads = (2, 1) if heads_first else (1, 2)
     lengths = q.shape[0], q.shape[heads], q.shape[seqlen], k.shape[seqlen]
@@ -20,8 +19,6 @@ def named_options(q, k, causal, window, softcap, bias, alibi_slopes, sinks, head
         found["bias"] = _bias(bias, lengths)
     if alibi_slopes is not None:
         found["slopes"] = _slopes(alibi_slopes, lengths)
-    if sinks is not None:
-        found["sinks"] = _sinks(sinks, lengths, causal)
     causal, sides = _window(window, causal, lengths)
     found.update(sides)
     if "slopes" in found or sides:
@@ -32,26 +29,14 @@ def named_options(q, k, causal, window, softcap, bias, alibi_slopes, sinks, head
     return causal, NamedOptions(kinds, values)
 
 
-def with_first_key(x, heads_first):
-    """k or v with one more key in front, of zeros, whose score is a sink. (In front, so that the last key stays the last.)"""
-    dim = 2 if heads_first else 1
-    shape = [*x.shape]
-    shape[dim] = 1
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return torch.cat([x.new_zeros(shape), x], dim)
-    import numpy
-
-    return numpy.concatenate([numpy.zeros(shape, x.dtype), x], dim)
-
-
-def _sinks(sinks, lengths, causal):
-    element = _element("sinks", sinks)
-    if tuple(sinks.shape) != (lengths[1],):
-        raise ValueError(f"sinks: the shape is {tuple(sinks.shape)}; expected [heads], {lengths[1:2]}")
-    if causal == "top_left":
-        raise not_supported("sinks", sinks, "with causal=True they are, which the last key aligns")
-    return f"tensor<?x{element}>", sinks
+def checked_sinks(sinks, q, heads_first):
+    """As kernels read them."""
+    element, heads = _element("sinks", sinks), q.shape[1 if heads_first else 2]
+    if tuple(sinks.shape) != (heads,):
+        raise ValueError(f"sinks: the shape is {tuple(sinks.shape)}; expected [heads], {(heads,)}")
+    if hasattr(sinks, "astype"):  # NumPy's
+        return sinks.astype("float32", order="C")
+    return (sinks if element == "f32" else sinks.float()).contiguous()
 
 
 def _positive(name, value):

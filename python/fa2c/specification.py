@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Dict, Optional, Tuple
 
+# What an attention may have beside its program: the operands of each, their types by names, in the operation's order.
+BESIDE = {"sink": {"sink": "tensor<?xf32>"}}
 MASKS = ("none", "causal", "causal_top_left")
 
 
@@ -18,31 +20,42 @@ class Specification:
     head_dim_v: int
     mask: str = "none"
     program: Optional[str] = None
+    beside: Tuple[str, ...] = ()  # names of BESIDE, in its order
     backward: bool = False
     deterministic: bool = False
     schedule: Optional[str] = None  # all fields of it; by default the compiler chooses, and variants too
-    grads: Tuple[str, ...] = ()  # operands of the program that have gradients too
+    grads: Tuple[str, ...] = ()  # operands that have gradients too
+    grad_lse: bool = False  # and lse has one
 
     @cached_property
     def operands(self) -> Dict[str, str]:
-        """Types of what the program reads by their names: the region's arguments behind its five."""
+        """Types of what a launch gives besides tensors and scale, by their names."""
+        own = {sys.intern(name): type for each in self.beside for name, type in BESIDE[each].items()}
+        return {**own, **self._read}
+
+    @cached_property
+    def _read(self) -> Dict[str, str]:
+        """The same of what the program reads: the region's arguments behind its five."""
         block = (self.program or "").partition("):")[0].partition("%kv_idx: index")[2]
         return {sys.intern(name): type for name, type in re.findall(r"%(\w+): (tensor<[^>]*>|\w+)", block)}
 
-    def gradient(self, deterministic: bool, grads: Tuple[str, ...] = ()) -> "Specification":
-        return replace(self, backward=True, deterministic=deterministic, grads=grads)
+    def gradient(self, deterministic: bool, grads: Tuple[str, ...] = (), grad_lse: bool = False) -> "Specification":
+        return replace(self, backward=True, deterministic=deterministic, grads=grads, grad_lse=grad_lse)
 
     def text(self, arch: str) -> str:
         """As fa2_compile takes it; as fa2_compile_module does where there is a program."""
         keys = {"arch": arch, "pass": "backward" if self.backward else "forward"}
         if self.program is None:
             keys.update(dtype=self.dtype, head_dim=self.head_dim, head_dim_v=self.head_dim_v, mask=self.mask)
+            keys.update({name: "head" for name in self.beside})
         if self.schedule is not None:
             keys.update(variants="none", schedule=f"'{self.schedule}'")
         elif self.deterministic:
             keys["dq"] = "recompute"
         if self.grads:
             keys["grads"] = f"'{','.join(self.grads)}'"
+        if self.grad_lse:
+            keys["grad_lse"] = "argument"
         return " ".join(f"{key}={value}" for key, value in keys.items())
 
     def module(self) -> Optional[str]:
@@ -50,8 +63,12 @@ class Specification:
         if self.program is None:
             return None
         q, v = (f"tensor<?x?x?x{d}x{self.dtype}>" for d in (self.head_dim, self.head_dim_v))
-        names, types = list(self.operands), list(self.operands.values())
+        names, types = list(self._read), list(self._read.values())
         given = "".join(f", %given_{name}: {type}" for name, type in self.operands.items())
+        beside = ""
+        for each in self.beside:
+            own = BESIDE[each]
+            beside += f" {each}({', '.join(f'%given_{name}' for name in own)} : {', '.join(own.values())})"
         extras, attributes = "", [] if self.mask == "none" else [f"mask = #fa2.mask<{self.mask}>"]
         if names:
             extras = f" extras({', '.join(f'%given_{name}' for name in names)} : {', '.join(types)})"
@@ -59,7 +76,7 @@ class Specification:
         attributes = f" {{{', '.join(attributes)}}}" if attributes else ""
         return f"""\
 func.func @fa2_forward_program(%q: {q}, %k: {q}, %v: {v}, %scale: f32{given}) -> ({v}, tensor<?x?x?xf32>) {{
-  %out, %lse = fa2.attention ins(%q, %k, %v) scale(%scale){extras}{attributes} : {q}, {q}, {v} -> {v}, tensor<?x?x?xf32> score {{
+  %out, %lse = fa2.attention ins(%q, %k, %v) scale(%scale){beside}{extras}{attributes} : {q}, {q}, {v} -> {v}, tensor<?x?x?xf32> score {{
 {self.program}
   }}
   return %out, %lse : {v}, tensor<?x?x?xf32>

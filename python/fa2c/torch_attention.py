@@ -23,10 +23,11 @@ _dispatch_modes, _any_autocast = torch._C._len_torch_dispatch_stack, torch._C._i
 _transforms = torch._C._functorch.peek_interpreter_stack
 
 
-def attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
-    """As fa2c.attention, of checked options; `program` is a region of scores, or None, and `operands` what it reads."""
+def attention(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, heads_first):
+    """As fa2c.attention, of checked options; `program` is a region of scores, or None, `beside` names of what else there is, and `operands` what
+    both are given by."""
     if _is_compiling() or _dispatch_modes() or not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
-        return registered(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first)
+        return registered(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, heads_first)
     if _transforms() is not None:
         raise NotImplementedError(
             "fa2c.attention does not run under torch.func's transforms (vmap, grad, jvp, ...): give it the batch as its "
@@ -39,7 +40,7 @@ def attention(q, k, v, causal, scale, program, operands, deterministic, return_l
         deterministic = False
     elif deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
-    options = causal, program, deterministic, heads_first
+    options = causal, beside, program, deterministic, heads_first
     if q.is_cuda:
         try:
             return _run(q, k, v, options, scale, operands, return_lse, wants_grad)
@@ -62,22 +63,22 @@ def _run(q, k, v, options, scale, operands, return_lse, wants_grad):
 
 
 def _make_call(key, q, k, v):
-    causal, program, deterministic, heads_first = key[-1]
+    causal, beside, program, deterministic, heads_first = key[-1]
     check(q, k, v, heads_first)
-    plan = plan_of(q, k, v, mask_of(causal), program, deterministic, heads_first)
+    plan = plan_of(q, k, v, mask_of(causal), beside, program, deterministic, heads_first)
     if len(_calls) >= _MOST_CALLS:
         _calls.clear()
     call = _calls[key] = Call(plan, q, v)
     return call
 
 
-def plan_of(q, k, v, mask, program, deterministic, heads_first):
+def plan_of(q, k, v, mask, beside, program, deterministic, heads_first):
     """The kernels for such tensors."""
-    key = (q.dtype, q.get_device(), q.shape[-1:], v.shape[-1:], mask, program, deterministic, heads_first)
+    key = (q.dtype, q.get_device(), q.shape[-1:], v.shape[-1:], mask, beside, program, deterministic, heads_first)
     plan = _plans.get(key)
     if plan is None:
         ordinal = q.get_device() if q.is_cuda else None
-        specification = Specification(_DTYPES[q.dtype], q.shape[-1], v.shape[-1], mask, program)
+        specification = Specification(_DTYPES[q.dtype], q.shape[-1], v.shape[-1], mask, program, beside)
         plan = _plans[key] = Plan(ordinal, specification, heads_first, deterministic)
     return plan
 
@@ -86,13 +87,13 @@ def _requires_grad(operands):
     return any(isinstance(x, torch.Tensor) and x.requires_grad for x in operands)
 
 
-def registered(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first):
+def registered(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, heads_first):
     """By the registered operation, which traces, fake tensors and other subclasses go by."""
     from . import ops
 
     q, k, v = autocast(q, k, v)
     check(q, k, v, heads_first)
-    return ops.attention(q, k, v, causal, scale, program, operands, deterministic, return_lse, heads_first)
+    return ops.attention(q, k, v, causal, scale, beside, program, operands, deterministic, return_lse, heads_first)
 
 
 def autocast(q, k, v):

@@ -112,11 +112,24 @@ class Arrays(unittest.TestCase):
             (NotImplementedError, "dropout_p = 0.1", (q, q, q), {"dropout_p": 0.1}),
             (TypeError, "sinks: got list; expected a tensor", (q, q, q), {"sinks": [0.0]}),
             (ValueError, r"sinks: the shape is \(3,\); expected \[heads\], \(2,\)", (q, q, q), {"sinks": f32[0, 0, 0, :3]}),
-            (NotImplementedError, "sinks = .* with causal=True they are", (q, q, q), {"sinks": f32[0, :, 0, 0], "causal": "top_left"}),
             (TypeError, "unexpected keyword", (q, q, q), {"windows": 3}),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 fa2c.attention(*given, **options)
+
+    def test_sinks(self):
+        """One more score a row, without a value; alone and beside a program."""
+        q, k, v = self.draw(2, 4, 40, 64), self.draw(2, 2, 30, 64), self.draw(2, 2, 30, 64)
+        sinks = np.array([-1e4, 0, 2, 50], "float32")
+        x = np.einsum("bhid,bhjd->bhij", q.astype(float), k.astype(float).repeat(2, 1)) / 8
+        for options, hidden in (({}, False), ({"causal": "top_left"}, np.arange(30) > np.arange(40)[:, None]), ({"softcap": 2.0}, False)):
+            with self.subTest(**options):
+                out, lse = fa2c.attention(q, k, v, sinks=sinks, return_lse=True, **options)
+                scores = np.where(hidden, -np.inf, 2 * np.tanh(x / 2) if "softcap" in options else x)
+                wanted = np.logaddexp(np.logaddexp.reduce(scores, 3), sinks[:, None])
+                np.testing.assert_allclose(lse, wanted, 1e-5, 1e-5 if "softcap" not in options else 1e-3)
+                p = np.exp(scores - wanted[..., None])
+                np.testing.assert_allclose(out, p @ v.astype(float).repeat(2, 1), 2e-3, 2e-3)
 
     def test_options_that_are_programs(self):
         """Every combination of a cap, a bias, slopes and windows, and a new value of each, which compiles nothing."""

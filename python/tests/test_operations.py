@@ -21,15 +21,16 @@ class Registered(test_torch.Case):
         program = fa2c.program(lambda s, b, h, i, j: s + slopes[h] * j)
         checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
         close = dict(rtol=0.05, atol=0.05)  # dQ is a sum in no fixed order
-        plain = (q, k, v, [], [], "causal", None, None, False, True)
-        read = (q, k, v, [slopes], [], "none", 0.2, program.text, False, False)
-        for arguments in (plain, (*plain[:-1], False), read):
+        plain = (q, k, v, [], [], "causal", None, "", None, False, True)
+        read = (q, k, v, [slopes], [], "none", 0.2, "", program.text, False, False)
+        sunk = (q, k, v, [slopes], [], "causal", None, "sink", None, True, True)
+        for arguments in (plain, (*plain[:-1], False), read, sunk):
             arguments = [x.transpose(1, 2) if isinstance(x, torch.Tensor) and not arguments[-1] else x for x in arguments]
             arguments = [x.detach().requires_grad_() if isinstance(x, torch.Tensor) else x for x in arguments]
             torch.library.opcheck(torch.ops.fa2c.attention, tuple(arguments), test_utils=checks, **close)
         out, lse = torch.ops.fa2c.attention(*(x.detach() if isinstance(x, torch.Tensor) else x for x in plain))
         torch.library.opcheck(
-            torch.ops.fa2c.attention_backward, (torch.randn_like(out), q.detach(), k.detach(), v.detach(), out, lse, [], [], [], *plain[5:]),
+            torch.ops.fa2c.attention_backward, (torch.randn_like(out), None, q.detach(), k.detach(), v.detach(), out, lse, [], [], [], *plain[5:]),
             test_utils=("test_schema", "test_faketensor"), **close)
 
     def test_export(self):
@@ -60,8 +61,8 @@ class OfAnH100(test_torch.Case):
     def targets(self):
         """{head dim: (forward's, backward's)} of the plans that this test made."""
         forward = {call.plan: call.program.manifest["target"]["arch"] for call in torch_attention._calls.values()}
-        return {(plan.specification.head_dim, plan.deterministic): (forward[plan], plan._backward[()].manifest["target"]["arch"])
-                for plan in torch_attention._plans.values() if plan in forward and () in plan._backward}
+        return {(plan.specification.head_dim, plan.deterministic): (forward[plan], plan._backward[(), False].manifest["target"]["arch"])
+                for plan in torch_attention._plans.values() if plan in forward and ((), False) in plan._backward}
 
     def test_gradients(self):
         for d, d_v, options in ((8, 8, {}), (64, 64, dict(causal=True)), (128, 128, dict(causal=True)), (72, 40, {}),

@@ -105,11 +105,11 @@ def _refuse(dropout_p, return_debug_mask=False, **others):
 
 def _forward(q, k, v, is_causal, scale, heads_first):
     with torch.no_grad():  # PyTorch's own autograd stands around
-        return of_tensors(q, k, v, bool(is_causal), scale, None, (), False, True, heads_first)
+        return of_tensors(q, k, v, bool(is_causal), scale, (), None, (), False, True, heads_first)
 
 
 def _backward(dout, q, k, v, out, lse, is_causal, scale, heads_first):
-    plan = plan_of(q, k, v, mask_of(is_causal), None, torch.are_deterministic_algorithms_enabled(), heads_first)
+    plan = plan_of(q, k, v, mask_of(is_causal), (), None, torch.are_deterministic_algorithms_enabled(), heads_first)
     return tuple(plan.backward(*prepared(q, k, v, heads_first), readable(out), lse.contiguous(), readable(dout), scale))
 
 

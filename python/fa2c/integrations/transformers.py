@@ -48,11 +48,12 @@ def attention(module, query, key, value, attention_mask=None, dropout: float = 0
         out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap, sinks=sinks)
     elif not isinstance(attention_mask, Mask):
         raise not_supported("attention_mask", attention_mask, "fa2c's mask interface makes masks: register() registers it")
-    elif softcap or sinks is not None:
+    elif softcap:
         out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, softcap=softcap, sinks=sinks,
                              mask_mod=attention_mask.mask_mod)
     else:
-        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, score_mod=attention_mask.program)
+        out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, sinks=sinks,
+                             score_mod=attention_mask.program)
     return out.transpose(1, 2).contiguous(), None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple, Union
 from .builder import Builder
 from .captured import elements, watched
 from .functions import where
-from .options import NamedOptions, of_options, place, sunk
+from .options import NamedOptions, of_options, place
 from .signature import NoSignature, Signature
 from .values import Traced, is_number, kind_of
 
@@ -138,7 +138,6 @@ def _trace(score_mod, mask_mod, causal, kinds):
         causal, visible = _split_mask(builder, _mask(visible), causal)
         if visible is not True:
             result = where(visible, result, -math.inf)
-    result = sunk(builder, result)
     if result is score:
         return causal, None, ()
     return (causal, *builder.region(result.name))

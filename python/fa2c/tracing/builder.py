@@ -43,9 +43,6 @@ class Builder:
         self._operands[name] = type
         return f"%{name}"
 
-    def has_operand(self, name: str) -> bool:
-        return name in self._operands
-
     def capture(self, tensor, element: str) -> str:
         """The operand that a captured tensor is; `element` is the type of its elements in the kernel."""
         if id(tensor) not in self._captured:

@@ -1,4 +1,4 @@
-"""fa2c.attention's options that are programs of scores: window, softcap, bias, alibi_slopes, sinks. What they are given by is an operand of the
+"""fa2c.attention's options that are programs of scores: window, softcap, bias, alibi_slopes. What they are given by is an operand of the
 launch, so that no value of theirs compiles anything."""
 
 import math
@@ -14,17 +14,8 @@ class NamedOptions(NamedTuple):
 
 
 def place(builder, name):
-    """One of b, h, q_idx and kv_idx. Where a key in front stands for a sink, it is number -1."""
-    value = Traced(builder, "i32", builder.argument(name))
-    return value - 1 if name == "kv_idx" and builder.has_operand("sinks") else value
-
-
-def sunk(builder, score):
-    """The score of each key, the sink's in front of them."""
-    if not builder.has_operand("sinks"):
-        return score
-    h, kv = (Traced(builder, "i32", builder.argument(name)) for name in ("h", "kv_idx"))
-    return where(kv == 0, Traced(builder, "f32", builder.read("sinks", [h.name])), score)
+    """One of b, h, q_idx and kv_idx."""
+    return Traced(builder, "i32", builder.argument(name))
 
 
 def of_options(builder, score, causal, kinds):
