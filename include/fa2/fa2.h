@@ -64,6 +64,8 @@ FA2_API const char *fa2_version(void);
  *                   seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]
  *   sink            head: one more score of each row, which has no value, sink
  *                   [heads] of f32
+ *   dropout         argument: drops elements of the softmax, with probability
+ *                   dropout, by numbers of rng, i32 [4]: seed and offset
  *   grads           backward: gradients of what scores read too, in single
  *                   quotes: 'bias,slopes,sink' (dbias, dslopes, dsink)
  *   grad_lse        argument: backward takes a gradient of lse too (dlse)

@@ -32,6 +32,10 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
         RankedTensorType::get({ShapedType::kDynamic}, b.getF32Type()));
     own.push_back("sink");
   }
+  if (!spec.dropout.empty()) {
+    inputs.append({b.getF32Type(), RankedTensorType::get({4}, b.getI32Type())});
+    own.append({"dropout", "rng"});
+  }
   llvm::SmallVector<Attribute> names;
   for (const ScoreOperand &operand : scoreOperands(context, spec)) {
     inputs.push_back(operand.type);
@@ -53,10 +57,14 @@ OwningOpRef<ModuleOp> fa2::buildModule(MLIRContext *context,
   if (spec.mask != "none")
     mask = cast<IntervalMaskAttr>(
         MaskAttr::get(context, *symbolizeMaskKind(spec.mask)));
+  auto given = [&](llvm::StringRef name) {
+    auto at = llvm::find(own, name);
+    return at == own.end() ? Value() : entry->getArgument(at - own.begin());
+  };
   auto attention = AttentionOp::create(
       b, loc, TypeRange{v, lse}, entry->getArgument(0), entry->getArgument(1),
-      entry->getArgument(2), entry->getArgument(3),
-      spec.sink.empty() ? Value() : entry->getArgument(4),
+      entry->getArgument(2), entry->getArgument(3), given("sink"),
+      given("dropout"), given("rng"),
       entry->getArguments().drop_front(own.size()),
       names.empty() ? ArrayAttr() : b.getArrayAttr(names), mask,
       /*schedule=*/ScheduleAttr(),

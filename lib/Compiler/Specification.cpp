@@ -37,6 +37,7 @@ const std::array kFields = {
     Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
     Field{{"sink", "one more score of each row, which has no value: head (sink [heads], f32)", Key::Kernel}, &Specification::sink},
+    Field{{"dropout", "drop elements of the softmax: argument (dropout, the probability, and rng, i32 [4]: seed and offset)", Key::Kernel}, &Specification::dropout},
     Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap, sink (name,...), or names of a file's extra_names", Key::Kernel}, &Specification::grads},
     Field{{"grad_lse", "backward: argument where lse has a gradient too, which a launch gives (dlse, as lse)", Key::Kernel}, &Specification::gradLse},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
@@ -203,6 +204,9 @@ std::string Specification::check() const {
     return error;
   if (!sink.empty() && sink != "head")
     return formatv("expected sink to be head (sink [heads]), got '{0}'", sink);
+  if (!dropout.empty())
+    if (error = checkChoice("dropout", dropout, {"argument"}); !error.empty())
+      return error;
   if (!gradLse.empty())
     if (error = checkChoice("grad_lse", gradLse, {"argument"}); !error.empty())
       return error;
@@ -241,5 +245,7 @@ std::string Specification::nameOf(const std::string &pass) const {
     name += "_bias_" + bias;
   if (!sink.empty())
     name += "_sink";
+  if (!dropout.empty())
+    name += "_dropout";
   return name;
 }

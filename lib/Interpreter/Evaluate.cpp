@@ -50,7 +50,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
           CombineSplitsOp,
           // Score programs.
           PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, StoreSumsOp,
-          AddUpOp,
+          KeepOp, AddUpOp,
           // Rings and copies.
           RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp,
           RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp, TensorMapOp, MapColumnOp,

@@ -85,6 +85,7 @@ void run(Frame &, ReadOp);
 void run(Frame &, ScatterOp);
 void run(Frame &, ZeroOp);
 void run(Frame &, StoreSumsOp);
+void run(Frame &, KeepOp);
 void run(Frame &, AddUpOp);
 
 // Rings.cpp

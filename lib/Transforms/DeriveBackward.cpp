@@ -79,10 +79,14 @@ struct DeriveBackwardPass
     SmallVector<Value> inputs{op.getQ(), op.getK(), op.getV()};
     if (op.getScale())
       inputs.push_back(op.getScale());
-    Type sinkType;
+    Type sinkType, rngType;
     if (op.getSink()) {
       inputs.push_back(op.getSink());
       sinkType = op.getSink().getType();
+    }
+    if (op.getDropout()) {
+      inputs.append({op.getDropout(), op.getRng()});
+      rngType = op.getRng().getType();
     }
     llvm::append_range(inputs, op.getExtras());
     SmallVector<int64_t> wanted;
@@ -109,7 +113,9 @@ struct DeriveBackwardPass
     };
     size_t dlse = addInput(gradLse, "dlse", lse),
            scale = addInput(bool(op.getScale()), "scale", b.getF32Type()),
-           sink = addInput(bool(sinkType), "sink", sinkType);
+           sink = addInput(bool(sinkType), "sink", sinkType),
+           dropout = addInput(bool(rngType), "dropout", b.getF32Type()),
+           rng = addInput(bool(rngType), "rng", rngType);
     size_t fixed = types.size();
     llvm::append_range(types, op.getExtras().getTypes());
     SmallVector<Type> dextras, results{q, k, v};
@@ -131,7 +137,8 @@ struct DeriveBackwardPass
     auto grad = AttentionGradOp::create(
         b, loc, q, k, v, dextras, wantsSink ? sinkType : Type(), arg(0), arg(1),
         arg(2), arg(3), arg(4), arg(5), given(dlse), given(scale), given(sink),
-        entry->getArguments().drop_front(fixed), op.getExtraNamesAttr(),
+        given(dropout), given(rng), entry->getArguments().drop_front(fixed),
+        op.getExtraNamesAttr(),
         wanted.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(wanted),
         op.getMaskAttr(),
         /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());

@@ -56,6 +56,8 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
     types.push_back(typeOfHeads());
     args.push_back(describeHeads("sink", "in"));
   }
+  if (op.getDropout())
+    addDropout(types, args);
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
   if (scores)
@@ -73,7 +75,13 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
   v = entry->getArgument(2);
   out = entry->getArgument(3);
   lse = entry->getArgument(4);
-  sink = op.getSink() ? Value(entry->getArgument(fixed - 1)) : Value();
+  size_t next = op.getScale() ? 6 : 5;
+  if (op.getSink())
+    sink = entry->getArgument(next++);
+  if (op.getDropout()) {
+    dropped = entry->getArgument(next++);
+    rng = entry->getArgument(next++);
+  }
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
   columns = entry->getArguments().take_back(scores.columns().size());
   scale = op.getScale()
@@ -95,8 +103,9 @@ void ForwardTiler::loadColumns(ProgramTiler &program, Value row,
 }
 
 ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
-                                   ProgramTiler *program, Value kView,
-                                   Value vView, Value seqlenQ, Value seqlenK) {
+                                   ProgramTiler *program, Dropout *dropout,
+                                   Value kView, Value vView, Value seqlenQ,
+                                   Value seqlenK) {
   Value qBlock = place.rowBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   int64_t packed = schedule.getPackedHeads();
@@ -140,7 +149,12 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
       b.getI64IntegerAttr(start()));
-  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
+  Value p = step.getP();
+  if (dropout)
+    p = arith::SelectOp::create(b, loc,
+                                dropout->keep(place, headNumber(place), j), p,
+                                splat({bq, bkv}, 0.0f));
+  p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), p);
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
                                      schedule.getLazyRescale() > 0);
@@ -192,8 +206,12 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
                    packed,
                    loads};
   auto program = programAt(place);
+  std::optional<Dropout> dropout;
+  if (rng)
+    dropout.emplace(b, loc, dropped, rng);
   ForTilesOp loop = buildLoop(qTile, place, program ? &*program : nullptr,
-                              kView, vView, qSeq.getLength(), kSeq.getLength());
+                              dropout ? &*dropout : nullptr, kView, vView,
+                              qSeq.getLength(), kSeq.getLength());
   auto finish = SoftmaxFinishOp::create(
       b, loc,
       TypeRange{loop.getResult(2).getType(), RankedTensorType::get({bq}, f32)},
@@ -204,6 +222,10 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
     std::tie(o, l) = addRowTerm(b, loc, programAt(place)->rowsOf(own), o, l);
   if (sink)
     std::tie(o, l) = addSink(b, loc, readByHead(b, loc, sink, place), o, l);
+  if (dropout)
+    o = arith::MulFOp::create(
+        b, loc, o,
+        tensor::SplatOp::create(b, loc, o.getType(), dropout->factor()));
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);

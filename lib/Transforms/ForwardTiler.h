@@ -2,6 +2,7 @@
 #ifndef FA2_LIB_TRANSFORMS_FORWARDTILER_H
 #define FA2_LIB_TRANSFORMS_FORWARDTILER_H
 
+#include "Dropout.h"
 #include "ForwardProgram.h"
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
@@ -35,6 +36,12 @@ private:
   mlir::Value extent(mlir::Value of, int64_t dim) {
     return mlir::memref::DimOp::create(b, loc, of, dim);
   }
+  /// batch heads + head
+  mlir::Value headNumber(const ScorePlace &place) {
+    mlir::Value before =
+        mlir::arith::MulIOp::create(b, loc, place.batch, extent(q, 2));
+    return mlir::arith::AddIOp::create(b, loc, before, place.head);
+  }
   /// What keys have, for the head and batch entry that a block works on.
   mlir::Value columnView(size_t i, mlir::Value batch, mlir::Value head) {
     mlir::Value zero = constant(0), whole = extent(columns[i], 2);
@@ -54,9 +61,9 @@ private:
 
   /// One pass over the key tiles: the final (m, l, o).
   ForTilesOp buildLoop(mlir::Value qTile, ScorePlace place,
-                       ProgramTiler *program, mlir::Value kView,
-                       mlir::Value vView, mlir::Value seqlenQ,
-                       mlir::Value seqlenK);
+                       ProgramTiler *program, Dropout *dropout,
+                       mlir::Value kView, mlir::Value vView,
+                       mlir::Value seqlenQ, mlir::Value seqlenK);
   int64_t start() const;
 
   mlir::func::FuncOp func;
@@ -65,7 +72,7 @@ private:
   ForwardProgram &scores;
   ScorePlace::Loads loads;
   // The kernel's arguments.
-  mlir::Value q, k, v, out, lse, scale, sink;
+  mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;

@@ -64,8 +64,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
     sumViews.push_back(hinted(partOfSum(batch, head, part, sumOrder()),
                               schedule.getCacheDq()));
-  auto program =
-      programAt({batch, head, kvBlock, bkv, bq, /*transposed=*/true});
+  ScorePlace place{batch, head, kvBlock, bkv, bq, /*transposed=*/true};
+  auto program = programAt(place);
 
   std::optional<ContributionSums> contributions;
   SmallVector<Value> begin(sums);
@@ -95,10 +95,11 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                                        load(nView, row, bq), softmaxScale,
                                        /*columns=*/true);
   Value doTile = load(doView, row, bq);
+  Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
   Value dv1;
   auto addDv = [&] {
-    dv1 = dot("dv", bkv, headDimV, round(p), doTile,
+    dv1 = dot("dv", bkv, headDimV, round(keptOf(kept, p)), doTile,
               loop.getRegionIterArgs()[1], false, false, keyWarps());
   };
   bool together = schedule.warpsAlongKeys() < schedule.getWarps();
@@ -108,13 +109,17 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
                                     /*columns=*/true);
   Value dp = dot("dp", bkv, bq, vTile, doTile, delta, false, true, keyWarps());
+  if (kept)
+    dp = arith::SelectOp::create(b, loc, kept, dp, delta);
   Value g = arith::MulFOp::create(b, loc, p, dp);
   Value ds = round(throughProgram(g, p, slope));
   SmallVector<Value> next;
   if (contributions)
-    next =
-        contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
-                           [&](Value by) { return throughProgram(g, p, by); });
+    next = contributions->add(
+        loop.getRegionIterArgs().drop_front(sums.size()), [&](Value by) {
+          Value all = throughProgram(g, p, by);
+          return dropout ? scaledBy(all, dropout->factor()) : all;
+        });
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
@@ -200,7 +205,8 @@ void GradTiler::createQueries() {
   Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
                                   bkv, op.getMaskAttr(), /*nonempty=*/false,
                                   /*past_end=*/false);
-  auto program = programAt({batch, head, qBlock, bq, bkv});
+  ScorePlace place{batch, head, qBlock, bq, bkv};
+  auto program = programAt(place);
   auto loop =
       ForTilesOp::create(b, loc, range, ValueRange{splat({bq, headDim}, 0.0f)});
   {
@@ -227,6 +233,8 @@ void GradTiler::createQueries() {
     Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,
                                       /*columns=*/false);
     Value dp = dot("dp", bq, bkv, doTile, vTile, delta, false, true, rows);
+    if (Value kept = keptAt(place, j))
+      dp = arith::SelectOp::create(b, loc, kept, dp, delta);
     Value ds =
         round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
     // dQ += dS K_j

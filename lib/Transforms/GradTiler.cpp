@@ -93,6 +93,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   };
   if (op.getSink())
     addOfHeads("sink", "in");
+  if (op.getDropout())
+    addDropout(types, args);
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
   ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
@@ -150,6 +152,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
                                      rowsOf == Nothing ? 1 : block, order);
   ReturnOp::create(b, loc);
   b.setInsertionPointToStart(&tiles.getBody().front());
+  if (op.getDropout())
+    dropout.emplace(b, loc, arg(next), arg(next + 1));
   return tiles;
 }
 
@@ -219,7 +223,11 @@ void GradTiler::createStatistics() {
   } else {
     negative = arith::NegFOp::create(b, loc, delta);
   }
-  StoreOp::create(b, loc, negative, wholeView(negDelta, batch, head), row);
+  // Of what dropout keeps dP is to be divided by 1 - p: so is all, at the end.
+  Value stored = negative;
+  if (dropout)
+    stored = scaledBy(stored, dropout->share());
+  StoreOp::create(b, loc, stored, wholeView(negDelta, batch, head), row);
   if (dsink)
     storeSinkSums(body.getArgument(0), head, batch, l, negative);
   // Zeros are zeros in any order of all the kernel's warps.

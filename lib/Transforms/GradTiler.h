@@ -2,6 +2,7 @@
 #ifndef FA2_LIB_TRANSFORMS_GRADTILER_H
 #define FA2_LIB_TRANSFORMS_GRADTILER_H
 
+#include "Dropout.h"
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
@@ -85,12 +86,18 @@ private:
     return mlir::arith::TruncFOp::create(
         b, loc, mlir::RankedTensorType::get(type.getShape(), dtype), t);
   }
-  /// x times the scale, rounded, to the rows of an argument.
+  mlir::Value scaledBy(mlir::Value x, mlir::Value factor) {
+    return mlir::arith::MulFOp::create(
+        b, loc, x, mlir::tensor::SplatOp::create(b, loc, x.getType(), factor));
+  }
+  /// x times the scale, and what dropout leaves out of it, rounded, to the rows
+  /// of an argument.
   void storeScaled(mlir::Value x, bool scaled, mlir::Value to,
                    mlir::Value row) {
     if (scaled)
-      x = mlir::arith::MulFOp::create(
-          b, loc, x, mlir::tensor::SplatOp::create(b, loc, x.getType(), scale));
+      x = scaledBy(x, scale);
+    if (dropout)
+      x = scaledBy(x, dropout->factor());
     StoreOp::create(b, loc, round(x), to, row);
   }
   /// How the warps share what has rows of keys, and dQ, which has queries.
@@ -140,6 +147,23 @@ private:
   SumOrderAttr sumOrder() {
     return sumOrder(schedule.getDq() == GradQ::AtomicV4 ? 4 : 1);
   }
+  /// What dropout keeps of tiles there, where there is dropout.
+  mlir::Value keptAt(const ScorePlace &place, mlir::Value columnBlock) {
+    if (!dropout)
+      return {};
+    mlir::Value heads = mlir::memref::DimOp::create(b, loc, q, 2);
+    mlir::Value number = mlir::arith::AddIOp::create(
+        b, loc, mlir::arith::MulIOp::create(b, loc, place.batch, heads),
+        place.head);
+    return dropout->keep(place, number, columnBlock);
+  }
+  mlir::Value keptOf(mlir::Value kept, mlir::Value tile) {
+    if (!kept)
+      return tile;
+    auto type = mlir::cast<mlir::RankedTensorType>(tile.getType());
+    return mlir::arith::SelectOp::create(b, loc, kept, tile,
+                                         splat(type.getShape(), 0.0f));
+  }
   /// The program for tiles there, where the operation has one.
   std::optional<ProgramTiler> programAt(ScorePlace place) {
     if (op.getScore().empty())
@@ -171,6 +195,7 @@ private:
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, sinkSums, sink, dsink;
+  std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;
 };

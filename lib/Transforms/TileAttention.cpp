@@ -144,6 +144,8 @@ struct TileAttentionPass
         inputs.push_back(op.getScale());
       if (op.getSink())
         inputs.push_back(op.getSink());
+      if (op.getDropout())
+        inputs.append({op.getDropout(), op.getRng()});
       llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v");
       if (failed(func))

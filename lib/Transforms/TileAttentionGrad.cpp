@@ -38,6 +38,8 @@ struct TileAttentionGradPass
         inputs.push_back(op.getScale());
       if (op.getSink())
         inputs.push_back(op.getSink());
+      if (op.getDropout())
+        inputs.append({op.getDropout(), op.getRng()});
       llvm::append_range(inputs, op.getExtras());
       auto func = functionOf(op, inputs, "q, k, v, out, lse, dout");
       if (failed(func) || failed(checkSchedules(op)))

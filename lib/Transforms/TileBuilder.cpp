@@ -35,6 +35,18 @@ ArgumentAttr TileBuilder::describeScale(int64_t headDim) {
                            b.getStringAttr("positive_finite"));
 }
 
+void TileBuilder::addDropout(SmallVectorImpl<Type> &types,
+                             SmallVectorImpl<Attribute> &args) {
+  types.push_back(b.getF32Type());
+  args.push_back(ArgumentAttr::get(b.getContext(), "dropout", "in",
+                                   b.getArrayAttr({}), b.getF32Type(),
+                                   FloatAttr(), b.getStringAttr("finite")));
+  types.push_back(MemRefType::get(
+      {4}, b.getI32Type(),
+      StridedLayoutAttr::get(b.getContext(), 0, {ShapedType::kDynamic})));
+  args.push_back(describe("rng", "in", b.getI32Type(), {}, 4));
+}
+
 void TileBuilder::addExtras(const ScoreProgram &program,
                             SmallVectorImpl<Type> &types,
                             SmallVectorImpl<Attribute> &args) {
@@ -102,6 +114,6 @@ FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
   if (!llvm::equal(inputs, func.getArguments()))
     return op->emitOpError()
            << "expected the function's arguments to be " << inputNames
-           << ", scale, sink and extras, in this order";
+           << ", scale, sink, dropout, rng and extras, in this order";
   return func;
 }

@@ -32,6 +32,10 @@ protected:
   ArgumentAttr describeHeads(llvm::StringRef name, llvm::StringRef direction) {
     return describe(name, direction, b.getF32Type(), {"heads"});
   }
+  /// The kernel's arguments for dropout: its probability and where its numbers
+  /// come from.
+  void addDropout(llvm::SmallVectorImpl<mlir::Type> &types,
+                  llvm::SmallVectorImpl<mlir::Attribute> &args);
   /// The run-time scale of the scores, 1 / sqrt(headDim) by default.
   ArgumentAttr describeScale(int64_t headDim);
 

@@ -3,7 +3,7 @@
 import sys
 from typing import Any, Callable, Optional, Tuple, Union
 
-from .errors import not_supported
+from .dropout import checked_dropout
 from .named_options import checked_sinks, named_options
 from .shapes import LAYOUTS, check_scale, heads_first
 from .tracing import ScoreProgram, trace
@@ -23,6 +23,7 @@ def attention(
     score_mod: Union[Callable, ScoreProgram, None] = None,
     mask_mod: Optional[Callable] = None,
     dropout_p: float = 0.0,
+    rng: Any = None,
     sinks: Any = None,
     deterministic: Optional[bool] = None,
     return_lse: bool = False,
@@ -56,7 +57,10 @@ def attention(
     deterministic  whether gradients have the same bits in each run; None: as torch.use_deterministic_algorithms says
     sinks          float32, or 16 bits, [heads]: each row's softmax has one more score, that of its head, and no value for it; lse
                    counts it
-    dropout_p      is not supported yet and raises NotImplementedError
+    dropout_p      from 0 to 0.998, in steps of 1 / 256: the probability by which a row's weights are dropped, while the others are divided by
+                   1 - dropout_p; lse is that of all
+    rng            seed and offset of what is dropped, two 64-bit integers: int64 [2] on q's device, or a tuple. Equal ones drop the same of each head
+                   and place, on every device, forward and backward; by default drawn from PyTorch's, or NumPy's, generator
 
     CUDA tensors of PyTorch run on the current stream; gradients go to q, k, v, bias, alibi_slopes, sinks and captured tensors,
     from out and from lse. Tensors of the CPU,
@@ -68,8 +72,6 @@ def attention(
 
     Source: FlashAttention-2 (https://arxiv.org/abs/2307.08691).
     """
-    if dropout_p:
-        raise not_supported("dropout_p", dropout_p)
     order = LAYOUTS[layout] if layout in LAYOUTS else heads_first(layout)
     named = program = None
     operands = beside = ()
@@ -81,8 +83,10 @@ def attention(
         causal, program, operands = score_mod.under(mask_mod, causal)
     elif score_mod is not None or mask_mod is not None or named is not None:
         causal, program, operands = trace(score_mod, mask_mod, causal, named)
+    if dropout_p:
+        beside, operands = ("dropout",), (*checked_dropout(dropout_p, rng, q), *operands)
     if sinks is not None:
-        beside, operands = ("sink",), (checked_sinks(sinks, q, order), *operands)
+        beside, operands = ("sink", *beside), (checked_sinks(sinks, q, order), *operands)
     if scale is not None:
         scale = check_scale(scale)
     compute = _OF_TYPE.get(type(q)) or _find(q)

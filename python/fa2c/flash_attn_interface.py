@@ -3,10 +3,10 @@
 Signatures are those of flash_attn 2.8; keywords that flash_attn 3 added stand behind them. `import
 fa2c.flash_attn_interface as flash_attn_interface` is enough for most programs.
 
-What the kernels do not cover is refused by name: dropout, rotary embeddings, block tables. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
+What the kernels do not cover is refused by name: rotary embeddings, block tables. num_splits, pack_gqa and sm_margin choose how flash_attn computes, not what: any value is taken.
 Head dims that are no multiples of 8 are padded with zeros, as flash_attn does.
 
-With return_attn_probs the result is (out, softmax_lse, None): flash_attn gives probabilities only with dropout.
+With return_attn_probs the result is (out, softmax_lse, None): what dropout drops follows from its seed (fa2c.attention, rng), which PyTorch's generator draws.
 """
 
 from typing import Optional, Tuple, Union
@@ -36,8 +36,9 @@ def flash_attn_func(
 
     causal and window_size are aligned to the last query and the last key.
     """
-    _refuse(dropout_p=dropout_p, qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
-    out, lse = _attention(q, k, v, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
+    _refuse(qv=qv, q_descale=q_descale, k_descale=k_descale, v_descale=v_descale, attention_chunk=attention_chunk)
+    out, lse = _attention(q, k, v, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
+                           dropout_p=dropout_p)
     return (out, lse, None) if return_attn_probs else out
 
 
@@ -70,8 +71,9 @@ def flash_attn_varlen_func(
     if len(cu_seqlens_k) - 1 != batch:
         raise ValueError(f"cu_seqlens_k: {len(cu_seqlens_k) - 1} sequences; cu_seqlens_q has {batch}: they must be equal")
     if q.shape[0] != batch * max_seqlen_q or k.shape[0] != batch * max_seqlen_k:
-        _refuse(dropout_p=dropout_p, alibi_slopes=alibi_slopes, **{name: x for name, x in options.items() if name not in _CHANGE_NOTHING})
-        out, lse = _of_sequences(q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, causal, window_size, softcap, deterministic)
+        _refuse(alibi_slopes=alibi_slopes, **{name: x for name, x in options.items() if name not in _CHANGE_NOTHING})
+        out, lse = _of_sequences(q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, causal, window_size, softcap, deterministic,
+                                dropout_p)
         return (out, lse, None) if return_attn_probs else out
     q, k, v = (x.unflatten(0, (batch, length)) for x, length in ((q, max_seqlen_q), (k, max_seqlen_k), (v, max_seqlen_k)))
     result = flash_attn_func(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
@@ -160,13 +162,13 @@ def _refuse(**given):
         raise not_supported(name, value)
 
 
-def _attention(q, k, v, scale, causal, window, softcap, alibi_slopes, deterministic, mask_mod=None):
+def _attention(q, k, v, scale, causal, window, softcap, alibi_slopes, deterministic, mask_mod=None, dropout_p=0.0):
     width, width_v = q.shape[-1], v.shape[-1]
     if width % 8 or width_v % 8:
         scale = width ** -0.5 if scale is None else scale
         q, k, v = (F.pad(x, (0, -x.shape[-1] % 8)) for x in (q, k, v))
     out, lse = attention(q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, alibi_slopes=alibi_slopes,
-                         mask_mod=mask_mod, deterministic=deterministic, return_lse=True, layout="bshd")
+                         mask_mod=mask_mod, dropout_p=dropout_p, deterministic=deterministic, return_lse=True, layout="bshd")
     return out[..., :width_v] if width_v % 8 else out, lse
 
 
@@ -175,13 +177,14 @@ def _check_packed(name, x, dim, parts):
         raise ValueError(f"{name}: the shape is {tuple(x.shape)}; expected {dim + 3} dimensions, of which {dim} has extent {parts}")
 
 
-def _of_sequences(q, k, v, starts_q, starts_k, scale, causal, window, softcap, deterministic):
+def _of_sequences(q, k, v, starts_q, starts_k, scale, causal, window, softcap, deterministic, dropout_p):
     """(out, lse [heads, total_q])"""
     for name, starts in (("cu_seqlens_q", starts_q), ("cu_seqlens_k", starts_k)):
         if starts.dtype != torch.int32 or starts.device != q.device:
             raise ValueError(f"{name}: got {starts.dtype} on {starts.device}; expected torch.int32 on {q.device}")
     causal, mask_mod = mask_of(starts_q, starts_k, q.shape[0], k.shape[0], causal, window)
-    out, lse = _attention(*(x[None] for x in (q, k, v)), scale, causal, (-1, -1), softcap, None, deterministic, mask_mod)
+    out, lse = _attention(*(x[None] for x in (q, k, v)), scale, causal, (-1, -1), softcap, None, deterministic, mask_mod,
+                           dropout_p)
     return out[0], lse[0]
 
 

@@ -4,10 +4,23 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Dict, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
-# What an attention may have beside its program: the operands of each, their types by names, in the operation's order.
-BESIDE = {"sink": {"sink": "tensor<?xf32>"}}
+
+
+class Beside(NamedTuple):
+    """What an attention may have beside its program."""
+
+    key: str  # its value where the compiler is asked by keys
+    operands: Dict[str, str]  # types by names
+    clause: str  # of the operation
+
+
+# In the operation's order.
+BESIDE = {
+    "sink": Beside("head", {"sink": "tensor<?xf32>"}, "sink(%given_sink : tensor<?xf32>)"),
+    "dropout": Beside("argument", {"dropout": "f32", "rng": "tensor<4xi32>"}, "dropout(%given_dropout, %given_rng : tensor<4xi32>)"),
+}
 MASKS = ("none", "causal", "causal_top_left")
 
 
@@ -30,7 +43,7 @@ class Specification:
     @cached_property
     def operands(self) -> Dict[str, str]:
         """Types of what a launch gives besides tensors and scale, by their names."""
-        own = {sys.intern(name): type for each in self.beside for name, type in BESIDE[each].items()}
+        own = {sys.intern(name): type for each in self.beside for name, type in BESIDE[each].operands.items()}
         return {**own, **self._read}
 
     @cached_property
@@ -47,7 +60,7 @@ class Specification:
         keys = {"arch": arch, "pass": "backward" if self.backward else "forward"}
         if self.program is None:
             keys.update(dtype=self.dtype, head_dim=self.head_dim, head_dim_v=self.head_dim_v, mask=self.mask)
-            keys.update({name: "head" for name in self.beside})
+            keys.update({name: BESIDE[name].key for name in self.beside})
         if self.schedule is not None:
             keys.update(variants="none", schedule=f"'{self.schedule}'")
         elif self.deterministic:
@@ -65,10 +78,7 @@ class Specification:
         q, v = (f"tensor<?x?x?x{d}x{self.dtype}>" for d in (self.head_dim, self.head_dim_v))
         names, types = list(self._read), list(self._read.values())
         given = "".join(f", %given_{name}: {type}" for name, type in self.operands.items())
-        beside = ""
-        for each in self.beside:
-            own = BESIDE[each]
-            beside += f" {each}({', '.join(f'%given_{name}' for name in own)} : {', '.join(own.values())})"
+        beside = "".join(f" {BESIDE[each].clause}" for each in self.beside)
         extras, attributes = "", [] if self.mask == "none" else [f"mask = #fa2.mask<{self.mask}>"]
         if names:
             extras = f" extras({', '.join(f'%given_{name}' for name in names)} : {', '.join(types)})"

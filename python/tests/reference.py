@@ -26,6 +26,28 @@ def softmax(x):
     return p / np.where(total > 0, total, 1), lse[..., 0]
 
 
+def philox(counter, key):
+    """Philox4x32-7 of four words, arrays of uint64, and two."""
+    low = np.uint64(0xFFFFFFFF)
+    for _ in range(7):
+        a, b = counter[0] * np.uint64(0xD2511F53), counter[2] * np.uint64(0xCD9E8D57)
+        counter = (b >> np.uint64(32)) ^ counter[1] ^ key[0], b & low, (a >> np.uint64(32)) ^ counter[3] ^ key[1], a & low
+        key = (key[0] + np.uint64(0x9E3779B9)) & low, (key[1] + np.uint64(0xBB67AE85)) & low
+    return counter
+
+
+def kept(seed, offset, p, batch, heads, sq, sk):
+    """[batch, heads, sq, sk]: 0 where dropout drops an element, else 1 / (1 - p) of the p that counts; docs/contract.md."""
+    threshold = int(p * 256 + 0.5)
+    words = [np.uint64(x >> shift & 0xFFFFFFFF) for x in (seed, offset) for shift in (0, 32)]
+    bh, i, j = (np.asarray(x, np.uint64) for x in np.ogrid[:batch * heads, :sq, :sk])
+    unit = lambda x: x // np.uint64(32) * np.uint64(8) + x % np.uint64(8)  # noqa: E731
+    numbers = philox(np.broadcast_arrays(unit(i), unit(j), bh, words[2]), (words[0], words[1] ^ words[3]))
+    word = np.choose(np.broadcast_to(i % np.uint64(32) // np.uint64(8), numbers[0].shape).astype(int), numbers)
+    byte = word >> j % np.uint64(32) // np.uint64(8) * np.uint64(8) & np.uint64(255)
+    return np.where(byte >= threshold, 256 / (256 - threshold), 0).reshape(batch, heads, sq, sk)
+
+
 def attention(q, k, v, mask=False, scale=None, change=None):
     """(out, lse) in float64; `change` maps scores [b, h, sq, sk] to others."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))

@@ -109,7 +109,9 @@ class Arrays(unittest.TestCase):
             (TypeError, "bias: dtype is bool; expected float32", (q, q, q), {"bias": np.ones((8, 8), bool)}),
             (TypeError, "alibi_slopes: got list; expected a tensor", (q, q, q), {"alibi_slopes": [0.5]}),
             (ValueError, r"alibi_slopes: the shape is \(3,\); expected \[heads\]", (q, q, q), {"alibi_slopes": f32[0, 0, 0, :3]}),
-            (NotImplementedError, "dropout_p = 0.1", (q, q, q), {"dropout_p": 0.1}),
+            (ValueError, "dropout_p is 1.0; expected a probability from 0 to 0.998", (q, q, q), {"dropout_p": 1}),
+            (ValueError, r"rng: got float32 \(2,\); expected int64 \(2,\), seed and offset", (q, q, q), {"dropout_p": 0.1, "rng": f32[0, 0, 0, :2]}),
+            (TypeError, "rng: got int; expected int64", (q, q, q), {"dropout_p": 0.1, "rng": 3}),
             (TypeError, "sinks: got list; expected a tensor", (q, q, q), {"sinks": [0.0]}),
             (ValueError, r"sinks: the shape is \(3,\); expected \[heads\], \(2,\)", (q, q, q), {"sinks": f32[0, 0, 0, :3]}),
             (TypeError, "unexpected keyword", (q, q, q), {"windows": 3}),
@@ -130,6 +132,26 @@ class Arrays(unittest.TestCase):
                 np.testing.assert_allclose(lse, wanted, 1e-5, 1e-5 if "softcap" not in options else 1e-3)
                 p = np.exp(scores - wanted[..., None])
                 np.testing.assert_allclose(out, p @ v.astype(float).repeat(2, 1), 2e-3, 2e-3)
+
+    def test_dropout(self):
+        """What is dropped follows from seed and offset, whatever the tiles are; 0 is none."""
+        from reference import kept, softmax, visible
+
+        q, k, v = self.draw(2, 4, 40, 64), self.draw(2, 2, 70, 64), self.draw(2, 2, 70, 64)
+        x = np.einsum("bhid,bhjd->bhij", q.astype(float), k.astype(float).repeat(2, 1)) / 8
+        p, wanted = softmax(np.where(visible(40, 70, True), x, -np.inf))
+        for seed, offset, probability in ((1234567890123, 5, 0.25), (-7 % 2**64, 2**40 + 3, 0.9)):
+            with self.subTest(p=probability):
+                out, lse = fa2c.attention(q, k, v, causal=True, dropout_p=probability, rng=(seed, offset), return_lse=True)
+                np.testing.assert_allclose(lse, wanted, 1e-5, 1e-5)
+                dropped = p * kept(seed, offset, probability, 2, 4, 40, 70)
+                np.testing.assert_allclose(out, dropped @ v.astype(float).repeat(2, 1), 4e-3, 4e-3)
+        self.assertFalse(np.array_equal(*(fa2c.attention(q, k, v, dropout_p=0.5) for _ in range(2))))
+        plain = fa2c.attention(q, k, v)
+        self.assertTrue(np.array_equal(fa2c.attention(q, k, v, dropout_p=0.0), plain))
+        self.assertTrue(np.array_equal(fa2c.attention(q, k, v, dropout_p=0.001), plain))
+        share = np.mean(kept(3, 4, 0.25, 2, 4, 128, 128) > 0)
+        self.assertLess(abs(share - 0.75), 4 * (0.1875 / (2 * 4 * 128 * 128)) ** 0.5)
 
     def test_options_that_are_programs(self):
         """Every combination of a cap, a bias, slopes and windows, and a new value of each, which compiles nothing."""

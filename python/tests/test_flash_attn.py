@@ -178,9 +178,12 @@ class Functions(test_torch.Case):
 
     def test_what_is_refused_by_name(self):
         q = self.draw(1, 8, 2, 64)
-        for options in (dict(dropout_p=0.1), dict(qv=q), dict(q_descale=q), dict(attention_chunk=128)):
+        for options in (dict(qv=q), dict(q_descale=q), dict(attention_chunk=128)):
             with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
                 fa.flash_attn_func(q, q, q, **options)
+        with self.assertRaisesRegex(ValueError, "dropout_p is 1.0; expected a probability from 0 to 0.998"):
+            fa.flash_attn_func(q, q, q, dropout_p=1.0)
+        self.assertFalse(torch.equal(fa.flash_attn_func(q, q, q, dropout_p=0.5), fa.flash_attn_func(q, q, q)))
         fa.flash_attn_func(q, q, q, num_splits=4, pack_gqa=True, sm_margin=8)
         starts = torch.tensor([0, 3, 8], dtype=torch.int32, device=DEVICE)
         other = torch.tensor([0, 2, 8], dtype=torch.int32, device=DEVICE)
@@ -190,7 +193,7 @@ class Functions(test_torch.Case):
         starts[1] = 2
         self.assertTrue(torch.equal(of(starts), of(other)))
         self.assertFalse(torch.equal(of(starts), before))
-        for options in (dict(dropout_p=0.1), dict(qv=q), dict(alibi_slopes=q), dict(seqused_q=q), dict(block_table=q)):
+        for options in (dict(qv=q), dict(alibi_slopes=q), dict(seqused_q=q), dict(block_table=q)):
             with self.assertRaisesRegex(NotImplementedError, f"{[*options][0]} = .* is not supported yet"):
                 of(starts, **options)
         with self.assertRaisesRegex(ValueError, "cu_seqlens_q: got torch.int64 .*expected torch.int32"):

@@ -33,6 +33,24 @@ class Registered(test_torch.Case):
             torch.ops.fa2c.attention_backward, (torch.randn_like(out), None, q.detach(), k.detach(), v.detach(), out, lse, [], [], [], *plain[5:]),
             test_utils=("test_schema", "test_faketensor"), **close)
 
+    def test_compiled_gradients(self):
+        """Of out and of lse, with sinks and dropout, as without torch.compile."""
+        q, k, v = self.three(1, 2, 1, 8, 16, 32, 32)
+        sinks = torch.rand(2, device=DEVICE, requires_grad=True)
+
+        def both(q, k, v, sinks):
+            out, lse = fa2c.attention(q, k, v, causal=True, sinks=sinks, dropout_p=0.3, rng=(3, 4), return_lse=True)
+            return out.float().square().sum() + lse.square().sum()
+
+        def out_alone(q, k, v, sinks):
+            return fa2c.attention(q, k, v, sinks=sinks).float().sum()
+
+        for function in (both, out_alone):
+            wanted = torch.autograd.grad(function(q, k, v, sinks), (q, k, v, sinks))
+            compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+            for got, exact in zip(torch.autograd.grad(compiled(q, k, v, sinks), (q, k, v, sinks)), wanted):
+                torch.testing.assert_close(got, exact, rtol=0.05, atol=0.05)
+
     def test_export(self):
         class Module(torch.nn.Module):
             def forward(self, q, k, v):

@@ -191,6 +191,41 @@ class Attention(Case):
                 for mine, exact in zip(got, wanted):
                     self.assertLess(excess(numbers(mine).reshape(-1, mine.shape[-1]), numbers(exact).reshape(-1, mine.shape[-1]), UNIT["bfloat16"]), 1)
 
+    def test_dropout(self):
+        """Gradients are those of what forward dropped; a drawn seed is the generator's, and checkpoints repeat it."""
+        from reference import kept
+
+        q, k, v = self.three(2, 4, 2, 40, 72, 64, 64)
+        sinks = torch.randn(4, device=DEVICE, requires_grad=True)
+        mask = torch.tensor(kept(99, 7, 0.5, 2, 4, 40, 72), device=DEVICE)
+        for options in ({}, dict(deterministic=True), dict(softcap=3.0)):
+            with self.subTest(**options):
+                out = fa2c.attention(q, k, v, sinks=sinks, dropout_p=0.5, rng=torch.tensor([99, 7], device=DEVICE), **options)
+                dout = torch.randn_like(out)
+                got = out, *torch.autograd.grad(out, (q, k, v), dout)
+                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+                x = 3 * torch.tanh(x / 3) if "softcap" in options else x
+                p = torch.softmax(torch.cat([sinks.double()[None, :, None, None].expand(2, 4, 40, 1), x], 3), 3)[..., 1:]
+                dp = mask * (dout.double() @ v.double().repeat_interleave(2, 1).transpose(2, 3))
+                ds = p * (dp - (dout.double() * out.detach().double()).sum(3, keepdim=True))
+                dq, dk = torch.autograd.grad(x, (q, k), ds.detach())
+                dv = ((p * mask).transpose(2, 3) @ dout.double()).unflatten(1, (2, 2)).sum(2)
+                for mine, exact in zip(got, ((p * mask) @ v.double().repeat_interleave(2, 1), dq, dk, dv)):
+                    self.assertLess(excess(numbers(mine).reshape(-1, 64), numbers(exact).reshape(-1, 64), UNIT["bfloat16"]), 1)
+
+        def run():
+            torch.manual_seed(5)
+            return fa2c.attention(q, k, v, dropout_p=0.3)
+
+        self.assertTrue(torch.equal(run(), run()))
+        self.assertFalse(torch.equal(run(), fa2c.attention(q, k, v, dropout_p=0.3)))
+        torch.manual_seed(5)
+        kept_out = torch.utils.checkpoint.checkpoint(lambda q: fa2c.attention(q, k, v, dropout_p=0.3), q, use_reentrant=False)
+        for mine, other in zip(torch.autograd.grad(kept_out.sum(), (q,)), torch.autograd.grad(run().sum(), (q,))):
+            self.expect_close(mine, numbers(other))
+        with self.assertRaisesRegex(ValueError, r"rng: got torch.int32 \(2,\); expected torch.int64"):
+            fa2c.attention(q, k, v, dropout_p=0.5, rng=torch.zeros(2, dtype=torch.int32, device=DEVICE))
+
     def test_autocast(self):
         q, k, v = self.three(1, 2, 1, 40, 50, 64, 64, dtype=torch.float32)
         with torch.autocast(DEVICE, torch.bfloat16):

@@ -183,7 +183,8 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
     result.scoreError =
         scoreError(head, q.data(), keys, result.lseReference, core);
   if (head.program && outIsOff)
-    result.sumError = 2 * result.scoreError * largestOf(head, keys);
+    result.sumError =
+        2 * result.scoreError * largestOf(head, keys) * dropoutFactor(head);
   return result;
 }
 
@@ -263,6 +264,7 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
                          TensorCore core) {
   CheckResult result;
   Operands operands = operandsOf(tensors.extras);
+  std::optional<Dropout> dropout = dropoutOf(kernel, operands, c.heads);
   scanTensor(tensors.out, kernel.precision, result);
   if (kernel.hasLse)
     scanVectors(tensors.lse, result);
@@ -292,6 +294,7 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
     if (kernel.program)
       head.program = &*kernel.program;
     head.sink = sinkOf(kernel, operands, entry.head);
+    head.dropout = dropout ? &*dropout : nullptr;
     head.place = {entry.batch, entry.head, 0, 0, false, &operands};
     Scratch scratch;
     for (size_t r = chunk.begin; r < chunk.end; ++r)

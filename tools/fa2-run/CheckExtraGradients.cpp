@@ -41,7 +41,9 @@ public:
                      const Tensors &tensors, TensorCore core)
       : kernel(kernel), c(c), tensors(tensors), core(core),
         scale(float(c.scale.value_or(kernel.defaultScale))),
-        operands(operandsOf(tensors.extras)) {}
+        operands(operandsOf(tensors.extras)),
+        dropout(dropoutOf(kernel, operands, c.heads)),
+        factor(dropout ? dropout->factor() : 1) {}
 
   void run(const Extra &gradient, CheckResult &result) {
     name = gradient.nameOf().substr(1);
@@ -133,8 +135,10 @@ private:
                                            k.data(), kernel.headDim) -
                              s);
       scores[size_t(j)] = {scale * s, error};
-      dp[size_t(j)] = dot(dout, v) - dot(dout, out) + dlse;
-      size[size_t(j)] = norm(dout) * (norm(v) + norm(out)) + std::abs(dlse);
+      double kept = dropout ? dropout->at(batch, head, row, j) : 1;
+      dp[size_t(j)] = kept * dot(dout, v) - dot(dout, out) + dlse;
+      size[size_t(j)] =
+          norm(dout) * (factor * norm(v) + norm(out)) + std::abs(dlse);
     }
     ProgramLine line{batch, head, row, 0, false, &operands};
     for (size_t place : kernel.program->placesOf(name)) {
@@ -172,6 +176,8 @@ private:
   TensorCore core;
   double scale;
   Operands operands;
+  std::optional<Dropout> dropout;
+  double factor;
   std::string name;
   std::vector<Sum> sums;
   std::mutex mutex;

@@ -61,7 +61,8 @@ public:
       : kernel(kernel), c(c), tensors(tensors), sample(sample), core(core),
         perGroup(c.headsKv ? c.heads / c.headsKv : 0),
         scale(float(c.scale.value_or(kernel.defaultScale))),
-        operands(operandsOf(tensors.extras)) {}
+        operands(operandsOf(tensors.extras)),
+        dropout(dropoutOf(kernel, operands, c.heads)) {}
 
   CheckResult run() {
     for (const Tensor *t : {&tensors.dq, &tensors.dk, &tensors.dv})
@@ -87,6 +88,7 @@ private:
     if (kernel.program)
       head.program = &*kernel.program;
     head.sink = sinkOf(kernel, operands, queryHead(g, h));
+    head.dropout = dropout ? &*dropout : nullptr;
     head.place = {g.batch, queryHead(g, h), 0, 0, false, &operands};
     return head;
   }
@@ -103,7 +105,8 @@ private:
             {},
             {},
             {}};
-    g.vNorm = largestNorm(g.v, kernel.headDimV);
+    const double factor = dropout ? dropout->factor() : 1;
+    g.vNorm = largestNorm(g.v, kernel.headDimV) * factor;
     g.kMax = largestNorm(g.k, 1);
     for (int64_t h = headKv * perGroup; h < (headKv + 1) * perGroup; ++h) {
       g.q.push_back(decodeHead(tensors.q, kernel.precision, batch, h));
@@ -243,7 +246,8 @@ private:
     const RowStatistics &of = g.statistics[h][size_t(i)];
     double s = dot(q, k, d);
     double t = tensorCoreDot(core, kernel.precision, q, k, d);
-    double dp = std::abs(dot(dout, v, dV) - of.givenDelta) * scale;
+    double kept = dropout ? dropout->at(g.batch, queryHead(g, h), i, j) : 1;
+    double dp = std::abs(kept * dot(dout, v, dV) - of.givenDelta) * scale;
     double p, ds; // by how much they are off
     if (kernel.program) {
       Number x = programScore(g, h, i, j, scale * s, scale * std::abs(t - s));
@@ -256,7 +260,7 @@ private:
       ds = p * dp;
     }
     return {times(ds, largest(k, d)), times(ds, largest(q, d)),
-            times(p, largest(dout, dV))};
+            times(kept * p, largest(dout, dV))};
   }
 
   Number programScore(const Group &g, size_t h, int64_t i, int64_t j, double s,
@@ -358,6 +362,7 @@ private:
   int64_t perGroup;
   double scale;
   Operands operands;
+  std::optional<Dropout> dropout;
   CheckResult result;
 };
 

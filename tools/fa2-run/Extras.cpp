@@ -73,6 +73,8 @@ Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
 void Extra::drawShape(const Configuration &c, Sequence &random) {
   for (const std::string &dimension : rule.shape) {
     int64_t extent = extentOf(dimension, c);
+    if (std::isdigit(dimension[0])) // that and no other
+      extent = std::stoll(dimension);
     bool own = extent < 0;
     if (own)
       extent = random.between(1, 40);
@@ -120,6 +122,13 @@ void Extra::drawValues(uint64_t stream) {
   for (size_t i = 0; i < values.elements.size(); ++i) {
     auto [normal, other] = normalPair(stream, i);
     double x = normal;
+    using Draw = Kernel::ExtraRule::Draw;
+    if (rule.draw != Draw::Numbers) {
+      uint64_t bits = scramble(stream + i);
+      values.elements[i] = rule.draw == Draw::Words ? double(int32_t(bits))
+                                                    : double(bits % 200) / 256;
+      continue;
+    }
     if (rule.dtype == FA2RT_I32) // ids and lengths: few, so that some are equal
       x = std::floor(std::abs(normal) * (rule.tensor ? 2 : 20));
     else if (!rule.tensor) // caps and temperatures

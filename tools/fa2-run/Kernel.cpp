@@ -67,6 +67,20 @@ void readSink(const Json &manifest, Kernel &kernel) {
     addExtra(manifest, *argument, kernel);
 }
 
+void readDropout(const Json &manifest, Kernel &kernel) {
+  const Json *p = argumentNamed(manifest, "dropout"),
+             *rng = argumentNamed(manifest, "rng");
+  kernel.hasDropout = p && rng;
+  for (const Kernel::ExtraRule &rule : kernel.extras)
+    kernel.hasDropout &= rule.name != "dropout" && rule.name != "rng";
+  if (!kernel.hasDropout)
+    return;
+  addExtra(manifest, *p, kernel);
+  kernel.extras.back().draw = Kernel::ExtraRule::Draw::Probability;
+  addExtra(manifest, *rng, kernel);
+  kernel.extras.back().draw = Kernel::ExtraRule::Draw::Words;
+}
+
 void readProgram(const Json &manifest, Kernel &kernel) {
   const Json &specification = manifest["specification"];
   kernel.hasScoreProgram = specification.value("score_program", false);
@@ -96,6 +110,16 @@ int64_t scheduleField(const Json &schedule, const char *name) {
 }
 
 } // namespace
+
+std::optional<Dropout> dropoutOf(const Kernel &kernel, const Operands &operands,
+                                 int64_t heads) {
+  if (!kernel.hasDropout)
+    return std::nullopt;
+  std::array<uint32_t, 4> words;
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = uint32_t(int64_t(operands.at("rng").elements[i]));
+  return Dropout::of(operands.at("dropout").elements[0], words, heads);
+}
 
 double sinkOf(const Kernel &kernel, const Operands &operands, int64_t head) {
   return kernel.hasSink ? operands.at("sink").elements[size_t(head)]
@@ -138,6 +162,7 @@ Kernel describeKernel(const std::string &text) {
            kernel.maskName);
   readProgram(manifest, kernel);
   readSink(manifest, kernel);
+  readDropout(manifest, kernel);
   kernel.packedHeads =
       std::max<int64_t>(1, scheduleField(manifest["schedule"], "packed_heads"));
   kernel.blockQ =

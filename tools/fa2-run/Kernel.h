@@ -36,6 +36,7 @@ struct Kernel {
   bool hasLse = true;
   bool hasDlse = false; // backward is given a gradient of lse
   bool hasSink = false; // each row has a score without a value
+  bool hasDropout = false;
   bool hasScoreProgram = false;
   /// It, unless the manifest is of version 1, which says no more.
   std::optional<ScoreProgram> program;
@@ -49,7 +50,7 @@ struct Kernel {
   TensorRule q, k, v, out, lse;
   TensorRule dout, dlse, dq, dk, dv; // backward
 
-  /// The sink, and what the program reads.
+  /// What the program reads, the sink, and dropout's probability and numbers.
   struct ExtraRule {
     std::string name;
     bool tensor = true;
@@ -57,10 +58,14 @@ struct Kernel {
     std::vector<std::string> shape; // names of dimensions
     bool broadcast = false;
     bool hasGradient = false; // the kernel computes d and its name
+    enum class Draw { Numbers, Words, Probability } draw = Draw::Numbers;
   };
   std::vector<ExtraRule> extras;
 };
 
+/// What is dropped, if anything.
+std::optional<Dropout> dropoutOf(const Kernel &kernel, const Operands &operands,
+                                 int64_t heads);
 /// That of a query head, -inf where there is none.
 double sinkOf(const Kernel &kernel, const Operands &operands, int64_t head);
 

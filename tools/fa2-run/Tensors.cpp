@@ -221,6 +221,7 @@ void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
   int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
   double scale = float(c.scale.value_or(kernel.defaultScale));
   Operands operands = operandsOf(t.extras);
+  std::optional<Dropout> dropout = dropoutOf(kernel, operands, c.heads);
   for (int64_t b = 0; b < c.batch; ++b)
     for (int64_t kv = 0; kv < c.headsKv; ++kv) {
       std::vector<float> k(size_t(c.seqlenK * kernel.headDim)),
@@ -245,6 +246,7 @@ void fillForward(const Kernel &kernel, const Configuration &c, Tensors &t) {
                   q.data());
         Head own = head;
         own.sink = sinkOf(kernel, operands, h);
+        own.dropout = dropout ? &*dropout : nullptr;
         own.place = {b, h, row, 0, false, &operands};
         referenceRow(own, q.data(),
                      visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK),

@@ -27,7 +27,8 @@ struct Specification {
   std::string alibi;   // head
   std::string bias;    // key, query, head, head_key or full
 
-  std::string sink; // head
+  std::string sink;    // head
+  std::string dropout; // argument
 
   std::string grads;   // what scores are made of, to derive by: name,...
   std::string gradLse; // argument: backward takes lse's gradient, dlse

@@ -226,6 +226,7 @@ struct ConvertFA2GPUToNVVMPass
     populateSoftmaxPatterns(converter, patterns);
     populateScatterPatterns(converter, patterns);
     populateReadPatterns(converter, patterns);
+    populateKeepPatterns(converter, patterns);
     populateElementwisePatterns(converter, patterns);
     populateRolePatterns(converter, patterns);
     populateTensorCopyPatterns(converter, patterns);

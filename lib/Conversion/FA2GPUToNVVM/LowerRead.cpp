@@ -115,6 +115,9 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
     SmallVector<Value> out;
     for (size_t r = 0; r < elements.count(); ++r) {
       Elements::Place place = elements.at(r);
+      if (!place.inside) // of extents that are known
+        place.inside = arith::ConstantOp::create(rewriter, op.getLoc(),
+                                                 rewriter.getBoolAttr(true));
       out.push_back(
           readElement(e, place.address, place.inside, type.getElementType()));
     }

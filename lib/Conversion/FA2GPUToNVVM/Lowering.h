@@ -256,6 +256,8 @@ void populateReadPatterns(mlir::TypeConverter &converter,
                           mlir::RewritePatternSet &patterns);
 void populateScatterPatterns(mlir::TypeConverter &converter,
                              mlir::RewritePatternSet &patterns);
+void populateKeepPatterns(mlir::TypeConverter &converter,
+                          mlir::RewritePatternSet &patterns);
 void populateElementwisePatterns(mlir::TypeConverter &converter,
                                  mlir::RewritePatternSet &patterns);
 void populateRolePatterns(mlir::TypeConverter &converter,

@@ -109,12 +109,12 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
                              << " extras, got " << names.size();
   llvm::StringSet<> taken;
   for (StringRef name :
-       {"q",     "k",        "v",         "out",      "lse",       "scale",
-        "dout",  "dlse",     "sink",      "dsink",    "sink_sums", "dq",
-        "dk",    "dv",       "dq_sum",    "neg_lse",  "neg_delta", "batch",
-        "heads", "heads_kv", "seqlen_q",  "seqlen_k", "device",    "min",
-        "max",   "ceildiv",  "pow2floor", "if",       "score",     "head",
-        "row",   "column"})
+       {"q",         "k",     "v",     "out",      "lse",       "scale",
+        "dout",      "dlse",  "sink",  "dsink",    "sink_sums", "dropout",
+        "rng",       "dq",    "dk",    "dv",       "dq_sum",    "neg_lse",
+        "neg_delta", "batch", "heads", "heads_kv", "seqlen_q",  "seqlen_k",
+        "device",    "min",   "max",   "ceildiv",  "pow2floor", "if",
+        "score",     "head",  "row",   "column"})
     taken.insert(name);
   for (auto [i, name] : llvm::enumerate(names.getAsValueRange<StringAttr>())) {
     bool identifier =
@@ -172,6 +172,20 @@ static LogicalResult verifySink(Operation *op, Value sink) {
     return success();
   return op->emitOpError() << "expected sink to be tensor<?xf32>, [heads], got "
                            << type;
+}
+
+/// Constraint 8 of attention and its gradient.
+static LogicalResult verifyDropout(Operation *op, Value dropout, Value rng) {
+  if (!dropout && !rng)
+    return success();
+  if (!dropout || !rng)
+    return op->emitOpError() << "expected dropout and rng, or neither of them";
+  RankedTensorType type = tensorType(rng);
+  if (type.getRank() == 1 && type.getDimSize(0) == 4 &&
+      type.getElementType().isInteger(32))
+    return success();
+  return op->emitOpError()
+         << "expected rng to be tensor<4xi32>, seed and offset, got " << type;
 }
 
 /// Constraint 7 of attention's gradient.
@@ -243,7 +257,8 @@ LogicalResult AttentionGradOp::verify() {
                            getGrads().value_or(ArrayRef<int64_t>()))))
     return failure();
   // 8. the sink
-  if (failed(verifySink(*this, getSink())))
+  if (failed(verifySink(*this, getSink())) ||
+      failed(verifyDropout(*this, getDropout(), getRng())))
     return failure();
   if (getDsink() && !getSink())
     return emitOpError() << "expected a sink because there is dsink, its "
@@ -287,7 +302,8 @@ LogicalResult AttentionOp::verify() {
           NamedType("lse", tensorType(getLse())))))
     return failure();
   // 6. variants, 7. the sink
-  if (failed(verifyVariants(*this)) || failed(verifySink(*this, getSink())))
+  if (failed(verifyVariants(*this)) || failed(verifySink(*this, getSink())) ||
+      failed(verifyDropout(*this, getDropout(), getRng())))
     return failure();
   // 5. the score region
   return verifyProgram(*this, getScore(), getExtras(), getExtraNamesAttr(),
@@ -811,6 +827,16 @@ LogicalResult AddUpOp::verify() {
                          << parts;
   if (!sums.getElementType().isF32() || sums.getRank() != 1)
     return emitOpError() << "expected sums of f32 of rank 1, got " << sums;
+  return success();
+}
+
+LogicalResult KeepOp::verify() {
+  auto tile = cast<RankedTensorType>(getResult().getType());
+  if (tile.getRank() != 2 || !tile.getElementType().isInteger(1))
+    return emitOpError() << "expected a tile of i1, got " << tile;
+  if (getWords().size() != 4)
+    return emitOpError() << "expected 4 words, of seed and offset, got "
+                         << getWords().size();
   return success();
 }
 

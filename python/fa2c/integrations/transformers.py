@@ -39,21 +39,22 @@ class Mask(NamedTuple):
 def attention(module, query, key, value, attention_mask=None, dropout: float = 0.0, scaling: Optional[float] = None,
               is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, **options):
     """(out [batch, seqlen, heads, d], None) of query [batch, heads, seqlen, d] and what mask() gave."""
-    _refuse(dropout=dropout, position_bias=options.get("position_bias"), cache=options.get("cache"))
+    _refuse(position_bias=options.get("position_bias"), cache=options.get("cache"))
     softcap, sinks = options.get("softcap"), options.get("s_aux")
     if attention_mask is None:
         causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
         # So many keys are seen, the query's own with them.
         window = None if sliding_window is None else (sliding_window - 1, -1 if causal else sliding_window - 1)
-        out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap, sinks=sinks)
+        out = fa2c_attention(query, key, value, causal=causal, scale=scaling, window=window, softcap=softcap, sinks=sinks,
+                             dropout_p=dropout)
     elif not isinstance(attention_mask, Mask):
         raise not_supported("attention_mask", attention_mask, "fa2c's mask interface makes masks: register() registers it")
     elif softcap:
         out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, softcap=softcap, sinks=sinks,
-                             mask_mod=attention_mask.mask_mod)
+                             mask_mod=attention_mask.mask_mod, dropout_p=dropout)
     else:
         out = fa2c_attention(query, key, value, causal=attention_mask.causal, scale=scaling, sinks=sinks,
-                             score_mod=attention_mask.program)
+                             score_mod=attention_mask.program, dropout_p=dropout)
     return out.transpose(1, 2).contiguous(), None
 
 

@@ -159,3 +159,8 @@ func.func @sums(%x: tensor<128xf32>, %parts: memref<?x?x?xf32, strided<[?, ?, 1]
   fa2.add_up %parts to %dsink[%head] : memref<?x?x?xf32, strided<[?, ?, 1]>>, memref<?xf32, strided<[?]>>
   return
 }
+
+func.func @dropout(%qb: index, %j: index, %bh: index, %w0: i32, %w1: i32, %w2: i32, %w3: i32, %t: i32) {
+  %kept = fa2.keep at(%qb, %j) head(%bh) words(%w0, %w1, %w2, %w3) from %t : tensor<128x64xi1>
+  return
+}

@@ -714,3 +714,28 @@ func.func @add_up_sums(%p: memref<?x?xf32, strided<[?, 1]>>, %i: index) {
   fa2.add_up %p to %p[%i] : memref<?x?xf32, strided<[?, 1]>>, memref<?x?xf32, strided<[?, 1]>>
   return
 }
+
+// -----
+
+// Constraint 8 of fa2.attention: dropout.
+func.func @c8_rng(%q: tensor<?x?x?x64xf16>, %p: f32, %r: tensor<2xi64>) {
+  // expected-error @+1 {{expected rng to be tensor<4xi32>, seed and offset, got 'tensor<2xi64>'}}
+  %o, %l = fa2.attention ins(%q, %q, %q) dropout(%p, %r : tensor<2xi64>) : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16> -> tensor<?x?x?x64xf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+func.func @keep_words(%i: index, %t: i32) {
+  // expected-error @+1 {{expected 4 words, of seed and offset, got 1}}
+  %k = fa2.keep at(%i, %i) head(%i) words(%t) from %t : tensor<16x16xi1>
+  return
+}
+
+// -----
+
+func.func @keep_tile(%i: index, %t: i32) {
+  // expected-error @+1 {{expected a tile of i1, got 'tensor<16x16xf32>'}}
+  %k = fa2.keep at(%i, %i) head(%i) words(%t, %t, %t, %t) from %t : tensor<16x16xf32>
+  return
+}

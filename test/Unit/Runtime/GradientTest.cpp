@@ -39,8 +39,12 @@ struct Problem {
     dlse = draw(heads * seqlenQ);
   }
 
-  Head head() const {
-    return {dim, dimV, k.data(), v.data(), 0.4, Precision::BF16};
+  Head head(int64_t h = 0, int64_t i = 0) const {
+    Head head{dim, dimV, k.data(), v.data(), 0.4, Precision::BF16};
+    head.sink = sink;
+    head.dropout = drops ? &dropout : nullptr;
+    head.place = {0, h, i, 0, false, nullptr};
+    return head;
   }
   const float *row(const std::vector<float> &x, int64_t h, int64_t i,
                    int64_t columns) const {
@@ -55,7 +59,7 @@ struct Problem {
     std::vector<double> exact(static_cast<size_t>(dimV));
     double lse;
     Scratch scratch;
-    referenceRow(head(), row(q, h, i, dim), keys(i), scratch, exact.data(),
+    referenceRow(head(h, i), row(q, h, i, dim), keys(i), scratch, exact.data(),
                  lse);
     outs.assign(exact.begin(), exact.end());
     return {outs.data(), double(float(lse)), *row(dlse, h, i, 1)};
@@ -68,8 +72,8 @@ struct Problem {
     Scratch scratch;
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t i = 0; i < seqlenQ; ++i) {
-        referenceRow(head(), row(q, h, i, dim), keys(i), scratch, out.data(),
-                     lse);
+        referenceRow(head(h, i), row(q, h, i, dim), keys(i), scratch,
+                     out.data(), lse);
         for (int64_t d = 0; d < dimV; ++d)
           sum += out[size_t(d)] * row(dout, h, i, dimV)[d];
         if (std::isfinite(lse))
@@ -91,6 +95,9 @@ struct Problem {
   Mask mask;
   int64_t seqlenQ, seqlenK, heads, dim = 5, dimV = 3;
   std::vector<float> q, k, v, dout, dlse;
+  double sink = -std::numeric_limits<double>::infinity();
+  bool drops = false;
+  Dropout dropout = Dropout::of(0.3, {1, 2, 3, 4}, 2);
   mutable std::vector<float> outs;
 };
 
@@ -118,14 +125,14 @@ Gradients gradients(const Problem &p) {
     auto &of = statistics.emplace_back();
     for (int64_t i = 0; i < p.seqlenQ; ++i) {
       GradientRow dq;
-      of.push_back(gradientOfRow(p.head(), p.row(p.q, h, i, p.dim),
+      of.push_back(gradientOfRow(p.head(h, i), p.row(p.q, h, i, p.dim),
                                  p.row(p.dout, h, i, p.dimV), p.given(h, i),
                                  p.keys(i), scratch, &dq));
       g.dq.insert(g.dq.end(), dq.exact.begin(), dq.exact.end());
       expectNear(dq);
     }
     group.push_back(
-        {p.seqlenQ, p.row(p.q, h, 0, p.dim), p.row(p.dout, h, 0, p.dimV)});
+        {p.seqlenQ, p.row(p.q, h, 0, p.dim), p.row(p.dout, h, 0, p.dimV), h});
   }
   for (const auto &of : statistics)
     pointers.push_back(of.data());
@@ -159,6 +166,62 @@ TEST_P(FiniteDifferences, AgreeWithTheReference) {
     expectDifferences(p, &Problem::q, g.dq);
     expectDifferences(p, &Problem::k, g.dk);
     expectDifferences(p, &Problem::v, g.dv);
+  }
+}
+
+TEST_P(FiniteDifferences, AgreeWithASinkAndDropout) {
+  for (auto [sink, drops] : {std::pair{0.75, false}, {-1.0, true}}) {
+    Problem p(GetParam(), 6, 9, /*heads=*/2, /*seed=*/11);
+    p.sink = sink;
+    p.drops = drops;
+    Gradients g = gradients(p);
+    expectDifferences(p, &Problem::q, g.dq);
+    expectDifferences(p, &Problem::k, g.dk);
+    expectDifferences(p, &Problem::v, g.dv);
+  }
+}
+
+/// dsink = sum of exp(sink - lse) (dlse - delta), delta that of the given out.
+TEST_P(FiniteDifferences, AgreeWithTheSinksGradient) {
+  Problem p(GetParam(), 9, 4, /*heads=*/2, /*seed=*/12);
+  p.sink = 0.5;
+  double sum = 0;
+  for (int64_t h = 0; h < p.heads; ++h)
+    for (int64_t i = 0; i < p.seqlenQ; ++i) {
+      GivenRow row = p.given(h, i);
+      double delta = 0;
+      for (int64_t d = 0; d < p.dimV; ++d)
+        delta += double(row.out[d]) * p.row(p.dout, h, i, p.dimV)[d];
+      sum += std::exp(p.sink - row.lse) * (row.dlse - delta);
+    }
+  double at = p.sink, step = 1e-4;
+  p.sink = at + step;
+  double above = p.value();
+  p.sink = at - step;
+  EXPECT_NEAR((above - p.value()) / (2 * step), sum, 1e-4);
+}
+
+/// Of Random123's table of known answers.
+TEST(Dropout, NumbersArePhilox) {
+  std::array<uint32_t, 4> zeros = {0x5f6fb709, 0x0d893f64, 0x4f121f81,
+                                   0x4f730a48},
+                          ones = {0x5207ddc2, 0x45165e59, 0x4d8ee751,
+                                  0x8c52f662};
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), zeros);
+  EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), ones);
+}
+
+TEST(Dropout, DropsItsShare) {
+  constexpr int64_t n = 200;
+  for (double p : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+    Dropout dropout = Dropout::of(p, {7, 8, 9, 10}, 3);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        kept += dropout.at(1, 2, i, j) > 0;
+    double share = 1 / dropout.factor(), count = double(n * n);
+    EXPECT_NEAR(double(kept) / count, share,
+                4 * std::sqrt(share * (1 - share) / count));
   }
 }
 

@@ -46,6 +46,7 @@ void referenceRow(const Head &head, const float *q, int64_t keys,
     sum += s[j];
   }
   lse = largest + std::log(sum);
+  applyDropout(head, s, size_t(keys));
   weigh(s, head.v, keys, head.headDimV, out);
   for (int64_t d = 0; d < head.headDimV; ++d)
     out[d] /= sum;
@@ -77,6 +78,9 @@ void standardRow(const Head &head, const float *q, int64_t keys,
   }
   for (int64_t j = 0; j < keys; ++j)
     s[j] = roundTo(head.precision, s[j] / sum);
+  applyDropout(head, s, size_t(keys));
+  for (int64_t j = 0; head.dropout && j < keys; ++j)
+    s[j] = roundTo(head.precision, s[j]);
   weigh(s, head.v, keys, head.headDimV, out);
   for (int64_t d = 0; d < head.headDimV; ++d)
     out[d] = roundTo(head.precision, out[d]);

@@ -7,6 +7,7 @@
 #ifndef FA2RUN_REFERENCE_ATTENTION_H
 #define FA2RUN_REFERENCE_ATTENTION_H
 
+#include "Reference/Dropout.h"
 #include "Reference/Float16.h"
 #include "Reference/Program.h"
 
@@ -47,6 +48,8 @@ struct Head {
   ProgramLine place = {};
   /// One more score of each row, which has no value; -inf is none.
   double sink = -std::numeric_limits<double>::infinity();
+  /// What is dropped of the probabilities, if anything.
+  const Dropout *dropout = nullptr;
 };
 
 /// The head with another row of scores before it.
@@ -60,6 +63,21 @@ inline Head atColumn(Head head, int64_t column, int64_t row) {
   head.place.column = column;
   head.place.alongColumn = true;
   return head;
+}
+
+/// Multiplies what belongs to the keys of the head's row, or to the rows of its
+/// column, by what dropout makes of it.
+template <typename T>
+void applyDropout(const Head &head, T *values, size_t count) {
+  const ProgramLine &at = head.place;
+  for (size_t i = 0; head.dropout && i < count; ++i) {
+    int64_t row = at.row + (at.alongColumn ? int64_t(i) : 0),
+            column = at.column + (at.alongColumn ? 0 : int64_t(i));
+    values[i] *= T(head.dropout->at(at.batch, at.head, row, column));
+  }
+}
+inline double dropoutFactor(const Head &head) {
+  return head.dropout ? head.dropout->factor() : 1;
 }
 
 /// Scores in natural units through the program, and its slopes; without one

@@ -56,6 +56,7 @@ void exactRow(const Head &head, const float *q, const float *dout,
   dots(scratch.query.data(), head.k, keys, head.headDim, s.data());
   scratch.query.assign(dout, dout + head.headDimV);
   dots(scratch.query.data(), head.v, keys, head.headDimV, dp.data());
+  applyDropout(head, dp.data(), dp.size());
   for (double &x : s)
     x *= head.scale;
   std::vector<double> &slopes = scratch.slopes;
@@ -80,6 +81,7 @@ void exactRow(const Head &head, const float *q, const float *dout,
   if (!dq)
     return;
   std::vector<double> ds(s.size());
+  const double factor = dropoutFactor(head);
   auto sumUp = [&](double lse, double delta, std::vector<double> &to) {
     for (size_t j = 0; j < s.size(); ++j)
       ds[j] = head.scale *
@@ -93,9 +95,10 @@ void exactRow(const Head &head, const float *q, const float *dout,
     dq->weight += std::abs(
         gradientOfScore(std::exp(s[j] - statistics.lse), 1, 0, slopes[j]));
   for (size_t j = 0; j < ds.size(); ++j)
-    dq->underflow += head.scale * underflow(head.precision, ds[j] / head.scale,
-                                            head.k + int64_t(j) * head.headDim,
-                                            head.headDim);
+    dq->underflow +=
+        head.scale * factor *
+        underflow(head.precision, ds[j] / head.scale / factor,
+                  head.k + int64_t(j) * head.headDim, head.headDim);
 }
 
 /// The same with a framework's roundings.
@@ -107,6 +110,7 @@ void standardGradient(const Head &head, const float *q, const float *dout,
   ds.resize(size_t(keys));
   dots(q, head.k, keys, head.headDim, p.data());
   dots(dout, head.v, keys, head.headDimV, ds.data());
+  applyDropout(head, ds.data(), ds.size());
   for (float &s : p)
     s = float(head.scale) * roundTo(head.precision, s);
   std::vector<float> &slopes = scratch.slopes32;
@@ -181,7 +185,7 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
   const float *k = head.k + key * head.headDim,
               *v = head.v + key * head.headDimV;
   std::vector<double> k64(k, k + head.headDim), v64(v, v + head.headDimV);
-  std::vector<double> partK(k64.size()), partV(v64.size()), p, ds;
+  std::vector<double> partK(k64.size()), partV(v64.size()), p, ds, kept;
   std::vector<float> partK32(k64.size()), partV32(v64.size());
   clear(dk, head.headDim);
   clear(dv, head.headDimV);
@@ -202,6 +206,8 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
     dots(v64.data(), dout, rows, head.headDimV, dp.data());
     Head column = atColumn(head, key, first);
     column.place.head = group[h].head;
+    const double factor = dropoutFactor(head);
+    applyDropout(column, dp.data(), dp.size());
     for (double &x : s)
       x *= head.scale;
     applyProgram(column, s, scratch.slopes);
@@ -215,8 +221,10 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
         ds[i] = head.scale *
                 gradientOfScore(p[i], dp[i], of[i].*delta, scratch.slopes[i]);
       }
-      weigh(p.data(), dout, rows, head.headDimV, partV.data());
       weigh(ds.data(), q, rows, head.headDim, partK.data());
+      kept = p;
+      applyDropout(column, kept.data(), kept.size());
+      weigh(kept.data(), dout, rows, head.headDimV, partV.data());
       addTo(toV, partV);
       addTo(toK, partK);
     };
@@ -227,14 +235,15 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
           dv.given);
     for (size_t i = 0; i < size_t(rows); ++i) {
       dv.underflow +=
-          underflow(head.precision, p[i], dout + int64_t(i) * head.headDimV,
-                    head.headDimV);
-      dk.underflow +=
-          head.scale * underflow(head.precision, ds[i] / head.scale,
-                                 q + int64_t(i) * head.headDim, head.headDim);
+          factor * underflow(head.precision, p[i],
+                             dout + int64_t(i) * head.headDimV, head.headDimV);
+      dk.underflow += head.scale * factor *
+                      underflow(head.precision, ds[i] / head.scale / factor,
+                                q + int64_t(i) * head.headDim, head.headDim);
     }
     dots(k, q, rows, head.headDim, p32.data());
     dots(v, dout, rows, head.headDimV, ds32.data());
+    applyDropout(column, ds32.data(), ds32.size());
     for (float &x : p32)
       x = float(head.scale) * roundTo(head.precision, x);
     applyProgram(column, p32, scratch.slopes32);
@@ -246,6 +255,9 @@ void gradientOfKey(const Head &head, const std::vector<QueryHead> &group,
       ds32[i] = standardOfScore(head, p32[i], roundTo(head.precision, ds32[i]),
                                 of[i].delta32, scratch.slopes32[i]);
     }
+    applyDropout(column, p32.data(), p32.size());
+    for (float &x : p32)
+      x = roundTo(head.precision, x);
     weigh(p32.data(), dout, rows, head.headDimV, partV32.data());
     weigh(ds32.data(), q, rows, head.headDim, partK32.data());
     addTo(dv.standard, partV32);

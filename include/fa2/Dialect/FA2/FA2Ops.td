@@ -43,6 +43,12 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     `sink`, f32 [heads], is one more score of each row of its head, which has no value: it takes part in the
     sum of lse = log(exp(sink) + sum over visible keys of exp(S)). A row that sees no key has out = 0, lse = sink.
 
+    `dropout`, f32, is the probability p by which elements of P are 0 where they meet v, while the others are divided by
+    1 - p; lse is that of all. p counts in 256ths, T / 256 with T the nearest integer to 256 p, at most 255. `rng` are two 64-bit numbers, seed and
+    offset, each as two words, the lower one first. Element (i, j) of batch entry b and head h is kept where its byte is at least T: byte
+    4 (i mod 32 / 8) + j mod 32 / 8 of the 16 that Philox4x32-7 gives for the key (seed's lower word, seed's higher word xor offset's higher word) and the
+    counter (i / 32 * 8 + i mod 8, j / 32 * 8 + j mod 8, b heads + h, offset's lower word).
+
     `variants` are schedules for launches where a guard holds, the first that holds;
     `schedule` is for all others. Each becomes a kernel of its own.
 
@@ -54,6 +60,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     6. Variants stand beside a schedule and have its target; there are at most 8. One whose guard reads `batch` is of
        one class of bits with those after it and the schedule (`#fa2.variant`).
     7. sink is f32 of rank 1, `?`.
+    8. rng, beside dropout, is tensor<4xi32>.
 
     Example:
 
@@ -69,7 +76,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-    Optional<F32>:$scale, Optional<AnyRankedTensor>:$sink,
+    Optional<F32>:$scale, Optional<AnyRankedTensor>:$sink, Optional<F32>:$dropout, Optional<AnyRankedTensor>:$rng,
     Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<TypedArrayAttrBase<FA2_VariantAttr, "variants">>:$variants);
@@ -77,6 +84,7 @@ def FA2_AttentionOp : FA2_Op<"attention", [Pure, AttrSizedOperandSegments,
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `)` (`scale` `(` $scale^ `)`)? (`sink` `(` $sink^ `:` type($sink) `)`)?
+    (`dropout` `(` $dropout^ `,` $rng `:` type($rng) `)`)?
     (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `->` type($out) `,` type($lse)
     (`score` $score^)?
@@ -113,6 +121,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     dsink[h] = - sum exp(sink[h] - lse) (delta - dlse)
     ```
 
+    With `dropout` and `rng` as attention's, K the elements that are kept: dv = (K o P / (1 - p))^T dout, dS = P o (K o dP / (1 - p) - delta + dlse).
+
     A row whose lse is -inf sees no key: its P is 0, and so is all that follows.
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
     the products they enter.
@@ -125,7 +135,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
     7. `grads` are numbers of extras of floats, each once, in order, with one result of f32 each: of the extra's shape, [1] of a
        scalar. Their names as arguments, d and the extra's, are free.
-    8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type.
+    8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type. rng is as its constraint 8 says.
 
     Example:
 
@@ -143,7 +153,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
     AnyRankedTensor:$out, AnyRankedTensor:$lse, AnyRankedTensor:$dout, Optional<AnyRankedTensor>:$dlse, Optional<F32>:$scale,
-    Optional<AnyRankedTensor>:$sink, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
+    Optional<AnyRankedTensor>:$sink, Optional<F32>:$dropout, Optional<AnyRankedTensor>:$rng, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<DenseI64ArrayAttr>:$grads,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
     OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
@@ -152,7 +162,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
   let regions = (region AnyRegion:$score);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `,` $out `,` $lse `,` $dout `)` (`dlse` `(` $dlse^ `:` type($dlse) `)`)? (`scale` `(` $scale^ `)`)?
-    (`sink` `(` $sink^ `:` type($sink) `)`)? (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
+    (`sink` `(` $sink^ `:` type($sink) `)`)? (`dropout` `(` $dropout^ `,` $rng `:` type($rng) `)`)?
+    (`extras` `(` $extras^ `:` type($extras) `)`)? attr-dict
     `:` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,` type($dout)
     `->` type($dq) `,` type($dk) `,` type($dv) (`,` type($dextras)^)? (`sink` type($dsink)^)?
     (`score` $score^)?

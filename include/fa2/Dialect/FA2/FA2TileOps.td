@@ -306,6 +306,26 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
     attr-dict `:` type($scores) }];
 }
 
+def FA2_KeepOp : FA2_Op<"keep", [Pure]> {
+  let summary = "which elements of a tile dropout keeps";
+  let description = [{
+    What `fa2.attention` says of its dropout, for the elements that `fa2.apply_mask` has at these blocks: the byte of
+    each is at least `threshold`. `head` is b heads + h, of packed `heads` that of the first; `words` are seed and offset.
+
+    Example:
+
+    ```mlir
+    %kept = fa2.keep at(%qb, %j) head(%bh) words(%w0, %w1, %w2, %w3) from %t : tensor<128x64xi1>
+    ```
+  }];
+  let arguments = (ins Index:$q_block, Index:$kv_block, Index:$head, Variadic<I32>:$words, I32:$threshold,
+    UnitAttr:$transposed, DefaultValuedAttr<I64Attr, "1">:$heads);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{ `at` `(` $q_block `,` $kv_block `)` `head` `(` $head `)` `words` `(` $words `)` `from` $threshold
+    attr-dict `:` type($result) }];
+  let hasVerifier = 1;
+}
+
 def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     AllTypesMatch<["m", "new_m"]>, AllTypesMatch<["l", "new_l"]>, AllTypesMatch<["m", "alpha"]>]> {
   let summary = "one step of the online softmax";
