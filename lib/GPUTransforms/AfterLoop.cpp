@@ -4,6 +4,8 @@
 
 #include "fa2/GPUTransforms/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -28,6 +30,14 @@ static void releaseEarly(scf::ForOp loop) {
   }
 }
 
+/// What alone reads a tile, if it scales all of the rows.
+static ScaleRowsOp onlyScaledBy(Value tile) {
+  if (!tile.hasOneUse())
+    return {};
+  auto scale = dyn_cast<ScaleRowsOp>(*tile.user_begin());
+  return scale && !scale.getSkipUnit() ? scale : ScaleRowsOp();
+}
+
 /// The row part of the softmax's end, and the store of lse, need not wait for
 /// the last product.
 static void splitFinish(scf::ForOp loop) {
@@ -50,12 +60,22 @@ static void splitFinish(scf::ForOp loop) {
         store->moveBefore(wait);
       }
     b.setInsertionPoint(finish);
-    Value out =
-        ScaleRowsOp::create(b, finish.getLoc(), finish.getOut().getType(),
-                            finish.getO(), rows.getInverse(),
-                            /*skip_unit=*/false);
-    finish.getOut().replaceAllUsesWith(out);
+    Value factors = rows.getInverse(), scaled = finish.getOut();
+    SmallVector<ScaleRowsOp> merged; // rows are scaled once, by all factors
+    while (ScaleRowsOp next = onlyScaledBy(scaled)) {
+      b.setInsertionPoint(next);
+      factors =
+          arith::MulFOp::create(b, finish.getLoc(), factors, next.getFactors());
+      merged.push_back(next);
+      scaled = next.getResult();
+    }
+    Value out = ScaleRowsOp::create(b, finish.getLoc(), scaled.getType(),
+                                    finish.getO(), factors,
+                                    /*skip_unit=*/false);
+    scaled.replaceAllUsesWith(out);
     finish.getLse().replaceAllUsesWith(rows.getLse());
+    for (ScaleRowsOp each : llvm::reverse(merged))
+      each.erase();
     finish.erase();
   }
 }

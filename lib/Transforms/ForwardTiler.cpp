@@ -223,9 +223,10 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   if (sink)
     std::tie(o, l) = addSink(b, loc, readByHead(b, loc, sink, place), o, l);
   if (dropout)
-    o = arith::MulFOp::create(
-        b, loc, o,
-        tensor::SplatOp::create(b, loc, o.getType(), dropout->factor()));
+    o = ScaleRowsOp::create(
+        b, loc, o.getType(), o,
+        tensor::SplatOp::create(b, loc, l.getType(), dropout->factor()),
+        /*skip_unit=*/false);
   Value rounded = arith::TruncFOp::create(b, loc, tile(bq, headDimV, dtype), o);
   StoreOp::create(b, loc, rounded, view(out, batch, head, qSeq, packed), row);
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);

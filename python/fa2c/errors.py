@@ -1,6 +1,6 @@
 """Errors that several modules raise."""
 
-_COVERED = "fa2c covers masks, windows, softcap, biases, ALiBi, sinks, grouped heads, head dims that differ, score_mod and mask_mod"
+_COVERED = "fa2c covers masks, windows, softcap, biases, ALiBi, sinks, dropout, grouped heads, head dims that differ, score_mod and mask_mod"
 
 
 def not_supported(name: str, value, instead: str = "") -> NotImplementedError:

@@ -15,8 +15,8 @@
 // CHECK: arith.truncf %[[LEFT]]
 // CHECK: fa2.softmax_finish
 // CHECK: %[[FACTOR:.*]] = arith.divf
-// CHECK: %[[ALL:.*]] = tensor.splat %[[FACTOR]]
-// CHECK: arith.mulf %{{.*}}, %[[ALL]]
+// CHECK: %[[ALL:.*]] = tensor.splat %[[FACTOR]] : tensor<128xf32>
+// CHECK: fa2.scale_rows %{{.*}}, %[[ALL]]
 
 // -delta goes into dP's accumulator, times 1 - p; what is dropped has it alone.
 // GRAD-LABEL: fa2.kernel @attention_backward_statistics

@@ -90,7 +90,7 @@ void addCaseOptions(CLI::App &app, Options &o) {
       ->group(data);
   app.add_option("--extra", o.extras,
                  "NAME=VALUE or NAME=FILE.npy: what the score program reads "
-                 "under that name (default: drawn)")
+                 "under that name, or sink, dropout, rng (default: drawn)")
       ->group(data);
   app.add_option("--scale", c.scale,
                  "scale of the scores (default: the "

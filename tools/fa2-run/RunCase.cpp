@@ -193,6 +193,11 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
       if (kernel.deterministic && tensor->changedOnDevice() &&
           result.disturbed.empty())
         result.disturbed = "a later launch gave other bits";
+    for (const Extra &gradient : t.dextras)
+      if (kernel.deterministic && gradient.changedOnDevice() &&
+          result.disturbed.empty())
+        result.disturbed =
+            "a later launch gave other bits of " + gradient.nameOf();
     noteWorkspace(result, workspace);
     result.passed &= result.disturbed.empty();
   }
