@@ -140,6 +140,22 @@ double largestOf(const Head &head, int64_t keys) {
   return largest;
 }
 
+/// What is left where dropout takes a row's large P may be subnormal in f16:
+/// half of a step for each, of a kernel's P, which begin at 2^-7 where it
+/// assumes maxima.
+double underflowOf(const Head &head, const Scratch &scratch, int64_t keys) {
+  if (!head.dropout || head.precision != Precision::F16)
+    return 0;
+  double most = 0x1p-25 * 0x1p7 * head.dropout->factor(), lost = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    float largest = 0;
+    for (int64_t d = 0; d < head.headDimV; ++d)
+      largest = std::max(largest, std::abs(head.v[j * head.headDimV + d]));
+    lost += std::min(scratch.scores[size_t(j)] / scratch.sum, most) * largest;
+  }
+  return lost;
+}
+
 RowResult checkRow(const Kernel &kernel, const Configuration &c,
                    const Tensors &tensors, const Head &head, int64_t batch,
                    int64_t headIndex, int64_t row, TensorCore core,
@@ -168,6 +184,8 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
       result.exact &= value == 0;
     return result;
   }
+  if (keys > 0)
+    result.sumError = underflowOf(head, scratch, keys);
   standardRow(head, q.data(), keys, scratch, standard.data());
   result.error = largestError(out.data(), reference.data(), kernel.headDimV,
                               &result.column);
@@ -183,7 +201,7 @@ RowResult checkRow(const Kernel &kernel, const Configuration &c,
     result.scoreError =
         scoreError(head, q.data(), keys, result.lseReference, core);
   if (head.program && outIsOff)
-    result.sumError =
+    result.sumError +=
         2 * result.scoreError * largestOf(head, keys) * dropoutFactor(head);
   return result;
 }

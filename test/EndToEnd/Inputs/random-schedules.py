@@ -3,7 +3,7 @@
 
     random-schedules.py FOLDER --seed 1 --count 200 --ptxas 20
 
-Draws fields of the schedule for sm_90a and sm_80 over head dims, dtypes and masks. A schedule that is refused must be refused by
+Draws fields of the schedule for sm_90a and sm_80 over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
 name: "expected ..." or a budget, in one line. One that is accepted runs on the simulator, on lengths that give warpgroups
 different numbers of tiles and blocks several of them; the simulator reports deadlocks, races and what fa2-run finds wrong. The
 first --ptxas accepted ones of sm_90a must assemble with neither C75xx (wgmma in series) nor an error such as C7602; of those
@@ -114,6 +114,8 @@ def draw(seed, number, families):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
     words = [f"--{name}={value}" for name, value in kernel.items()]
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
+    beside = Draw(f"{seed}/{number}/beside")
+    words += [f"--{name}={value}" for name, value in (("sink", "head"), ("dropout", "argument")) if beside.chance(0.25)]
     q, k = d.pick(*SHAPES)
     packed = fields.get("packed_heads", 1)
     heads_kv = d.pick(1, 1, 2) if packed == 1 or kernel["head-dim"] < 128 else 1

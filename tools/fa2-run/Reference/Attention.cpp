@@ -47,6 +47,7 @@ void referenceRow(const Head &head, const float *q, int64_t keys,
   }
   lse = largest + std::log(sum);
   applyDropout(head, s, size_t(keys));
+  scratch.sum = sum;
   weigh(s, head.v, keys, head.headDimV, out);
   for (int64_t d = 0; d < head.headDimV; ++d)
     out[d] /= sum;

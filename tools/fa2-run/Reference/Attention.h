@@ -95,6 +95,9 @@ void applyProgram(const Head &head, std::vector<T> &scores,
 struct Scratch {
   std::vector<double> query, scores, sums, slopes;
   std::vector<float> scores32, sums32, slopes32;
+  /// After referenceRow: what the row's `scores`, by then what its values are
+  /// weighed by, are divided by.
+  double sum = 1;
 };
 
 /// s_j = scale q.k_j over j < keys, through the program; lse = log sum_j
