@@ -389,15 +389,30 @@ fa2rtStatus fa2rtMeasure(const fa2rtProgram *program,
                          const fa2rtArgument *arguments, size_t count,
                          void *workspace, size_t workspace_bytes, void *stream,
                          int32_t repeats, float *milliseconds) {
+  return fa2rtMeasureInTurn(program, &arguments, 1, count, workspace,
+                            workspace_bytes, stream, repeats, milliseconds);
+}
+
+fa2rtStatus fa2rtMeasureInTurn(const fa2rtProgram *program,
+                               const fa2rtArgument *const *sets,
+                               size_t set_count, size_t count, void *workspace,
+                               size_t workspace_bytes, void *stream,
+                               int32_t repeats, float *milliseconds) {
   return guarded([&] {
+    if (set_count < 1)
+      fail(FA2RT_ERROR_ARGUMENT, "set_count is 0; it must be at least 1");
+    need(sets, "sets");
     if (repeats < 0)
       fail(FA2RT_ERROR_ARGUMENT, "repeats is {}; it must be at least 0",
            repeats);
     if (repeats)
       need(milliseconds, "milliseconds");
+    std::vector<std::span<const fa2rtArgument>> lists;
+    for (size_t i = 0; i < set_count; ++i)
+      lists.push_back(list(sets[i], count));
     need(program, "program")
-        ->program.measure(list(arguments, count), {workspace, workspace_bytes},
-                          stream, {milliseconds, size_t(repeats)});
+        ->program.measure(lists, {workspace, workspace_bytes}, stream,
+                          {milliseconds, size_t(repeats)});
   });
 }
 

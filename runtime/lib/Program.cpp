@@ -206,28 +206,35 @@ void Program::launchIn(uint64_t context, const LaunchPlan &plan,
     plan.count->add();
 }
 
-void Program::measure(std::span<const fa2rtArgument> arguments,
+struct Program::Planned {
+  LaunchPlan plan;
+  std::vector<void *> addresses;
+};
+
+void Program::measure(std::span<const std::span<const fa2rtArgument>> sets,
                       WorkspaceRegion workspace, void *stream,
                       std::span<float> times) const {
-  LaunchPlan plan = prepare(arguments);
-  std::vector<void *> addresses = addressesOf(arguments);
+  std::vector<Planned> planned;
+  for (std::span<const fa2rtArgument> arguments : sets)
+    planned.push_back({prepare(arguments), addressesOf(arguments)});
   ContextScope scope(target);
-  if (plan.bound().workspaceBytes)
-    checkReach("the workspace", workspace.data);
+  for (const Planned &set : planned)
+    if (set.plan.bound().workspaceBytes)
+      checkReach("the workspace", workspace.data);
   // One launch first: whatever a device does once must not wait for the hold.
-  launch(plan, addresses, workspace, stream);
+  const Planned &last = planned.back();
+  launch(last.plan, last.addresses, workspace, stream);
   target.synchronize();
   // Few enough at a time for a driver's queue of pending work.
   size_t most = std::max<size_t>(1, 400 / (2 + info.launches.size()));
   for (size_t done = 0; done < times.size();) {
     size_t count = std::min(most, times.size() - done);
-    measureHeld(plan, addresses, workspace, stream, times.subspan(done, count));
+    measureHeld(planned, workspace, stream, times.subspan(done, count));
     done += count;
   }
 }
 
-void Program::measureHeld(const LaunchPlan &plan,
-                          std::span<void *const> addresses,
+void Program::measureHeld(const std::vector<Planned> &sets,
                           WorkspaceRegion workspace, void *stream,
                           std::span<float> times) const {
   std::vector<std::unique_ptr<Event>> events;
@@ -236,8 +243,9 @@ void Program::measureHeld(const LaunchPlan &plan,
   {
     std::shared_ptr<void> held = target.hold(stream);
     for (size_t i = 0; i < times.size(); ++i) {
+      const Planned &set = sets[i % sets.size()];
       events[2 * i]->record(stream);
-      launch(plan, addresses, workspace, stream);
+      launch(set.plan, set.addresses, workspace, stream);
       events[2 * i + 1]->record(stream);
     }
   }

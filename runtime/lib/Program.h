@@ -44,8 +44,9 @@ public:
   /// `addresses`: of the arguments in the order they were prepared in.
   void launch(const LaunchPlan &plan, std::span<void *const> addresses,
               WorkspaceRegion workspace, void *stream) const;
-  /// Milliseconds of each of `times.size()` launches, after one untimed.
-  void measure(std::span<const fa2rtArgument> arguments,
+  /// Milliseconds of each of `times.size()` launches, after one untimed. They
+  /// take the sets of arguments in turn.
+  void measure(std::span<const std::span<const fa2rtArgument>> sets,
                WorkspaceRegion workspace, void *stream,
                std::span<float> times) const;
   std::string profile() const;
@@ -54,9 +55,9 @@ private:
   void launchIn(uint64_t context, const LaunchPlan &plan,
                 std::span<void *const> addresses, WorkspaceRegion workspace,
                 void *stream) const;
-  void measureHeld(const LaunchPlan &plan, std::span<void *const> addresses,
-                   WorkspaceRegion workspace, void *stream,
-                   std::span<float> times) const;
+  struct Planned;
+  void measureHeld(const std::vector<Planned> &sets, WorkspaceRegion workspace,
+                   void *stream, std::span<float> times) const;
   /// Refuses memory that the device does not reach; null is let through.
   void checkReach(std::string_view name, const void *memory) const;
   /// The kernels in the context of that key; loads them on first use there.

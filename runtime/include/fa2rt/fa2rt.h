@@ -394,6 +394,17 @@ FA2RT_API fa2rtStatus fa2rtMeasure(const fa2rtProgram *program,
                                    void *stream, int32_t repeats,
                                    float *milliseconds);
 
+/* The same with several lists of `count` arguments, which launches take in
+   turn, launch i that of set i % set_count: where the sets' tensors together
+   are larger than twice the L2 cache, no launch finds its own in it. All use
+   one workspace, as large as the set that needs most of it asks for. */
+FA2RT_API fa2rtStatus fa2rtMeasureInTurn(const fa2rtProgram *program,
+                                         const fa2rtArgument *const *sets,
+                                         size_t set_count, size_t count,
+                                         void *workspace,
+                                         size_t workspace_bytes, void *stream,
+                                         int32_t repeats, float *milliseconds);
+
 /* The simulator's profile of this program's last launch that ran kernels, as
    JSON text (instructions by class, bytes moved, bank conflicts), owned by the
    calling thread until its next call of this function. Fails on other devices

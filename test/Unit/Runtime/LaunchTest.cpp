@@ -590,10 +590,25 @@ TEST_F(Launch, LoadsOnceForEachContext) {
 
 TEST_F(Launch, MeasuresEachLaunch) {
   std::vector<float> times(7);
-  program.measure(call.arguments, {workspace, 4096}, nullptr, times);
+  std::span<const fa2rtArgument> arguments = call.arguments;
+  program.measure({&arguments, 1}, {workspace, 4096}, nullptr, times);
   EXPECT_EQ(device.takeLaunches().size(), 8u); // one is untimed
   for (float time : times)
     EXPECT_EQ(time, 1.5f);
+}
+
+TEST_F(Launch, MeasuredLaunchesTakeSetsInTurn) {
+  SampleCall other;
+  other.arguments[0].data = reinterpret_cast<void *>(uintptr_t(0x90000));
+  std::span<const fa2rtArgument> sets[] = {call.arguments, other.arguments};
+  std::vector<float> times(4);
+  program.measure(sets, {workspace, 4096}, nullptr, times);
+  std::vector<uint64_t> addresses;
+  for (const RecordedLaunch &launch : device.takeLaunches())
+    addresses.push_back(launch.parameter<uint64_t>(0));
+  // The untimed one leaves the last set in the cache, not the first.
+  EXPECT_EQ(addresses, (std::vector<uint64_t>{0x90000, 0x10000, 0x90000,
+                                              0x10000, 0x90000}));
 }
 
 TEST(Load, RefusesDevicesThatDoNotFit) {
