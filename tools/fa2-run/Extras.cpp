@@ -3,6 +3,7 @@
 #include "Extras.h"
 
 #include "Npy.h"
+#include "Parallel.h"
 #include "Reference/Float16.h"
 
 #include <algorithm>
@@ -35,6 +36,13 @@ bool endsWith(const std::string &text, const std::string &end) {
          text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+std::vector<int64_t> packedStrides(const std::vector<int64_t> &shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * std::max<int64_t>(1, shape[d]);
+  return strides;
+}
+
 size_t elementBytes(fa2rtDType dtype) {
   return dtype == FA2RT_BF16 || dtype == FA2RT_F16 ? 2 : 4;
 }
@@ -42,17 +50,22 @@ size_t elementBytes(fa2rtDType dtype) {
 } // namespace
 
 Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
-             const GivenExtras &given, uint64_t stream)
+             const GivenExtras &given, uint64_t stream, ExtraStrides lie)
     : rule(rule) {
   Sequence random(stream);
   auto text = given.find(rule.name);
-  if (rule.tensor)
+  bool packed = lie == ExtraStrides::Packed;
+  if (rule.tensor && packed)
+    packShape(c);
+  else if (rule.tensor)
     drawShape(c, random);
   if (text != given.end())
     take(text->second);
   else
     drawValues(stream);
-  if (rule.tensor)
+  if (rule.tensor && packed)
+    strides = packedStrides(values.shape);
+  else if (rule.tensor)
     drawStrides(random, /*mayRepeat=*/text == given.end());
   store();
 }
@@ -80,6 +93,15 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
       extent = random.between(1, 40);
     bool repeats = rule.broadcast && !own && random.chance(0.25);
     values.shape.push_back(repeats ? 1 : extent);
+  }
+}
+
+void Extra::packShape(const Configuration &c) {
+  constexpr int64_t ownExtent = 40;
+  for (const std::string &dimension : rule.shape) {
+    int64_t extent = extentOf(dimension, c);
+    bool forAll = dimension == "batch" && rule.broadcast;
+    values.shape.push_back(forAll ? 1 : extent < 0 ? ownExtent : extent);
   }
 }
 
@@ -119,22 +141,25 @@ void Extra::drawValues(uint64_t stream) {
         count > (int64_t(1) << 32))
       refuse("{}: more than 2^32 elements are beyond fa2-run", rule.name);
   values.elements.resize(size_t(count));
-  for (size_t i = 0; i < values.elements.size(); ++i) {
+  auto draw = [&](size_t i) -> double {
     auto [normal, other] = normalPair(stream, i);
-    double x = normal;
     using Draw = Kernel::ExtraRule::Draw;
     if (rule.draw != Draw::Numbers) {
       uint64_t bits = scramble(stream + i);
-      values.elements[i] = rule.draw == Draw::Words ? double(int32_t(bits))
-                                                    : double(bits % 200) / 256;
-      continue;
+      return rule.draw == Draw::Words ? double(int32_t(bits))
+                                      : double(bits % 200) / 256;
     }
     if (rule.dtype == FA2RT_I32) // ids and lengths: few, so that some are equal
-      x = std::floor(std::abs(normal) * (rule.tensor ? 2 : 20));
-    else if (!rule.tensor) // caps and temperatures
-      x = std::abs(normal) + 0.5;
-    values.elements[i] = x;
-  }
+      return std::floor(std::abs(normal) * (rule.tensor ? 2 : 20));
+    if (!rule.tensor) // caps and temperatures
+      return std::abs(normal) + 0.5;
+    return normal;
+  };
+  constexpr int64_t piece = 1 << 14; // elements that a thread draws at a time
+  parallelFor((count + piece - 1) / piece, [&](int64_t p) {
+    for (int64_t i = p * piece; i < std::min(count, (p + 1) * piece); ++i)
+      values.elements[size_t(i)] = draw(size_t(i));
+  });
 }
 
 void Extra::take(const std::string &text) {
@@ -268,7 +293,7 @@ fa2rtArgument Extra::argument() const {
 }
 
 std::vector<Extra> makeExtras(const Kernel &kernel, const Configuration &c,
-                              const GivenExtras &given) {
+                              const GivenExtras &given, ExtraStrides lie) {
   for (const auto &entry : given)
     if (std::none_of(
             kernel.extras.begin(), kernel.extras.end(),
@@ -276,8 +301,8 @@ std::vector<Extra> makeExtras(const Kernel &kernel, const Configuration &c,
       refuse("--extra {}: the program reads nothing of that name", entry.first);
   std::vector<Extra> extras;
   for (const Kernel::ExtraRule &rule : kernel.extras)
-    extras.emplace_back(rule, c, given,
-                        scramble(c.seed) + 1000 + extras.size());
+    extras.emplace_back(rule, c, given, scramble(c.seed) + 1000 + extras.size(),
+                        lie);
   return extras;
 }
 

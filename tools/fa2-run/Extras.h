@@ -21,16 +21,22 @@ namespace fa2run {
 /// NAME to VALUE or FILE.npy.
 using GivenExtras = std::map<std::string, std::string>;
 
+/// How tensors that a program reads lie: drawn strides and extents of 1, for
+/// checks; or in one piece as frameworks allocate them, one for all batch
+/// entries, for times.
+enum class ExtraStrides { Drawn, Packed };
+
 class Extra {
 public:
   Extra(const Kernel::ExtraRule &rule, const Configuration &configuration,
-        const GivenExtras &given, uint64_t stream);
+        const GivenExtras &given, uint64_t stream, ExtraStrides lie);
 
   /// Where a kernel puts the gradient of `of`, poisoned.
   static Extra gradientOf(const Extra &of, uint64_t stream);
   bool hasGradient() const { return rule.hasGradient; }
 
   const std::string &nameOf() const { return rule.name; }
+  size_t bytes() const { return storage.size(); }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
   /// Takes the elements that the device holds, or the host's memory where there
@@ -44,6 +50,7 @@ public:
 private:
   Extra() = default;
   void drawShape(const Configuration &configuration, Sequence &random);
+  void packShape(const Configuration &configuration);
   void drawStrides(Sequence &random, bool mayRepeat);
   void drawValues(uint64_t stream);
   void take(const std::string &text);
@@ -63,7 +70,8 @@ private:
 /// One for each of the kernel's, in its order.
 std::vector<Extra> makeExtras(const Kernel &kernel,
                               const Configuration &configuration,
-                              const GivenExtras &given);
+                              const GivenExtras &given,
+                              ExtraStrides lie = ExtraStrides::Drawn);
 Operands operandsOf(const std::vector<Extra> &extras);
 
 } // namespace fa2run

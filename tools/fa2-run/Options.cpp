@@ -155,6 +155,11 @@ std::optional<int> parseOptions(int argc, char **argv, Options &o) {
                  "timed launches (default: 30 on cuda, 0 on sim)")
       ->check(CLI::Range(0, 100000))
       ->group(running);
+  app.add_option("--same-bits", o.sameBits,
+                 "launch this many times more; each must give the bits of the "
+                 "first (for programs whose bits do not differ by intention)")
+      ->check(CLI::Range(0, 100000))
+      ->group(running);
   app.add_flag(
          "--profile", o.profile,
          "on sim: print what the kernels did, by instruction class and by "

@@ -30,6 +30,7 @@ struct Options {
   std::string saveOut, saveLse, saveQ, saveK, saveV, saveDq, saveDk, saveDv;
   CheckMode check = CheckMode::Auto;
   std::optional<int> repeats;
+  int sameBits = 0;
 
   std::string sweep; // a file of configurations
   int64_t cases = 0;

@@ -47,6 +47,24 @@ void notePadding(CaseResult &result, const char *name, const Tensor &tensor) {
         "the memory between the elements of {} was written: {}", name, where);
 }
 
+/// Launches again and again; says which launch gave other bits, or "".
+std::string otherBits(fa2rtDevice *device, const fa2rtProgram *program,
+                      const std::vector<fa2rtArgument> &arguments,
+                      const Workspace &workspace,
+                      const std::vector<Tensor *> &outputs, int launches) {
+  for (int i = 1; i <= launches; ++i) {
+    checkLaunch(fa2rtLaunch(program, arguments.data(), arguments.size(),
+                            workspace.data(), workspace.bytes, nullptr));
+    checkLaunch(fa2rtDeviceSynchronize(device));
+    for (Tensor *tensor : outputs)
+      if (tensor->changedOnDevice())
+        return fmt::format("launch {} of {} with the same inputs gave other "
+                           "bits of {}",
+                           i, launches, tensor->nameOf());
+  }
+  return "";
+}
+
 } // namespace
 
 double countFlops(const Kernel &kernel, const Configuration &c) {
@@ -181,6 +199,11 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
   noteWorkspace(result, workspace);
   result.passed = result.check.passed && result.disturbed.empty();
   result.flops = countFlops(kernel, configuration);
+  if (result.passed && options.sameBits > 0) {
+    result.disturbed = otherBits(device, program, arguments, workspace, outputs,
+                                 options.sameBits);
+    result.passed = result.disturbed.empty();
+  }
 
   if (options.repeats > 0) {
     result.times.resize(size_t(options.repeats));

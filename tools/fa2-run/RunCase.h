@@ -18,6 +18,7 @@ struct RunOptions {
   CheckMode check = CheckMode::Auto;
   double checkBudget = 0; // multiply-adds; 0: what takes a second or two
   int repeats = 0;        // timed launches; 0: none
+  int sameBits = 0;       // launches more, each compared with the first
   /// Arrays in the configuration's layout in place of drawn ones.
   std::optional<Array> q, k, v, dout;
   GivenExtras extras;

@@ -173,11 +173,11 @@ void fillVectors(Tensor &tensor, uint64_t stream) {
 } // namespace
 
 Tensors makeTensors(const Kernel &kernel, const Configuration &c,
-                    const GivenExtras &given) {
+                    const GivenExtras &given, ExtraStrides lie) {
   fa2rtDType dtype =
       kernel.precision == Precision::BF16 ? FA2RT_BF16 : FA2RT_F16;
   Tensors t;
-  t.extras = makeExtras(kernel, c, given);
+  t.extras = makeExtras(kernel, c, given, lie);
   t.q = Tensor::rows("q", dtype, c.batch, c.seqlenQ, c.heads, kernel.headDim, c,
                      kernel.q);
   t.k = Tensor::rows("k", dtype, c.batch, c.seqlenK, c.headsKv, kernel.headDim,

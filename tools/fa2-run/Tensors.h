@@ -94,7 +94,8 @@ struct Tensors {
 /// Allocates on the host, draws the inputs, poisons the rest. A backward case's
 /// out and lse are left for `fillForward`.
 Tensors makeTensors(const Kernel &kernel, const Configuration &configuration,
-                    const GivenExtras &given = {});
+                    const GivenExtras &given = {},
+                    ExtraStrides lie = ExtraStrides::Drawn);
 
 /// Computes out and lse on the host, in float64, rounded.
 void fillForward(const Kernel &kernel, const Configuration &configuration,

@@ -88,6 +88,7 @@ int runOne(const Options &options, fa2rtDevice *device,
            OrderedJson &json) {
   RunOptions run = readInputs(options);
   run.repeats = options.repeats.value_or(simulated ? 0 : 30);
+  run.sameBits = options.sameBits;
   Configuration configuration =
       completeConfiguration(options, run, kernel, simulated);
   std::optional<Patience> patience;
@@ -133,6 +134,7 @@ int runMany(const Options &options, fa2rtDevice *device,
   run.check = options.check;
   run.checkBudget = 0.5e9 * threadCount(); // some tenths of a second a case
   run.repeats = options.repeats.value_or(0);
+  run.sameBits = options.sameBits;
   auto begin = std::chrono::steady_clock::now();
   SweepResult sweep =
       runSweep(device, program, kernel, cases, run, options.verbose);
@@ -177,6 +179,10 @@ int run(const Options &options) {
            options.pass);
   if (options.deterministic && !kernel.deterministic)
     refuse("--deterministic: the program sums dq in any order; compile it with "
+           "--dq recompute");
+
+  if (options.sameBits && !kernel.deterministic)
+    refuse("--same-bits: the program sums dq in any order; compile it with "
            "--dq recompute");
 
   std::string name = withModel(chooseDevice(options), kernel);

@@ -153,6 +153,14 @@ TEST(Tool, NoticesEveryFault) {
   }
 }
 
+TEST(Tool, LaunchesAgainMustGiveTheSameBits) {
+  std::string arguments = kSmall + "--repeats 0 --same-bits 3";
+  EXPECT_EQ(runTool(arguments).status, 0);
+  Ran ran = runTool(arguments, "FAKE_CUDA_FAULT=unsteady");
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_SAYS(ran, "launch 1 of 3 with the same inputs gave other bits of out");
+}
+
 TEST(Tool, SamplesLargeCases) {
   Ran ran =
       runTool(kNaive + "--check sample --seqlen 500 --heads 2 --repeats 0");
