@@ -16,6 +16,8 @@ namespace fa2tune {
 constexpr int64_t kVersion = 1;
 
 std::string Problem::text() const {
+  if (!group.empty())
+    return group;
   std::string dims = std::to_string(headDim);
   if (headDimV != headDim)
     dims += "/" + std::to_string(headDimV);
@@ -23,8 +25,12 @@ std::string Problem::text() const {
 }
 
 OrderedJson Problem::toJson() const {
-  return {{"pass", pass},        {"arch", arch},           {"dtype", dtype},
-          {"head_dim", headDim}, {"head_dim_v", headDimV}, {"mask", mask}};
+  OrderedJson json = {{"pass", pass},           {"arch", arch},
+                      {"dtype", dtype},         {"head_dim", headDim},
+                      {"head_dim_v", headDimV}, {"mask", mask}};
+  if (!group.empty())
+    json["group"] = group;
+  return json;
 }
 
 Problem Problem::fromJson(const json &j) {
@@ -35,6 +41,7 @@ Problem Problem::fromJson(const json &j) {
   p.mask = j.at("mask");
   p.headDim = j.at("head_dim");
   p.headDimV = j.at("head_dim_v");
+  p.group = j.value("group", "");
   return p;
 }
 

@@ -17,8 +17,11 @@ using OrderedJson = nlohmann::ordered_json;
 struct Problem {
   std::string pass, arch, dtype, mask;
   int64_t headDim = 0, headDimV = 0;
+  /// A comparison that a person named: its candidates compete with each other
+  /// alone, may differ in more than the schedule, and are all measured.
+  std::string group;
 
-  /// "forward sm_90a bf16 128 causal"
+  /// "forward sm_90a bf16 128 causal", or the group's name
   std::string text() const;
   OrderedJson toJson() const;
   static Problem fromJson(const nlohmann::json &json);
@@ -34,6 +37,11 @@ struct Candidate {
   std::string bits;                      // what a row's bits follow from
   std::vector<double> modelMilliseconds; // a shape each
   size_t shapes = 0;                     // which list of the bundle's
+
+  /// What results name it by. One kernel may compete in several groups.
+  std::string id() const {
+    return problem.group.empty() ? hash : hash + " in " + problem.group;
+  }
 };
 
 struct Bundle {

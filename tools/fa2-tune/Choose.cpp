@@ -192,9 +192,13 @@ Choice chooseSeveral(const Results &results, const Cells &cells,
 
 std::vector<OrderedJson> chooseRows(const Results &results) {
   std::map<std::string, Cells> problems;
-  for (const auto &[key, cell] : results.cells)
-    if (!results.ranking(cell).empty())
+  for (const auto &[key, cell] : results.cells) {
+    std::vector<std::string> order = results.ranking(cell);
+    // A named group's candidates differ in what they compute.
+    if (!order.empty() &&
+        results.contestants.at(order.front()).problem.group.empty())
       problems[key.first].push_back(&cell);
+  }
   std::vector<OrderedJson> rows;
   for (const auto &[problem, cells] : problems) {
     std::vector<std::string> candidates = candidatesOf(results, cells);

@@ -89,6 +89,11 @@ private:
   std::vector<const Candidate *>
   better(const Task &task, const std::vector<const Candidate *> &who, int round,
          double within, size_t most) const;
+  std::vector<const Candidate *> missing(const Task &task,
+                                         std::vector<const Candidate *> who,
+                                         int round, int least) const;
+  void visitInTurn(Device &device, Child &child, const Task &task,
+                   std::vector<const Candidate *> who);
   void lose(const Candidate &candidate, const std::string &why);
   void add(const OrderedJson &line);
   void sayBest(const Task &task);
@@ -106,13 +111,13 @@ private:
   bool over() const { return stopped || left() <= 0; }
   bool passed(const Candidate &c) const {
     std::lock_guard lock(mutex);
-    auto found = results.contestants.find(c.hash);
+    auto found = results.contestants.find(c.id());
     return found != results.contestants.end() && found->second.passed;
   }
   bool ready(const Task &task) const {
     return std::all_of(
         task.candidates.begin(), task.candidates.end(),
-        [&](const Candidate *c) { return loaded.count(c->hash); });
+        [&](const Candidate *c) { return loaded.count(c->id()); });
   }
   bool isComplete(const Task &task) const;
   int visits(const Task &task, const Candidate &c, int round) const;
@@ -217,7 +222,7 @@ void Session::plan() {
         continue;
       tasks.push_back(task);
       for (const Candidate *c : list)
-        if (seen.insert(c->hash).second)
+        if (seen.insert(c->id()).second)
           toCheck.push_back(c);
     }
   }
@@ -237,7 +242,7 @@ void Session::checkOne(Device &device, Child &child, const Candidate &c) {
   bool known = false;
   {
     std::lock_guard lock(mutex);
-    known = results.contestants.count(c.hash) > 0;
+    known = results.contestants.count(c.id()) > 0;
   }
   if (known && simulated)
     return;
@@ -250,7 +255,7 @@ void Session::checkOne(Device &device, Child &child, const Candidate &c) {
     std::shared_lock lock(device.gate);
     reply = child.request(request, options.patience);
   }
-  OrderedJson check = {{"kernel", c.hash},
+  OrderedJson check = {{"kernel", c.id()},
                        {"problem", c.problem.toJson()},
                        {"schedule", c.schedule},
                        {"source", c.source},
@@ -283,7 +288,7 @@ void Session::checkAll(Device &device) {
     checkOne(device, child, *toCheck[i]);
     {
       std::lock_guard lock(mutex);
-      loaded.insert(toCheck[i]->hash);
+      loaded.insert(toCheck[i]->id());
     }
     progress->advance();
     changed.notify_all();
@@ -299,7 +304,7 @@ int Session::visits(const Task &task, const Candidate &c, int round) const {
   auto cell = results.cells.find({task.problem.text(), task.shape});
   if (cell == results.cells.end())
     return 0;
-  auto timing = cell->second.timings.find(c.hash);
+  auto timing = cell->second.timings.find(c.id());
   if (timing == cell->second.timings.end())
     return 0;
   return int(std::count_if(timing->second.visits.begin(),
@@ -324,9 +329,9 @@ double Session::timeOf(const Task &task, const Candidate &c, int round) const {
   std::lock_guard lock(mutex);
   double best = INFINITY;
   auto cell = results.cells.find({task.problem.text(), task.shape});
-  if (cell == results.cells.end() || !cell->second.timings.count(c.hash))
+  if (cell == results.cells.end() || !cell->second.timings.count(c.id()))
     return best;
-  for (const Visit &v : cell->second.timings.at(c.hash).visits)
+  for (const Visit &v : cell->second.timings.at(c.id()).visits)
     if (v.round == round)
       best = std::min(best, v.milliseconds);
   return best;
@@ -335,7 +340,7 @@ double Session::timeOf(const Task &task, const Candidate &c, int round) const {
 void Session::lose(const Candidate &c, const std::string &why) {
   progress->say(
       fmt::format("dropped {}: {}: {}", c.problem.text(), c.schedule, why));
-  add({{"lost", {{"kernel", c.hash}, {"why", why}}}});
+  add({{"lost", {{"kernel", c.id()}, {"why", why}}}});
 }
 
 bool Session::visit(Device &device, Child &child, const Task &task,
@@ -358,7 +363,7 @@ bool Session::visit(Device &device, Child &child, const Task &task,
                               : reply.why);
     return false;
   }
-  OrderedJson time = {{"kernel", c.hash},
+  OrderedJson time = {{"kernel", c.id()},
                       {"shape", task.shape},
                       {"round", round},
                       {"ms", reply.json["ms"]},
@@ -402,16 +407,24 @@ Session::better(const Task &task, const std::vector<const Candidate *> &who,
   return kept;
 }
 
+/// Those that passed and had fewer than so many visits in a round.
+std::vector<const Candidate *>
+Session::missing(const Task &task, std::vector<const Candidate *> who,
+                 int round, int least) const {
+  std::erase_if(who, [&](const Candidate *c) {
+    return !passed(*c) || visits(task, *c, round) >= least;
+  });
+  return who;
+}
+
 void Session::timeTask(Device &device, Child &child, Task &task) {
-  auto missing = [&](std::vector<const Candidate *> who, int round, int least) {
-    std::erase_if(who, [&](const Candidate *c) {
-      return !passed(*c) || visits(task, *c, round) >= least;
-    });
-    return who;
-  };
-  std::vector<const Candidate *> all = missing(task.candidates, 0, 1);
+  std::vector<const Candidate *> all = missing(task, task.candidates, 0, 1);
   std::mt19937 random(unsigned(task.candidates.size()));
   std::shuffle(all.begin(), all.end(), random);
+  if (!task.problem.group.empty()) {
+    visitInTurn(device, child, task, task.candidates);
+    return;
+  }
   visitAll(device, child, task, 0, all, 2, 0);
   if (over())
     return;
@@ -424,7 +437,8 @@ void Session::timeTask(Device &device, Child &child, Task &task) {
         std::find(second.begin(), second.end(), c) == second.end() &&
         std::isfinite(timeOf(task, *c, 0)))
       second.push_back(c);
-  visitAll(device, child, task, 1, missing(second, 1, 1), 6, options.pause / 3);
+  visitAll(device, child, task, 1, missing(task, second, 1, 1), 6,
+           options.pause / 3);
   if (over())
     return;
   auto finalists =
@@ -435,9 +449,18 @@ void Session::timeTask(Device &device, Child &child, Task &task) {
         finalists.push_back(c);
       break;
     }
-  for (int r = 1; r <= options.rounds && !over(); ++r)
-    visitAll(device, child, task, 2, missing(finalists, 2, r), 10,
+  visitInTurn(device, child, task, finalists);
+}
+
+/// The last round, whose figures count.
+void Session::visitInTurn(Device &device, Child &child, const Task &task,
+                          std::vector<const Candidate *> who) {
+  for (int r = 1; r <= options.rounds && !over(); ++r) {
+    // Each comes first in some turn.
+    std::rotate(who.begin(), who.begin() + (who.size() > 1), who.end());
+    visitAll(device, child, task, 2, missing(task, who, 2, r), 10,
              options.pause);
+  }
   sayBest(task);
 }
 
