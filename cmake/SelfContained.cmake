@@ -1,5 +1,5 @@
 # What is to run on other machines: programs and libraries that need the C library of glibc 2.35 or later, and nothing else.
-if(NOT FA2_STATIC)
+if(FA2_BUILD_COMPILER AND NOT FA2_STATIC)
   message(FATAL_ERROR "what runs elsewhere needs FA2_STATIC=ON: on other machines there is no shared LLVM 22")
 endif()
 
