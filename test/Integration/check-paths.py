@@ -16,7 +16,7 @@ PAGES = ["*.md", "docs/*.md", "docs/*/*.md", "bench/*.md", "bench/*.py", "bench/
 # These are dated: they tell of the tree of their day, and only their links are looked up.
 DATED = ("docs/decisions/20", "docs/measurements/20")
 # What a command that the page shows makes.
-MADE = ("build/release/docs/reference", "build/site", "build/tarball")
+MADE = ("build/release/docs/reference", "build/site", "build/tarball", "build/portable")
 FOLDERS = "bench|cmake|docs|examples|include|lib|python|runtime|scripts|test|tools"
 
 
