@@ -26,6 +26,17 @@ using namespace fa2::gpu;
 
 namespace {
 
+constexpr llvm::StringLiteral kConsumer = "consumer", kProducer = "producer";
+
+/// A product that a field of the schedule gives to another role than the first.
+struct ProductRole {
+  bool Schedule::*field;
+  llvm::StringLiteral product, role;
+};
+constexpr ProductRole kProductRoles[] = {
+    {&Schedule::dqByProducer, "dq", kProducer},
+};
+
 struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
@@ -54,21 +65,20 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
         .wasInterrupted();
   }
 
-  /// The roles that the schedule asks for, and the products that it gives to
-  /// another than the first.
+  /// The roles that the schedule asks for; products learn which is theirs.
   ArrayAttr planOf(const Target &target) {
     MLIRContext *ctx = &getContext();
     const Schedule &s = getOperation().getSchedule().getFields();
     RoleRegisters registers = target.roleRegisters(s);
-    if (s.dqByProducer)
-      getOperation().walk([&](DotStartOp dot) {
-        if (dot.getName() == "dq")
-          dot->setAttr(kRoleName, StringAttr::get(ctx, "producer"));
-      });
+    getOperation().walk([&](DotStartOp dot) {
+      for (const ProductRole &row : kProductRoles)
+        if (s.*row.field && dot.getName() == row.product)
+          dot->setAttr(kRoleName, StringAttr::get(ctx, row.role));
+    });
     return ArrayAttr::get(
         ctx,
-        {RoleAttr::get(ctx, "consumer", s.warps, registers.consumer),
-         RoleAttr::get(ctx, "producer", kProducerWarps, registers.producer)});
+        {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
+         RoleAttr::get(ctx, kProducer, kProducerWarps, registers.producer)});
   }
 
   /// What one role computes in registers.

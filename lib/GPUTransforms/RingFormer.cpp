@@ -1,0 +1,198 @@
+//===- RingFormer.cpp - loads and shares become uses of rings -------------===//
+
+#include "RingFormer.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// The first and the last operation of a role, in the block of `op`, that read
+/// `tile`: a matmul reads its operands until it has been waited for.
+struct Readers {
+  StringAttr role;
+  Operation *first, *last;
+};
+
+SmallVector<Readers> readersOf(Operation *op, Value tile) {
+  SmallVector<Readers> roles;
+  auto readersIn = [&](StringAttr role) -> Readers & {
+    for (Readers &r : roles)
+      if (r.role == role)
+        return r;
+    return roles.emplace_back(Readers{role, nullptr, op});
+  };
+  for (Operation *user : tile.getUsers()) {
+    Readers &r = readersIn(roleOf(user));
+    Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
+    if (top && (!r.first || top->isBeforeInBlock(r.first)))
+      r.first = top;
+    if (auto dot = dyn_cast<DotStartOp>(user))
+      for (Operation *wait : dot.getD().getUsers())
+        user = wait;
+    top = op->getBlock()->findAncestorOpInBlock(*user);
+    if (top && r.last->isBeforeInBlock(top))
+      r.last = top;
+  }
+  if (roles.empty())
+    readersIn(roleOf(op));
+  return roles;
+}
+
+} // namespace
+
+ArgumentAttr RingFormer::argumentOf(Value view) {
+  if (auto op = view.getDefiningOp<ViewOp>())
+    if (auto arg = dyn_cast<BlockArgument>(op.getSource()))
+      return cast<ArgumentAttr>(kernel.getArguments()[arg.getArgNumber()]);
+  return {};
+}
+
+StringRef RingFormer::nameOf(Value view) {
+  ArgumentAttr arg = argumentOf(view);
+  return arg ? arg.getName() : "tile";
+}
+
+bool RingFormer::isWorkspace(Value view) {
+  ArgumentAttr arg = argumentOf(view);
+  return arg && arg.getDirection() == "workspace";
+}
+
+Value RingFormer::tensorMap(ViewOp view, int64_t rows, int64_t apart) {
+  OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  Value map = TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
+                                  IntegerAttr{}, view.getType().getHeads(),
+                                  view.getDimsAttr(), apart);
+  TensorMapPrefetchOp::create(b, view.getLoc(), map);
+  return map;
+}
+
+Value RingFormer::createRing(Location loc, StringRef name,
+                             RankedTensorType tile, int64_t slots,
+                             int64_t parts) {
+  OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  return RingCreateOp::create(
+      b, loc, RingType::get(b.getContext(), slots, tile, parts),
+      b.getStringAttr(name), IntegerAttr{}, IntegerAttr{});
+}
+
+/// How many tiles may wait: what a score program reads has rings of its own
+/// depth.
+static int64_t slotsOf(RingFormer &former, fa2::gpu::LoadOp op, bool inLoop) {
+  const Schedule &s = former.kernel.getSchedule().getFields();
+  ArgumentAttr arg = former.argumentOf(op.getView());
+  return arg && arg.getBroadcast()
+             ? s.slotsReads
+             : s.slotsOf(former.nameOf(op.getView()), inLoop);
+}
+
+/// The columns of its tensor's map that a load begins with, if not all are
+/// loaded: one, or those of so many rows, each a stride behind the other.
+static SmallVector<Value> columnsOf(fa2::gpu::LoadOp op, OpBuilder &b,
+                                    int64_t apart) {
+  if (!op.getColumn())
+    return {};
+  Location loc = op.getLoc();
+  auto view = op.getView().getDefiningOp<ViewOp>();
+  Value first = MapColumnOp::create(b, loc, view.getSource());
+  SmallVector<Value> columns{
+      arith::AddIOp::create(b, loc, op.getColumn(), first)};
+  if (apart == 1)
+    return columns;
+  Value stride =
+      StrideOp::create(b, loc, view.getSource(), (*view.getDims())[1]);
+  while (int64_t(columns.size()) < apart)
+    columns.push_back(arith::AddIOp::create(b, loc, columns.back(), stride));
+  return columns;
+}
+
+/// Whether matmuls alone read a tile, each warpgroup 64 rows of its own.
+static bool isReadByRows(Value tile) {
+  return llvm::all_of(tile.getUses(), [](OpOperand &use) {
+    auto dot = dyn_cast<DotStartOp>(use.getOwner());
+    return dot && dot.getA() == use.get() && dot.getB() != use.get() &&
+           !dot.getTransposeA() &&
+           cast<AccAttr>(dot.getD().getType().getTile().getEncoding())
+                   .getGroups()[1] == 1;
+  });
+}
+
+/// A role's wait, where `b` is, and the release behind its last reader.
+static void read(OpBuilder &b, Value tile, const Readers &readers, Value ring,
+                 Value use) {
+  Location loc = tile.getLoc();
+  auto wait =
+      createFor<RingWaitOp>(readers.role, b, loc, tile.getType(), ring, use);
+  b.setInsertionPointAfter(readers.last == tile.getDefiningOp() ? wait
+                                                                : readers.last);
+  createFor<RingReleaseOp>(readers.role, b, loc, ring, use);
+  tile.replaceUsesWithIf(wait.getTile(), [&](OpOperand &operand) {
+    return roleOf(operand.getOwner()) == readers.role;
+  });
+}
+
+void RingFormer::formLoad(fa2::gpu::LoadOp op) {
+  Location loc = op.getLoc();
+  OpBuilder b(op);
+  auto tile = cast<RankedTensorType>(op.getTile().getType());
+  auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
+  // A tile of which each warpgroup reads rows of its own is theirs part by
+  // part.
+  int64_t parts = roles && !loop && isReadByRows(op.getTile())
+                      ? tile.getDimSize(0) / kGroupRows
+                      : 1;
+  Value ring = createRing(loc, nameOf(op.getView()), tile,
+                          slotsOf(*this, op, bool(loop)), parts);
+  Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
+  StringAttr role = roleOf(op);
+  Value slot =
+      createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
+  if (roles && tile.getRank() == 1) {
+    createFor<BulkCopyOp>(role, b, loc, op.getView(), op.getRow(), slot, ring,
+                          use);
+  } else if (roles) {
+    auto view = op.getView().getDefiningOp<ViewOp>();
+    Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
+    int64_t apart = sharedLayout(tile).apart();
+    createFor<TensorCopyOp>(
+        role, b, loc, tensorMap(view, tile.getDimSize(0) / parts, apart), row,
+        view.getHead(), view.getBatch(), slot, ring, use,
+        view.getType().getHeads(), columnsOf(op, b, apart),
+          view.getCacheAttr());
+  } else {
+    CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
+                   /*in_bounds=*/false);
+  }
+  createFor<RingCommitOp>(role, b, loc, ring, use);
+  for (Readers &r : readersOf(op, op.getTile())) {
+    b.setInsertionPoint(op);
+    read(b, op.getTile(), r, ring, use);
+  }
+  op.erase();
+}
+
+// One slot is enough: each iteration has a barrier, or waits, between the
+// last read of the tile before and the next write. With more, roles need not
+// wait for each other so soon.
+void RingFormer::formShare(ShareOp op) {
+  Location loc = op.getLoc();
+  OpBuilder b(op);
+  auto tile = cast<RankedTensorType>(op.getResult().getType());
+  int64_t slots = roles ? kernel.getSchedule().getExchangeSlots() : 1;
+  Value ring = createRing(loc, "exchange", tile, slots);
+  Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
+  StringAttr role = roleOf(op);
+  Value slot =
+      createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
+  createFor<LocalStoreOp>(role, b, loc, op.getSource(), slot);
+  createFor<RingCommitOp>(role, b, loc, ring, use);
+  // What does not need the tile goes on until the first read.
+  for (Readers &r : readersOf(op, op.getResult())) {
+    b.setInsertionPoint(r.first ? r.first : op);
+    read(b, op.getResult(), r, ring, use);
+  }
+  op.erase();
+}

@@ -1,0 +1,47 @@
+//===- RingFormer.h - makes rings for what crosses shared memory *- C++ -*-===//
+#ifndef FA2_LIB_GPUTRANSFORMS_RINGFORMER_H
+#define FA2_LIB_GPUTRANSFORMS_RINGFORMER_H
+
+#include "Roles.h"
+
+#include "fa2/Target/Target.h"
+
+namespace fa2::gpu {
+
+/// What is created for an operation is part of that one's role.
+template <typename Op, typename... Args>
+Op createFor(mlir::StringAttr role, mlir::OpBuilder &b, mlir::Location loc,
+             Args &&...args) {
+  auto op = Op::create(b, loc, std::forward<Args>(args)...);
+  if (role)
+    op->setAttr(kRoleName, role);
+  return op;
+}
+
+/// A kernel whose loads, shares and stores become uses of rings.
+struct RingFormer {
+  KernelOp kernel;
+  const Target &target;
+  bool roles; // the kernel has a plan: the copy engine copies
+
+  /// The argument that a view shows part of; null where it shows none.
+  ArgumentAttr argumentOf(mlir::Value view);
+  /// Its name, which a ring has too.
+  llvm::StringRef nameOf(mlir::Value view);
+  bool isWorkspace(mlir::Value view);
+  /// A ring at the kernel's start.
+  mlir::Value createRing(mlir::Location loc, llvm::StringRef name,
+                         mlir::RankedTensorType tile, int64_t slots,
+                         int64_t parts = 1);
+  /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
+  mlir::Value tensorMap(ViewOp view, int64_t rows, int64_t apart = 1);
+
+  void formLoad(LoadOp op);
+  void formShare(ShareOp op);
+  /// In StoreRings.cpp.
+  void formStore(StoreOp op);
+};
+
+} // namespace fa2::gpu
+
+#endif
