@@ -157,11 +157,11 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
     int64_t apart = sharedLayout(tile).apart();
-    createFor<TensorCopyOp>(
-        role, b, loc, tensorMap(view, tile.getDimSize(0) / parts, apart), row,
-        view.getHead(), view.getBatch(), slot, ring, use,
-        view.getType().getHeads(), columnsOf(op, b, apart),
-          view.getCacheAttr());
+    createFor<TensorCopyOp>(role, b, loc,
+                            tensorMap(view, tile.getDimSize(0) / parts, apart),
+                            row, view.getHead(), view.getBatch(), slot, ring,
+                            use, view.getType().getHeads(),
+                            columnsOf(op, b, apart), view.getCacheAttr());
   } else {
     CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                    /*in_bounds=*/false);
