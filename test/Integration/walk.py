@@ -39,6 +39,11 @@ NOT_RUN = {
         "python3 bench/forward.py": "needs PyTorch and a GPU",
         "python3 bench/backward.py": "needs PyTorch and a GPU",
         "python3 bench/pairs.py": "needs PyTorch and a GPU",
+        "cmake --preset portable": "builds the runtime and its tools once more",
+        "python3 bench/hardware.py build": "needs what that builds; bench/tests builds and runs a small session",
+        "scp -r session gpu:": "needs another machine",
+        "ssh gpu": "needs another machine",
+        "scp -r gpu:": "needs another machine",
     },
 }
 
