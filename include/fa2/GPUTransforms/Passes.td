@@ -133,7 +133,7 @@ def PingPong : Pass<"fa2gpu-ping-pong", "::fa2::KernelOp"> {
   let summary = "warpgroups take turns at starting the loop's matmuls";
   let description = [{
     In loops, `fa2gpu.turn_wait` stands before the first matmul started and `fa2gpu.turn_pass` after
-    the last. Tiles that a warpgroup skips (`fa2gpu-group-limits`) are turns too, so that each takes as many. Only
+    the last of those that start one behind the other, before threads compute with the result of any. Tiles that a warpgroup skips (`fa2gpu-group-limits`) are turns too, so that each takes as many. Only
     where the schedule says `ping_pong`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
@@ -146,7 +146,8 @@ def PlaceDotWaits : Pass<"fa2gpu-place-dot-waits", "::fa2::KernelOp"> {
     accumulator is then rescaled lazily stands a branch on whether any row needs it, which
     holds the wait behind the softmax: the assembler moves a wait up through what does not depend
     on it, but not across another wait. All warps of a warpgroup come to the one wait, as PTX asks;
-    each then rescales or not. Operands in registers are kept until the wait. Only for families whose matmuls are asynchronous.
+    each then rescales or not. Operands in registers are kept until the wait. Where what a matmul's accumulator begins with is
+    written while others are in flight, `fa2gpu.dot_fence` stands before it, unless a wait does. Only for families whose matmuls are asynchronous.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
 }
