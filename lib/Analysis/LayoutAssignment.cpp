@@ -163,7 +163,7 @@ void LayoutAssignment::visit(Operation *op) {
     rows(op, finish.getO(), finish.getL(), Partial::Lanes);
   } else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op)) {
     same(op, {p.getS(), p.getP()});
-    if (!p.getColumns())
+    if (p.getN() && !p.getColumns())
       rows(op, p.getS(), p.getN());
   } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
     auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
@@ -228,7 +228,7 @@ void LayoutAssignment::anchor(Operation *op) {
     sum(store.getView(), store.getTile());
   else if (auto add = dyn_cast<AccumulateOp>(op))
     sum(add.getView(), add.getTile());
-  else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op); p && p.getColumns())
+  else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op); p && p.getN() && p.getColumns())
     set(p.getN(), columns, op);
   else if (auto tile = dyn_cast<BroadcastOp>(op);
            tile && tile.getColumns() && isLoaded(tile.getVector()))

@@ -77,11 +77,11 @@ void interpreter::run(Frame &f, SoftmaxStepOp op) {
 
 void interpreter::run(Frame &f, SoftmaxRecomputeOp op) {
   auto p = std::make_shared<Tile>(*f.tile(op.getS()));
-  TileRef n = f.tile(op.getN());
+  TileRef n = op.getN() ? f.tile(op.getN()) : TileRef();
   float k = powersOfTwo(f.real(op.getScale()));
   for (int64_t r = 0, i = 0; r < p->rows(); ++r)
     for (int64_t c = 0; c < p->cols(); ++c, ++i) {
-      float of = n->real[op.getColumns() ? c : r];
+      float of = n ? n->real[op.getColumns() ? c : r] : 0;
       p->real[i] = of == -kInfinity ? 0 : power(k, p->real[i], -of);
     }
   give(f, op.getP(), p);

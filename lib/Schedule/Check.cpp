@@ -146,6 +146,9 @@ static std::string rolesError(const Target &t, const Problem &p,
 
 /// Fields that do not go together, whatever the target.
 static std::string togetherError(const Problem &p, const Schedule &s) {
+  if (s.preload == Preload::Both && p.program)
+    return "expected preload = delta or none because a score program changes "
+           "the scores, which then cannot begin with -lse / scale; got both";
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",

@@ -81,6 +81,8 @@ private:
     if (field.member == &Schedule::qInRegisters && problem.backward &&
         !target.hasRoles())
       return {false};
+    if (field.member == &Schedule::roundedP) // it costs accuracy
+      return {false};
     return {false, true};
   }
 
@@ -95,9 +97,14 @@ private:
     return {GradQ::Atomic, GradQ::AtomicV4};
   }
   std::vector<TileOrder> names(const ScheduleField<TileOrder> &) const {
-    if (problem.backward || !problem.masked)
+    if (!problem.masked)
       return {TileOrder::Ascending};
     return {TileOrder::Ascending, TileOrder::LongestFirst};
+  }
+  std::vector<Preload> names(const ScheduleField<Preload> &) const {
+    if (!problem.backward || problem.program)
+      return {Preload::Delta};
+    return {Preload::Delta, Preload::None, Preload::Both};
   }
   /// What happens between kernels, and in caches, is measured by itself.
   std::vector<Chain> names(const ScheduleField<Chain> &) const {

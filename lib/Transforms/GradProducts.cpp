@@ -83,7 +83,14 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     program->atColumns(i);
   // S^T = K Q_i^T, P^T = exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
-  Value s = dot("s", bkv, bq, kTile, qTile, {}, false, true, keyWarps()), slope;
+  auto everyKey = [&](Value ofQueries) -> Value {
+    return BroadcastOp::create(b, loc, tile(bkv, bq, f32), ofQueries,
+                               /*columns=*/true);
+  };
+  Value begins, slope;
+  if (scoresBeginWithLse())
+    begins = everyKey(load(nView, row, bq));
+  Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps());
   if (program) {
     std::tie(s, slope) = applyProgram(*program, s);
     s = hideColumns(s, i, sequence.getLength());
@@ -92,8 +99,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                           sequence.getLength(), keys.getLength(),
                           op.getMaskAttr(), /*transposed=*/true);
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
-                                       load(nView, row, bq), softmaxScale,
-                                       /*columns=*/true);
+                                       begins ? Value() : load(nView, row, bq),
+                                       softmaxScale, /*columns=*/true);
   Value doTile = load(doView, row, bq);
   Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
@@ -106,11 +113,16 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (!together)
     addDv();
   // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
-  Value delta = BroadcastOp::create(b, loc, s.getType(), load(dView, row, bq),
-                                    /*columns=*/true);
-  Value dp = dot("dp", bkv, bq, vTile, doTile, delta, false, true, keyWarps());
+  Value delta = everyKey(load(dView, row, bq));
+  bool later = schedule.getPreload() == Preload::None;
+  Value dp = dot("dp", bkv, bq, vTile, doTile, later ? Value() : delta, false,
+                 true, keyWarps());
+  if (later)
+    dp = arith::AddFOp::create(b, loc, dp, delta);
   if (kept)
     dp = arith::SelectOp::create(b, loc, kept, dp, delta);
+  if (schedule.getRoundedP())
+    p = arith::ExtFOp::create(b, loc, p.getType(), round(p));
   Value g = arith::MulFOp::create(b, loc, p, dp);
   Value ds = round(throughProgram(g, p, slope));
   SmallVector<Value> next;
@@ -142,7 +154,11 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
 
 void GradTiler::createKeys() {
   int64_t bkv = schedule.getBlockKv();
-  auto tiles = createKernel("", schedule, Keys, bkv, schedule.getOrder());
+  // The first keys are those that most queries see.
+  TileOrder order = schedule.getOrder() == TileOrder::LongestFirst
+                        ? TileOrder::Interleaved
+                        : schedule.getOrder();
+  auto tiles = createKernel("", schedule, Keys, bkv, order);
   Block &body = tiles.getBody().front();
   Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
         batch = body.getArgument(2);
@@ -219,15 +235,19 @@ void GradTiler::createQueries() {
       program->atColumns(j);
     // P = exp(c Q K_j^T - lse)
     Value kTile = load(kView, kvRow, bkv);
-    Value scores = dot("s", bq, bkv, qTile, kTile, {}, false, true, rows),
-          slope;
+    Value begins, slope;
+    if (scoresBeginWithLse())
+      begins = BroadcastOp::create(b, loc, tile(bq, bkv, f32), n,
+                                   /*columns=*/false);
+    Value scores = dot("s", bq, bkv, qTile, kTile, begins, false, true, rows);
     if (program)
       std::tie(scores, slope) = applyProgram(*program, scores);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
                                  sq, sk, op.getMaskAttr(),
                                  /*transposed=*/false);
-    Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores, n,
-                                         softmaxScale, /*columns=*/false);
+    Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores,
+                                         begins ? Value() : n, softmaxScale,
+                                         /*columns=*/false);
     // dS = P o (dO V_j^T - delta)
     Value vTile = load(vView, kvRow, bkv);
     Value delta = BroadcastOp::create(b, loc, scores.getType(), negD,

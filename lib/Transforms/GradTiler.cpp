@@ -66,7 +66,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   add("dq", "out", type(op.getDq()), queries);
   add("dk", "out", type(op.getDk()), keys);
   add("dv", "out", type(op.getDv()), keys);
-  // The workspace: a sum of dQ, -log2(e) lse and -delta, by whole tiles.
+  // The workspace: a sum of dQ, n and -delta, by whole tiles.
   std::string rows = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
                      std::to_string(statRows);
   int64_t any = ShapedType::kDynamic;
@@ -85,7 +85,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   double c = 1.0 / std::sqrt(double(headDim));
   if (op.getScale()) {
     types.push_back(f32);
-    args.push_back(describeScale(headDim));
+    args.push_back(describeScale(headDim, scoresBeginWithLse()));
   }
   auto addOfHeads = [&](StringRef name, StringRef direction) {
     types.push_back(typeOfHeads());
@@ -189,8 +189,9 @@ void GradTiler::createZeros() {
     ZeroOp::create(b, loc, sum, part, constant(kZeroBlocks));
 }
 
-/// n = -log2(e) lse and -delta = -rowsum(dO o O), to which what lse has of a
-/// gradient is added; dQ's sum is zeroed.
+/// n = -log2(e) lse, or -lse / scale where scores begin with it, and -delta =
+/// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum is
+/// zeroed.
 void GradTiler::createStatistics() {
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
                             TileOrder::Ascending);
@@ -208,8 +209,14 @@ void GradTiler::createStatistics() {
   Value delta = SumRowsOp::create(b, loc, vector, product);
   // lse = -inf is a row without keys: n = -inf makes its P 0.
   Value l = load(view(lse, batch, head, sequence), row, statRows);
-  Value n = arith::MulFOp::create(
-      b, loc, l, splat({statRows}, -std::numbers::log2e_v<float>));
+  Value factor = splat({statRows}, -std::numbers::log2e_v<float>);
+  if (scoresBeginWithLse()) {
+    Value minusOne = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-1));
+    factor = tensor::SplatOp::create(
+        b, loc, cast<RankedTensorType>(l.getType()),
+        arith::DivFOp::create(b, loc, minusOne, scale), ValueRange{});
+  }
+  Value n = arith::MulFOp::create(b, loc, l, factor);
   Value none = splat({statRows}, -kInf);
   Value empty =
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);

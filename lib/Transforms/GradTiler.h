@@ -45,6 +45,9 @@ private:
                                          mlir::Value batch, mlir::Value head,
                                          mlir::ValueRange sums);
 
+  bool scoresBeginWithLse() {
+    return schedule.getPreload() == Preload::Both;
+  }
   mlir::Value arg(size_t i) { return entry->getArgument(i); }
   /// Vectors and sums in the workspace hold whole tiles.
   mlir::Value wholeView(mlir::Value source, mlir::Value batch, mlir::Value head,

@@ -28,11 +28,11 @@ ArgumentAttr TileBuilder::describe(StringRef name, StringRef direction,
                            StringAttr());
 }
 
-ArgumentAttr TileBuilder::describeScale(int64_t headDim) {
-  return ArgumentAttr::get(b.getContext(), "scale", "in", b.getArrayAttr({}),
-                           b.getF32Type(),
-                           b.getF64FloatAttr(1.0 / std::sqrt(double(headDim))),
-                           b.getStringAttr("positive_finite"));
+ArgumentAttr TileBuilder::describeScale(int64_t headDim, bool divides) {
+  return ArgumentAttr::get(
+      b.getContext(), "scale", "in", b.getArrayAttr({}), b.getF32Type(),
+      b.getF64FloatAttr(1.0 / std::sqrt(double(headDim))),
+      b.getStringAttr(divides ? "invertible" : "positive_finite"));
 }
 
 void TileBuilder::addDropout(SmallVectorImpl<Type> &types,

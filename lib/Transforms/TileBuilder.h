@@ -36,8 +36,9 @@ protected:
   /// come from.
   void addDropout(llvm::SmallVectorImpl<mlir::Type> &types,
                   llvm::SmallVectorImpl<mlir::Attribute> &args);
-  /// The run-time scale of the scores, 1 / sqrt(headDim) by default.
-  ArgumentAttr describeScale(int64_t headDim);
+  /// The run-time scale of the scores, 1 / sqrt(headDim) by default; `divides`:
+  /// the kernels divide by it.
+  ArgumentAttr describeScale(int64_t headDim, bool divides = false);
 
   /// The kernel's arguments for what a score program reads.
   void addExtras(const ScoreProgram &program,

@@ -201,6 +201,11 @@ private:
       if (argument.require == Requirement::PositiveFinite && !(rounded > 0))
         refuse("{}: {} is not positive; it must be a positive, finite f32",
                argument.name, value);
+      if (argument.require == Requirement::Invertible &&
+          !(rounded >= kLeastInvertible))
+        refuse("{}: {} is below 2^-100, the least that these kernels, which "
+               "divide by it, take; compile with preload = delta for less",
+               argument.name, value);
       std::memcpy(bytes.data(), &rounded, sizeof rounded);
       return;
     }

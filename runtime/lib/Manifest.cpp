@@ -190,11 +190,13 @@ private:
       Field require = object.required("require");
       if (require.string() == "positive_finite")
         argument.require = Requirement::PositiveFinite;
+      else if (require.string() == "invertible")
+        argument.require = Requirement::Invertible;
       else if (require.string() == "finite")
         argument.require = Requirement::Finite;
       else
         require.refuse("unknown requirement '{}' (known: positive_finite, "
-                       "finite)",
+                       "invertible, finite)",
                        require.string());
       if (argument.dtype != FA2RT_F32)
         require.refuse("'{}' belongs to f32 scalars, not {}", require.string(),

@@ -36,7 +36,9 @@ struct Extent {
   uint32_t dimension = 0; // index into Manifest::dimensions
 };
 
-enum class Requirement { None, PositiveFinite, Finite };
+enum class Requirement { None, PositiveFinite, Invertible, Finite };
+/// The least value of a scalar that kernels divide by (Invertible): 2^-100.
+inline constexpr float kLeastInvertible = 0x1p-100f;
 
 struct Argument {
   std::string name;

@@ -51,8 +51,9 @@ const std::vector<std::string_view> &words() {
       "grid", "block", "cluster", "shared_bytes", "programmatic", "tensor_map",
       "box_rows", "box_cols", "box_heads", "swizzle", "pointer", "stride",
       "scalar", "workspace", "offset", "optional", "zeroed", "requires", "that",
-      "positive_finite", "device.multiprocessors", "ceildiv(", "pow2floor(",
-      "if(", "min(", "max(", "&&", "||", "==", "<=", "null", "true", "false",
+      "positive_finite", "invertible", "device.multiprocessors", "ceildiv(",
+      "pow2floor(", "if(", "min(", "max(", "&&", "||", "==", "<=", "null",
+      "true", "false",
       // Files
       "'descr'", "'<f4'", "'<f2'", "'|V2'", "'fortran_order'", "'shape'",
       "random_scale", "seqlen_k", "heads_kv", "1e999", "\\u0000"};

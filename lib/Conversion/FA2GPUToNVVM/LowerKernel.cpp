@@ -66,8 +66,10 @@ std::optional<TileSource> tileSource(KernelOp kernel) {
   return found;
 }
 
-/// One block a tile. Empty unless the extents are those of arguments.
-std::string gridExpression(const TileSource &tiles, ArrayAttr arguments) {
+/// The names of a launch's rows, heads and batches. None unless the extents are
+/// those of arguments.
+SmallVector<std::string> extentNames(const TileSource &tiles,
+                                     ArrayAttr arguments) {
   SmallVector<std::string> names;
   for (Value extent : tiles.extents) {
     if (auto scalar = dyn_cast<BlockArgument>(extent)) {
@@ -90,7 +92,7 @@ std::string gridExpression(const TileSource &tiles, ArrayAttr arguments) {
     auto dim = extent.getDefiningOp<memref::DimOp>();
     auto source = dim ? dyn_cast<BlockArgument>(dim.getSource()) : nullptr;
     if (!source || !dim.getConstantIndex())
-      return "";
+      return {};
     std::string name =
         dimName(cast<ArgumentAttr>(arguments[source.getArgNumber()]),
                 *dim.getConstantIndex());
@@ -98,8 +100,7 @@ std::string gridExpression(const TileSource &tiles, ArrayAttr arguments) {
       name = llvm::formatv("({0}{1})", name, per);
     names.push_back(name);
   }
-  return "ceildiv(" + names[0] + ", " + std::to_string(tiles.block) + ") * " +
-         names[1] + " * " + names[2];
+  return names;
 }
 
 /// What a launcher passes for each part of an argument, in the order of the
@@ -124,12 +125,17 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
       push("stride", arg.getName(), d);
 }
 
-/// Heads that start together under `longest_first`: as many as have their keys
-/// and values in 32 MB of the level-2 cache at once.
-std::string sectionExpression(SpecAttr spec) {
-  int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2;
-  return "min(batch * heads, pow2floor(max(1, 33554432 / max(1, seqlen_k * " +
-         std::to_string(rowBytes) + "))))";
+/// Heads of which tiles start side by side: as many as have in 32 MB of the
+/// level-2 cache at once what all tiles of a head read: keys and values, or,
+/// where tiles are of keys, queries, dO and the sum of dQ.
+std::string sectionExpression(SpecAttr spec, bool ofKeys) {
+  int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
+                     (ofKeys ? spec.getHeadDim() * 4 : 0);
+  StringRef heads = ofKeys ? "heads_kv" : "heads",
+            rows = ofKeys ? "seqlen_q" : "seqlen_k";
+  return llvm::formatv("min(batch * {0}, pow2floor(max(1, 33554432 / max(1, "
+                       "{1} * {2}))))",
+                       heads, rows, rowBytes);
 }
 
 struct KernelLowering : public OpConversionPattern<KernelOp> {
@@ -166,10 +172,14 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     if (!tiles)
       return op.emitOpError() << "expected fa2.for_each_tile or "
                                  "fa2gpu.tile_loop, whose tiles are the grid";
-    std::string grid = gridExpression(*tiles, op.getArguments());
-    if (grid.empty())
+    auto extents = extentNames(*tiles, op.getArguments());
+    if (extents.empty())
       return tiles->at->emitOpError() << "expected tiles over arguments' "
                                          "extents, which a launcher knows";
+    // One block a tile.
+    std::string grid = llvm::formatv("ceildiv({0}, {1}) * {2} * {3}",
+                                     extents[0], tiles->block, extents[1],
+                                     extents[2]);
     TypeConverter::SignatureConversion signature(op.getNumArguments());
     SmallVector<Attribute> params;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
@@ -194,10 +204,11 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
       params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
     }
-    if (tiles->order == TileOrder::LongestFirst) {
+    if (tiles->order != TileOrder::Ascending) {
       signature.addInputs(rewriter.getIndexType());
-      params.push_back(
-          ParamAttr::get(ctx, "i32", sectionExpression(op.getSpec()), 0, 1));
+      params.push_back(ParamAttr::get(
+          ctx, "i32", sectionExpression(op.getSpec(), extents[0] == "seqlen_k"),
+          0, 1));
     }
 
     bool waits = op.walk([](ChainWaitOp) {
@@ -304,13 +315,13 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
 
 } // namespace
 
-/// Ascending: the tiles of a head are neighbours. Longest first: sections of
-/// heads one after the other; in a section the last tiles of all heads, then
-/// the last but one, and so on.
+/// Ascending: the tiles of a head are neighbours. Interleaved: sections of
+/// heads one after the other; in a section the first tiles of all heads, then
+/// the second, and so on. Longest first: the same from the last to the first.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   Value tile, headAndBatch;
-  if (order == TileOrder::LongestFirst) {
+  if (order != TileOrder::Ascending) {
     Value perSection = e.mul(section, tiles);
     Value sections = e.divU(number, perSection),
           rest = e.remU(number, perSection);
@@ -318,7 +329,9 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     Value all = e.mul(heads, batches);
     Value width =
         e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
-    tile = e.sub(e.add(tiles, -1), e.divU(rest, width));
+    tile = e.divU(rest, width);
+    if (order == TileOrder::LongestFirst)
+      tile = e.sub(e.add(tiles, -1), tile);
     headAndBatch = e.add(first, e.remU(rest, width));
   } else {
     tile = e.remU(number, tiles);

@@ -27,7 +27,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value section = func.getArguments().back();
     unsigned last = func.getNumArguments() - 1;
     Value counter =
-        func.getArgument(order == TileOrder::LongestFirst ? last - 1 : last);
+        func.getArgument(order != TileOrder::Ascending ? last - 1 : last);
     Value heads = adaptor.getHeads()[0], batches = adaptor.getBatches()[0];
     Value tiles = e.divU(e.add(adaptor.getRows()[0], op.getBlock() - 1),
                          e.index(op.getBlock()));

@@ -212,10 +212,15 @@ struct SoftmaxRecomputeLowering
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getS());
     Value k = e.fmul(op.getScale(), e.f32(kLog2E));
-    VectorReader n(e, layout, op.getN(), adaptor.getN());
     SmallVector<Value> p(adaptor.getS());
-    for (int64_t r : n.order())
-      p[r] = e.ex2(e.fma(p[r], k, n.at(r)));
+    if (op.getN()) {
+      VectorReader n(e, layout, op.getN(), adaptor.getN());
+      for (int64_t r : n.order())
+        p[r] = e.ex2(e.fma(p[r], k, n.at(r)));
+    } else {
+      for (Value &x : p)
+        x = e.ex2(e.fmul(x, k));
+    }
     rewriter.replaceOpWithMultiple(op, {p});
     return success();
   }

@@ -113,9 +113,10 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           "requirement, got "
                        << dims << " x " << dtype;
   if (require && require.getValue() != "positive_finite" &&
-      require.getValue() != "finite")
+      require.getValue() != "invertible" && require.getValue() != "finite")
     return emitError() << "expected " << name
-                       << " to require positive_finite or finite, got "
+                       << " to require positive_finite, invertible or finite, "
+                          "got "
                        << require;
   return success();
 }

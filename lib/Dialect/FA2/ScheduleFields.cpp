@@ -38,6 +38,7 @@ template <typename T> unsigned maxOf();
 template <> unsigned maxOf<Partition>() { return getMaxEnumValForPartition(); }
 template <> unsigned maxOf<TileOrder>() { return getMaxEnumValForTileOrder(); }
 template <> unsigned maxOf<GradQ>() { return getMaxEnumValForGradQ(); }
+template <> unsigned maxOf<Preload>() { return getMaxEnumValForPreload(); }
 template <> unsigned maxOf<LoopOrder>() { return getMaxEnumValForLoopOrder(); }
 template <> unsigned maxOf<Chain>() { return getMaxEnumValForChain(); }
 template <> unsigned maxOf<CacheHint>() { return getMaxEnumValForCacheHint(); }
@@ -94,6 +95,7 @@ template <typename T> std::optional<T> ScheduleField<T>::parse(StringRef text) {
 template struct ScheduleField<Partition>;
 template struct ScheduleField<TileOrder>;
 template struct ScheduleField<GradQ>;
+template struct ScheduleField<Preload>;
 template struct ScheduleField<LoopOrder>;
 template struct ScheduleField<Chain>;
 template struct ScheduleField<CacheHint>;

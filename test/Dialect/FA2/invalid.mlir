@@ -216,7 +216,7 @@ func.func @c5_yield(%q: tensor<?x?x?x64xf16>) {
 
 // -----
 
-// expected-error @+1 {{expected scale to require positive_finite or finite, got "even"}}
+// expected-error @+1 {{expected scale to require positive_finite, invertible or finite, got "even"}}
 "test.x"() {a = #fa2.arg<"scale", "in", [] x f32 require "even">} : () -> ()
 
 // -----

@@ -67,6 +67,14 @@ def FA2_Chain : I32EnumAttr<"Chain", "when the next kernel of a program may star
   let genSpecializedAttr = 0;
 }
 
+def FA2_Preload : I32EnumAttr<"Preload", "which rows' statistics the products of scores begin with", [
+    I32EnumAttrCase<"Delta", 0, "delta">,
+    I32EnumAttrCase<"None", 1, "none">,
+    I32EnumAttrCase<"Both", 2, "both">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
 def FA2_CacheHint : I32EnumAttr<"CacheHint", "how long the level-2 cache keeps what is touched", [
     I32EnumAttrCase<"None", 0, "none">,
     I32EnumAttrCase<"EvictFirst", 1, "evict_first">,
@@ -81,7 +89,8 @@ def FA2_CacheHintAttr : EnumAttr<FA2_Dialect, FA2_CacheHint, "cache"> {
 
 def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
-    I32EnumAttrCase<"LongestFirst", 1, "longest_first">]> {
+    I32EnumAttrCase<"LongestFirst", 1, "longest_first">,
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -235,7 +244,7 @@ def FA2_ArgumentAttr : FA2_Attr<"Argument", "arg"> {
   let description = [{
     `dims` names each extent (a string) or fixes it (an integer); it is empty for
     a scalar. `dtype` is the element's or the scalar's type. `default_value` and
-    `require` ("positive_finite" or "finite", of an f32) belong to a scalar: what
+    `require` ("positive_finite", "invertible" or "finite", of an f32) belong to a scalar: what
     a launcher takes for it and checks, docs/manifest.md. Directions are "in", "out",
     "inout" and "workspace": memory that the kernels of one program share, packed, whose
     extents may be expressions. With `broadcast` an input's elements are read one by one: any

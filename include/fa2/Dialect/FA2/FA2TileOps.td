@@ -58,7 +58,8 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
     once over the whole grid; which block gets which tile, and when, is the
     lowering's choice: one block a tile, or persistent blocks with a scheduler.
 
-    `order = longest_first` starts the tiles at the end of each sequence first;
+    `order = longest_first` starts the tiles at the end of each sequence first, `interleaved` those at its
+    beginning, of several heads side by side;
     under a causal mask they have the most keys.
 
     Example:
@@ -377,13 +378,17 @@ def FA2_SoftmaxRecomputeOp : FA2_Op<"softmax_recompute", [Pure, AllTypesMatch<["
     ```
 
     With `columns` the tile is transposed: the query is the column, n[j]. n = -inf stands
-    for a query that sees no key; its p is 0.
+    for a query that sees no key; its p is 0. Without n, the scores began with -lse / c:
+
+    ```
+    p[i, j] = 2^(log2(e) c s[i, j])
+    ```
 
     Example: `%p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>`
   }];
-  let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$n, F32:$scale, UnitAttr:$columns);
+  let arguments = (ins AnyRankedTensor:$s, Optional<AnyRankedTensor>:$n, F32:$scale, UnitAttr:$columns);
   let results = (outs AnyRankedTensor:$p);
-  let assemblyFormat = "$s `,` $n `scale` $scale attr-dict `:` type($s) `,` type($n)";
+  let assemblyFormat = "$s (`,` $n^)? `scale` $scale attr-dict `:` type($s) (`,` type($n)^)?";
   let hasVerifier = 1;
 }
 
