@@ -149,6 +149,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.preload == Preload::Both && p.program)
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";
+  if (s.roundedP && p.program)
+    return "expected rounded_p = false with a score program, whose derivatives "
+           "P is multiplied with; got true";
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",

@@ -39,6 +39,7 @@ private:
   bool tryMeasured();
   bool tryTable();
   bool tryEntry(const Schedule &tuned, bool first);
+  Schedule askedOf(Schedule schedule) const;
   std::string flawOf(const Schedule &schedule,
                      const FailureOr<Selection> &tried) const;
   void applyRule();
@@ -97,11 +98,6 @@ void Choice::explainAsked() {
 
 /// Fields that follow from the problem, the target or what is asked for.
 void Choice::complete() {
-  if (!asked.dq && problem.backward && target.hasVectorReductions()) {
-    asked.dq = GradQ::AtomicV4;
-    passed("field", "dq = atomic_v4: one reduction adds four elements",
-           {{"dq", "atomic_v4"}});
-  }
   ScheduleOverrides before = asked;
   if (!problem.backward)
     completeRows(asked, target);
@@ -196,10 +192,19 @@ bool Choice::tryTable() {
   return false;
 }
 
+/// What is asked for in a schedule of a table, whose reductions are those that
+/// the target has.
+Schedule Choice::askedOf(Schedule schedule) const {
+  if (schedule.dq == GradQ::Atomic && problem.backward &&
+      target.hasVectorReductions())
+    schedule.dq = GradQ::AtomicV4;
+  return withAsked(schedule, asked);
+}
+
 /// Whether an entry of the table serves. The first is kept where it does not:
 /// it may still be the best there is.
 bool Choice::tryEntry(const Schedule &tuned, bool first) {
-  Schedule schedule = withAsked(tuned, asked);
+  Schedule schedule = askedOf(tuned);
   Candidate tried{tryOut(schedule),
                   "table",
                   formatv("schedule from {0}'s table for head dims {1} and {2}",
@@ -223,6 +228,8 @@ bool Choice::tryEntry(const Schedule &tuned, bool first) {
 /// Where the table does not serve, the rule may still find something that does.
 /// Padding is work thrown away, and what spills is only better than nothing.
 void Choice::applyRule() {
+  if (!asked.dq)
+    asked.dq = askedOf(target.ruleBase(problem)).dq;
   auto ruled = ruleSchedule(target, problem, asked, Rule::Rows);
   if (!ruled && succeeded(padded.selection)) {
     chosen = std::move(padded);
@@ -246,7 +253,7 @@ FailureOr<Selection> Choice::run() {
   if (failed(checkAsked()))
     return failure();
   explainAsked();
-  bool free = reasons.empty();
+  bool free = reasons.empty(), dqAsked = asked.dq.has_value();
   bool serves = tryMeasured();
   if (!serves) {
     complete();
@@ -261,6 +268,10 @@ FailureOr<Selection> Choice::run() {
     return failure();
   }
   Selection &selection = *chosen.selection;
+  if (chosen.source != "database" && !dqAsked &&
+      selection.schedule.getDq() == GradQ::AtomicV4)
+    passed("field", "dq = atomic_v4: one reduction adds four elements",
+           {{"dq", "atomic_v4"}});
   std::vector<Decision> all;
   all.push_back({Decision::Kind::Passed, chosen.source, chosen.reason,
                  chosen.metrics, ""});

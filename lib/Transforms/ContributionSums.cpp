@@ -35,18 +35,20 @@ void ContributionSums::scatter(const Part &part, Value values) {
                     part.place == ProgramTiler::Columns);
 }
 
-SmallVector<Value>
-ContributionSums::add(ValueRange before,
-                      llvm::function_ref<Value(Value)> through) {
+SmallVector<Value> ContributionSums::slopes() {
+  return llvm::map_to_vector(
+      parts, [&](const Part &part) { return program.slopeOf(part.op); });
+}
+
+SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values) {
   SmallVector<Value> after;
-  for (const Part &part : parts) {
-    Value values = through(program.slopeOf(part.op));
+  for (auto [part, value] : llvm::zip_equal(parts, values)) {
     if (!part.stays()) {
-      scatter(part, values);
+      scatter(part, value);
       continue;
     }
     Value sums = before[after.size()];
-    after.push_back(AddRowsOp::create(b, loc, sums.getType(), values, sums));
+    after.push_back(AddRowsOp::create(b, loc, sums.getType(), value, sums));
   }
   return after;
 }

@@ -19,11 +19,11 @@ public:
 
   /// Before the loop: what its sums begin with.
   llvm::SmallVector<mlir::Value> zeros();
-  /// In it: the sums with a tile's part. `through` gives P o (dP - delta) times
-  /// a slope.
-  llvm::SmallVector<mlir::Value>
-  add(mlir::ValueRange before,
-      llvm::function_ref<mlir::Value(mlir::Value)> through);
+  /// In it, after `atScores`: the slopes of all parts, as tiles.
+  llvm::SmallVector<mlir::Value> slopes();
+  /// In it: the sums with a tile's parts.
+  llvm::SmallVector<mlir::Value> add(mlir::ValueRange before,
+                                     mlir::ValueRange values);
   /// After it.
   void finish(mlir::ValueRange totals);
 

@@ -7,6 +7,7 @@
 
 #include "ContributionSums.h"
 #include "GradTiler.h"
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -15,19 +16,39 @@ using namespace fa2;
 
 static constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// dS by the score that went into the program. Where P is 0, so is it: the
-/// derivative may be infinite there.
-Value GradTiler::throughProgram(Value ds, Value p, Value slope) {
-  if (!slope)
-    return ds;
-  ds = arith::MulFOp::create(b, loc, ds, slope);
+/// Of derivatives that are finite wherever they are computed.
+static bool isFinite(Value slope) {
+  while (auto negative = slope.getDefiningOp<arith::NegFOp>())
+    slope = negative.getOperand();
   auto always = slope.getDefiningOp<tensor::SplatOp>();
-  if (always && always.getInput().getDefiningOp<arith::ConstantOp>())
-    return ds;
-  Value zeros = splat(cast<RankedTensorType>(ds.getType()).getShape(), 0.0f);
+  return slope.getDefiningOp<DistanceOp>() ||
+         (always && always.getInput().getDefiningOp<arith::ConstantOp>());
+}
+
+/// The same, computed once more, so that it need not be kept till here.
+Value GradTiler::again(Value slope) {
+  if (auto negative = slope.getDefiningOp<arith::NegFOp>())
+    return arith::NegFOp::create(b, loc, again(negative.getOperand()));
+  auto distance = slope.getDefiningOp<DistanceOp>();
+  if (!distance)
+    return slope;
+  Operation *copy = b.clone(*distance);
+  copy->setAttr(gpu::kAgainName, b.getUnitAttr());
+  return copy->getResult(0);
+}
+
+/// P by a derivative of the program. Where P is 0, so is it: the derivative may
+/// be infinite there.
+Value GradTiler::weighed(Value p, Value slope) {
+  if (!slope)
+    return p;
+  Value product = arith::MulFOp::create(b, loc, p, slope);
+  if (isFinite(slope))
+    return product;
+  Value zeros = splat(cast<RankedTensorType>(p.getType()).getShape(), 0.0f);
   Value hidden =
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, p, zeros);
-  return arith::SelectOp::create(b, loc, hidden, zeros, ds);
+  return arith::SelectOp::create(b, loc, hidden, zeros, product);
 }
 
 /// -inf for queries past the end, which are columns here: who knows what the
@@ -101,6 +122,13 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
                                        begins ? Value() : load(nView, row, bq),
                                        softmaxScale, /*columns=*/true);
+  // By the program's derivatives at once: less is kept until dP is there.
+  Value weight = weighed(p, slope);
+  SmallVector<Value> slopes, weights, parts;
+  if (contributions)
+    slopes = contributions->slopes();
+  for (Value by : slopes)
+    weights.push_back(isFinite(by) ? Value() : weighed(p, by));
   Value doTile = load(doView, row, bq);
   Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
@@ -121,17 +149,20 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     dp = arith::AddFOp::create(b, loc, dp, delta);
   if (kept)
     dp = arith::SelectOp::create(b, loc, kept, dp, delta);
-  if (schedule.getRoundedP())
-    p = arith::ExtFOp::create(b, loc, p.getType(), round(p));
-  Value g = arith::MulFOp::create(b, loc, p, dp);
-  Value ds = round(throughProgram(g, p, slope));
+  if (schedule.getRoundedP() && !slope)
+    weight = arith::ExtFOp::create(b, loc, p.getType(), round(p));
+  Value ds = round(arith::MulFOp::create(b, loc, weight, dp));
   SmallVector<Value> next;
-  if (contributions)
-    next = contributions->add(
-        loop.getRegionIterArgs().drop_front(sums.size()), [&](Value by) {
-          Value all = throughProgram(g, p, by);
-          return dropout ? scaledBy(all, dropout->factor()) : all;
-        });
+  if (contributions) {
+    for (auto [slope, weight] : llvm::zip_equal(slopes, weights)) {
+      Value all = arith::MulFOp::create(b, loc, weight ? weight : p, dp);
+      if (!weight)
+        all = arith::MulFOp::create(b, loc, all, again(slope));
+      parts.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
+    }
+    next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
+                              parts);
+  }
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
@@ -255,8 +286,7 @@ void GradTiler::createQueries() {
     Value dp = dot("dp", bq, bkv, doTile, vTile, delta, false, true, rows);
     if (Value kept = keptAt(place, j))
       dp = arith::SelectOp::create(b, loc, kept, dp, delta);
-    Value ds =
-        round(throughProgram(arith::MulFOp::create(b, loc, p, dp), p, slope));
+    Value ds = round(arith::MulFOp::create(b, loc, weighed(p, slope), dp));
     // dQ += dS K_j
     Value dq1 = dot("dq", bq, headDim, ds, kTile, loop.getRegionIterArgs()[0],
                     false, false, rows);

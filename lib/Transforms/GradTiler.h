@@ -182,7 +182,8 @@ private:
         program.allAtScores(mlir::arith::MulFOp::create(b, loc, s, factors));
     return {results[0], results[1]};
   }
-  mlir::Value throughProgram(mlir::Value ds, mlir::Value p, mlir::Value slope);
+  mlir::Value again(mlir::Value slope);
+  mlir::Value weighed(mlir::Value p, mlir::Value slope);
   mlir::Value hideColumns(mlir::Value scores, mlir::Value block,
                           mlir::Value length);
   mlir::Value times(mlir::Value x, int64_t c) {

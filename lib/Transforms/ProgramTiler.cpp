@@ -224,7 +224,7 @@ Value ProgramTiler::writeStep(Operation &step) {
 }
 
 Value ProgramTiler::writeDistance(Operation &step) {
-  if (!isa<arith::SIToFPOp>(step) || place.transposed || place.packedHeads > 1)
+  if (!isa<arith::SIToFPOp>(step) || place.packedHeads > 1)
     return {};
   Value x = step.getOperand(0);
   while (x.getDefiningOp<arith::IndexCastOp>())
@@ -240,7 +240,8 @@ Value ProgramTiler::writeDistance(Operation &step) {
     return {};
   Value d = DistanceOp::create(b, loc, typeWith(Tile, b.getF32Type()),
                                columnBlock, place.rowBlock);
-  return forward ? d : arith::NegFOp::create(b, loc, d);
+  // From the tile's rows to its columns.
+  return forward != place.transposed ? d : arith::NegFOp::create(b, loc, d);
 }
 
 void ProgramTiler::write(Axes which) {

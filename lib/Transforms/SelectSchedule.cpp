@@ -52,6 +52,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
     problem.backward = std::is_same_v<Op, AttentionGradOp>;
     problem.program = !op.getScore().empty();
+    problem.dropout = bool(op.getDropout());
     if constexpr (std::is_same_v<Op, AttentionOp>)
       if (problem.program) {
         if (failed(programOf(op).check()) ||

@@ -25,6 +25,7 @@ std::string fa2tune::problemOf(const Specification &spec, const Target *&target,
   problem.maxSlack = spec.dtype == "bf16" ? 60 : 15;
   problem.program =
       !spec.softcap.empty() || !spec.alibi.empty() || !spec.bias.empty();
+  problem.dropout = !spec.dropout.empty();
   if (error = asked.setFields("schedule", spec.schedule); !error.empty())
     return error;
   return asked.check();

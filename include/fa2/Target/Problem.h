@@ -15,6 +15,8 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
+  /// Whether probabilities are dropped: their numbers take registers.
+  bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.
   int64_t columnVectors = 0;
   /// Tiles of 16 bits that it reads (rings.reads).

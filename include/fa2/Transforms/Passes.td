@@ -73,7 +73,7 @@ def TileAttentionGrad : Pass<"fa2-tile-grad", "::mlir::ModuleOp"> {
     the sink's gradient, where it is wanted.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::memref::MemRefDialect",
-                           "::mlir::tensor::TensorDialect"];
+                           "::mlir::tensor::TensorDialect", "::fa2::gpu::FA2GPUDialect"];
 }
 
 #endif

@@ -329,9 +329,12 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     Value all = e.mul(heads, batches);
     Value width =
         e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
-    tile = e.divU(rest, width);
-    if (order == TileOrder::LongestFirst)
-      tile = e.sub(e.add(tiles, -1), tile);
+    if (order == TileOrder::LongestFirst) {
+      Value last = e.add(tiles, -1);
+      tile = e.sub(last, e.divU(rest, width));
+    } else {
+      tile = e.divU(rest, width);
+    }
     headAndBatch = e.add(first, e.remU(rest, width));
   } else {
     tile = e.remU(number, tiles);

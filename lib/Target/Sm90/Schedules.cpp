@@ -78,24 +78,29 @@ constexpr ReadsEntry kReadsTable[] = {
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockKV, stages, exchangeSlots;
+  GradQ dq;
   LoopOrder loopOrder;
-  bool keysInRegisters, dqByProducer;
+  Preload preload;
+  bool turns, keysInRegisters, dqByProducer;
   int64_t dqColumns;
+  Chain chained;
 };
 
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
 // multiplies dS with the keys, as many columns at a time as its registers hold.
 // Up to 64 registers hold the keys and values too, which leaves shared memory
-// less to read, and dK a tile behind; at 96 waiting for each product is faster.
-// Above 128, both warpgroups share 64 keys and split the columns.
+// less to read. Above 128, both warpgroups share 64 keys and split the columns;
+// towards 256, where additions to dQ's sum are what a block waits for, two
+// products more in a kernel of its own take less time.
 // docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d  kv  stages exchange order         in registers  dQ by producer
-    {  64, 128, 4,   2,       LoopOrder::KeysBehind, true,  true,  64},
-    { 128, 128, 3,   1,       LoopOrder::Written,    false, true,  32},
-    { 128, 128, 2,   1,       LoopOrder::Written,    false, true,  32},
-    { 256,  64, 2,   1,       LoopOrder::KeysBehind, false, false, 128},
+    // d  kv  stages exchange dq                order                      begins with     turns  in registers, dQ by producer
+    {  64, 128, 4,   2,       GradQ::AtomicV4,  LoopOrder::KeysBehind,     Preload::Delta, true,  true,  true,  64,  Chain::Early},
+    { 128, 128, 3,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early},
+    { 128, 128, 2,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early},
+    { 240,  64, 2,   1,       GradQ::AtomicV4,  LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::Late},
+    { 256,  64, 2,   1,       GradQ::Recompute, LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::None},
 };
 // clang-format on
 
@@ -113,15 +118,26 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.stages = e.stages;
       s.exchangeSlots = e.exchangeSlots;
       s.loopOrder = e.loopOrder;
+      s.preload = e.preload;
+      s.pingPong = e.turns;
       s.qInRegisters = e.keysInRegisters;
+      s.dq = e.dq;
       s.dqByProducer = e.dqByProducer;
       s.dqColumns = e.dqColumns;
-      // A program's derivative stands beside the scores: registers are left
-      // neither for the keys nor for what goes a tile behind.
-      if (problem.program) {
+      s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
+      s.chained = e.chained;
+      if (e.chained == Chain::Early) {
+        s.cacheDq = CacheHint::EvictLast;
+        s.cacheKeys = CacheHint::EvictFirst;
+      }
+      // A program's derivative, or what dropout draws, stands beside the
+      // scores: registers are left neither for the keys nor for what goes a
+      // tile behind.
+      if (problem.program || problem.dropout) {
         s.stages = std::min<int64_t>(s.stages, 3);
         s.loopOrder = LoopOrder::Written;
-        s.qInRegisters = false;
+        s.preload = Preload::Delta;
+        s.qInRegisters = s.pingPong = false;
       }
     }
   return schedules;
