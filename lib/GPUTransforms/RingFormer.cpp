@@ -61,11 +61,11 @@ bool RingFormer::isWorkspace(Value view) {
   return arg && arg.getDirection() == "workspace";
 }
 
-Value RingFormer::tensorMap(ViewOp view, int64_t rows, int64_t apart) {
+Value RingFormer::tensorMap(ViewOp view, int64_t rows) {
   OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
   Value map = TensorMapOp::create(b, view.getLoc(), view.getSource(), rows,
                                   IntegerAttr{}, view.getType().getHeads(),
-                                  view.getDimsAttr(), apart);
+                                  view.getDimsAttr());
   TensorMapPrefetchOp::create(b, view.getLoc(), map);
   return map;
 }
@@ -87,26 +87,6 @@ static int64_t slotsOf(RingFormer &former, fa2::gpu::LoadOp op, bool inLoop) {
   return arg && arg.getBroadcast()
              ? s.slotsReads
              : s.slotsOf(former.nameOf(op.getView()), inLoop);
-}
-
-/// The columns of its tensor's map that a load begins with, if not all are
-/// loaded: one, or those of so many rows, each a stride behind the other.
-static SmallVector<Value> columnsOf(fa2::gpu::LoadOp op, OpBuilder &b,
-                                    int64_t apart) {
-  if (!op.getColumn())
-    return {};
-  Location loc = op.getLoc();
-  auto view = op.getView().getDefiningOp<ViewOp>();
-  Value first = MapColumnOp::create(b, loc, view.getSource());
-  SmallVector<Value> columns{
-      arith::AddIOp::create(b, loc, op.getColumn(), first)};
-  if (apart == 1)
-    return columns;
-  Value stride =
-      StrideOp::create(b, loc, view.getSource(), (*view.getDims())[1]);
-  while (int64_t(columns.size()) < apart)
-    columns.push_back(arith::AddIOp::create(b, loc, columns.back(), stride));
-  return columns;
 }
 
 /// Whether matmuls alone read a tile, each warpgroup 64 rows of its own.
@@ -156,12 +136,10 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   } else if (roles) {
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
-    int64_t apart = sharedLayout(tile).apart();
-    createFor<TensorCopyOp>(role, b, loc,
-                            tensorMap(view, tile.getDimSize(0) / parts, apart),
-                            row, view.getHead(), view.getBatch(), slot, ring,
-                            use, view.getType().getHeads(),
-                            columnsOf(op, b, apart), view.getCacheAttr());
+    createFor<TensorCopyOp>(
+        role, b, loc, tensorMap(view, tile.getDimSize(0) / parts), row,
+        view.getHead(), view.getBatch(), slot, ring, use,
+        view.getType().getHeads(), op.getColumn(), view.getCacheAttr());
   } else {
     CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                    /*in_bounds=*/false);

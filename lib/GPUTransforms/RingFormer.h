@@ -34,7 +34,7 @@ struct RingFormer {
                          mlir::RankedTensorType tile, int64_t slots,
                          int64_t parts = 1);
   /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
-  mlir::Value tensorMap(ViewOp view, int64_t rows, int64_t apart = 1);
+  mlir::Value tensorMap(ViewOp view, int64_t rows);
 
   void formLoad(LoadOp op);
   void formShare(ShareOp op);

@@ -35,26 +35,26 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
   if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp>(op))
     return pass(frame, op);
   llvm::TypeSwitch<Operation *>(op)
-      .Case<
-          ForEachTileOp, ForTilesOp, scf::ForOp, scf::IfOp, RolesOp, TileLoopOp,
-          WarpgroupOp, RoleBarrierOp,
-          // Ranges and masks.
-          TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
-          // Tiles and global memory.
-          arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp, ViewOp,
-          fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp, BroadcastOp,
-          SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp, DotWaitOp,
-          // The softmax.
-          SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
-          SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,
-          CombineSplitsOp,
-          // Score programs.
-          PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, StoreSumsOp,
-          KeepOp, AddUpOp,
-          // Rings and copies.
-          RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp, RingReleaseOp,
-          RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp, TensorMapOp, MapColumnOp,
-          StrideOp, TensorCopyOp, BulkCopyOp, TensorStoreOp>(
+      .Case<ForEachTileOp, ForTilesOp, scf::ForOp, scf::IfOp, RolesOp,
+            TileLoopOp, WarpgroupOp, RoleBarrierOp,
+            // Ranges and masks.
+            TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
+            // Tiles and global memory.
+            arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
+            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
+            BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp,
+            DotWaitOp,
+            // The softmax.
+            SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
+            SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,
+            CombineSplitsOp,
+            // Score programs.
+            PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, StoreSumsOp,
+            KeepOp, AddUpOp,
+            // Rings and copies.
+            RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp,
+            RingReleaseOp, RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp,
+            TensorMapOp, TensorCopyOp, BulkCopyOp, TensorStoreOp>(
           [&](auto known) { interpreter::run(frame, known); })
       .Default([&](Operation *other) {
         if (!evaluateElementwise(frame, other))

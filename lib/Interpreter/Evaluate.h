@@ -100,8 +100,6 @@ void run(Frame &, gpu::CopyOp);
 void run(Frame &, gpu::CopyOutOp);
 void run(Frame &, gpu::TensorMapOp);
 void run(Frame &, gpu::TensorCopyOp);
-void run(Frame &, gpu::MapColumnOp);
-void run(Frame &, gpu::StrideOp);
 void run(Frame &, gpu::BulkCopyOp);
 void run(Frame &, gpu::TensorStoreOp);
 

@@ -145,22 +145,10 @@ template <typename Op> static View boxes(Frame &f, Op op) {
   return view;
 }
 
-/// Memory has no boundaries that maps would begin at.
-void interpreter::run(Frame &f, MapColumnOp op) {
-  f.set(op.getColumn(), int64_t(0));
-}
-
-void interpreter::run(Frame &f, StrideOp op) {
-  const Memory *memory = f.as<const Memory *>(op.getSource());
-  f.set(op.getStride(), memory ? memory->strides[op.getDim()] : 0);
-}
-
 void interpreter::run(Frame &f, TensorCopyOp op) {
   View view = boxes(f, op);
-  // Of rows apart, the first one's: the others begin a stride behind each
-  // other.
-  if (!op.getColumns().empty())
-    view.firstColumn = f.whole(op.getColumns()[0]);
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
   put(f, op.getSlot(),
       *loadTile(f, view, f.whole(op.getRow()), op.getSlot().getType()));
 }

@@ -134,10 +134,10 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
                     gpu::SharedLayout(1, s.blockKV, kFloatBytes).pitch();
   // Rows of packed heads are read element by element.
   int64_t tiles = s.slotsReads && s.packedHeads == 1 ? p.tileReads : 0;
-  if (tiles) // those of rows apart take the most
+  if (tiles)
     f.ringBytes += tiles * s.slotsReads *
                    fa2::gpu::SharedLayout(s.blockQ, s.blockKV, kElementBytes,
-                                          t.sharedPanelBytes(), /*apart=*/8)
+                                          t.sharedPanelBytes())
                        .pitch();
   f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
   if (splitK) // o of every warp, m and l in two more columns

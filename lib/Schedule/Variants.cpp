@@ -85,9 +85,9 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
     auto guard = guardOf(context, v.when, error);
     if (failed(guard))
       return failure();
-    if (guard->readsStrides()) {
-      error = formatv("expected a guard of a variant to read no strides, got "
-                      "'{0}'",
+    if (guard->readsLayouts()) {
+      error = formatv("expected a guard of a variant to read no strides or "
+                      "addresses, got '{0}'",
                       v.when);
       return failure();
     }

@@ -204,7 +204,7 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
                    schedule.getBlockKv(),
                    /*transposed=*/false,
                    packed,
-                   loads};
+                   loadsTiles};
   auto program = programAt(place);
   std::optional<Dropout> dropout;
   if (rng)

@@ -15,10 +15,9 @@ namespace fa2 {
 class ForwardTiler : TileBuilder {
 public:
   ForwardTiler(mlir::func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
-               ForwardProgram &scores,
-               ScorePlace::Loads loads = ScorePlace::Loads::None)
+               ForwardProgram &scores, bool loadsTiles = false)
       : TileBuilder(func), func(func), op(op), schedule(schedule),
-        scores(scores), loads(loads) {
+        scores(scores), loadsTiles(loadsTiles) {
     loc = op.getLoc();
   }
 
@@ -70,7 +69,7 @@ private:
   AttentionOp op;
   ScheduleAttr schedule;
   ForwardProgram &scores;
-  ScorePlace::Loads loads;
+  bool loadsTiles;
   // The kernel's arguments.
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax

@@ -298,8 +298,7 @@ void GradTiler::createScaledSum() {
     Value to = ViewOp::create(
         b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
         dq, batch, head, sequence.getOffset(), sequence.getLength(),
-        part * gradQColumns(), DenseI64ArrayAttr(), /*any_stride=*/false,
-        CacheHintAttr());
+        part * gradQColumns(), DenseI64ArrayAttr(), CacheHintAttr());
     storeScaled(sum, true, to, row);
   }
 }

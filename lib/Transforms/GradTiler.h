@@ -130,7 +130,7 @@ private:
                                         f32, /*heads=*/1, order),
                           dqSum, batch, head, constant(0), length,
                           part * gradQColumns(), mlir::DenseI64ArrayAttr(),
-                          /*any_stride=*/false, CacheHintAttr());
+                          CacheHintAttr());
   }
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {

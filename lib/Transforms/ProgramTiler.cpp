@@ -19,7 +19,7 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
   placeArguments();
   write(None);
   write(Rows);
-  if (place.loads != ScorePlace::Loads::None)
+  if (place.loadsTiles)
     writeViews();
 }
 
@@ -181,8 +181,7 @@ Value ProgramTiler::writeView(tensor::ExtractOp read) {
                                       read.getType(),
                                       /*heads=*/1, SumOrderAttr()),
                         source, at[0], at[2], zero, length, /*first_column=*/0,
-                        b.getDenseI64ArrayAttr(dims),
-                        place.loads == ScorePlace::Loads::Any, CacheHintAttr());
+                        b.getDenseI64ArrayAttr(dims), CacheHintAttr());
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -15,9 +15,8 @@ struct ScorePlace {
   int64_t rows, cols;   // its extents
   bool transposed = false;
   int64_t packedHeads = 1; // rows are so many heads' from `head` on
-  /// What is loaded, not read by elements: tiles of memory whose rows begin at
-  /// multiples of 16 bytes from each other, or anywhere.
-  enum class Loads { None, Aligned, Any } loads = Loads::None;
+  /// Whether tiles of memory are loaded, not read by elements.
+  bool loadsTiles = false;
 };
 
 /// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the

@@ -1,7 +1,7 @@
 //===- TileAttention.cpp - fa2-tile ---------------------------------------===//
 //
 // A function that is one fa2.attention becomes kernels over tiles: one for its
-// schedule and each variant, and others beside those that load tiles of what a
+// schedule and each variant, and another beside one that loads tiles of what a
 // program reads, for launches where that cannot be.
 //
 //===----------------------------------------------------------------------===//
@@ -33,11 +33,9 @@ bool loadsTiles(ScheduleAttr schedule) {
 }
 
 /// Where the copy engine can bring tiles of what the program reads: columns are
-/// neighbours, and other strides multiples of 16 bytes. With `anyRows` rows may
-/// begin anywhere, one behind the other, in a whole number of runs. Empty where
-/// it brings none.
-std::string copiesTiles(ForwardProgram &scores, ScheduleAttr schedule,
-                        bool anyRows) {
+/// neighbours, and the address and other strides multiples of 16 bytes, for a
+/// box begins at such a multiple too. Empty where it brings none.
+std::string copiesTiles(ForwardProgram &scores, ScheduleAttr schedule) {
   SmallVector<std::string> all;
   if (!scores || !loadsTiles(schedule))
     return "";
@@ -48,21 +46,14 @@ std::string copiesTiles(ForwardProgram &scores, ScheduleAttr schedule,
   for (size_t i : extras) {
     auto type = cast<RankedTensorType>(program.extraType(i));
     int64_t last = type.getRank() - 1,
-            apart = 128 / type.getElementTypeBitWidth();
+            multiple = 128 / type.getElementTypeBitWidth();
+    all.push_back(llvm::formatv("{0}.misalignment == 0", program.extraName(i)));
     auto stride = [&](int64_t dim) {
       return llvm::formatv("{0}.stride[{1}]", program.extraName(i), dim).str();
     };
     for (int64_t dim = 0; dim < last; ++dim) {
       all.push_back(stride(dim) + " >= 0");
-      if (!anyRows || dim != program.rowDimension(i)) {
-        all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), apart));
-        continue;
-      }
-      // What is read behind the end of a row is the next one's beginning.
-      // Columns of the map are 32-bit numbers.
-      all.push_back(stride(dim) + " == seqlen_k");
-      all.push_back(llvm::formatv("seqlen_k <= {0}", 1 << 27));
-      all.push_back(llvm::formatv("seqlen_q % {0} == 0", apart));
+      all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
     }
     all.push_back(stride(last) + " == 1");
   }
@@ -81,28 +72,23 @@ ScheduleAttr byElements(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// A kernel; of one that loads tiles of what the program reads two others
-/// beside it, for where rows begin anywhere and for where nothing can be
-/// copied.
+/// A kernel; of one that loads tiles of what the program reads another beside
+/// it, for where nothing can be copied.
 void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
                 ScheduleAttr schedule, const Twine &name, StringRef when) {
-  using Loads = ScorePlace::Loads;
-  auto tile = [&](const Twine &kernel, ScheduleAttr fields, Loads loads,
+  auto tile = [&](const Twine &kernel, ScheduleAttr fields, bool loads,
                   StringRef guard) {
     ForwardTiler(func, op, fields, scores, loads)
         .run(kernel, guard.empty() ? GuardAttr()
                                    : GuardAttr::get(op.getContext(), guard));
   };
-  std::string aligned = copiesTiles(scores, schedule, /*anyRows=*/false);
-  if (aligned.empty())
-    return tile(name, schedule, Loads::None, when);
-  std::string any = copiesTiles(scores, schedule, /*anyRows=*/true);
+  std::string copied = copiesTiles(scores, schedule);
+  if (copied.empty())
+    return tile(name, schedule, /*loads=*/false, when);
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
-  std::string other = both + "!(" + aligned + ") && ";
-  tile(name, schedule, Loads::Aligned, both + aligned);
-  tile(name + "_rows", schedule, Loads::Any, other + any);
-  tile(name + "_elements", byElements(schedule), Loads::None,
-       other + "!(" + any + ")");
+  tile(name, schedule, /*loads=*/true, both + copied);
+  tile(name + "_elements", byElements(schedule), /*loads=*/false,
+       both + "!(" + copied + ")");
 }
 
 /// A kernel for the schedule and one for each variant. Variant n is for

@@ -98,7 +98,7 @@ Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
       b, loc,
       ViewType::get(b.getContext(), cols, type.getElementType(), heads, order),
       source, batch, head, offset, length, /*first_column=*/0,
-      DenseI64ArrayAttr(), /*any_stride=*/false, CacheHintAttr());
+      DenseI64ArrayAttr(), CacheHintAttr());
 }
 
 FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,

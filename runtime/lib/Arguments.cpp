@@ -49,15 +49,42 @@ public:
       else
         bindScalar(argument, byIndex[i], result.scalars[i]);
     }
+    evaluate();
+    return std::move(result);
+  }
+
+  std::optional<Bindings> bind(const Bindings &bound,
+                               std::span<void *const> addresses) {
+    bool same = true;
+    for (uint32_t i : manifest.misalignmentsRead)
+      same &= bound.slots[manifest.arguments[i].misalignmentSlot] ==
+              misalignment(bound.tensors[i], addresses[i]);
+    if (same)
+      return std::nullopt;
+    result = bound;
+    for (uint32_t i : manifest.misalignmentsRead)
+      result.slots[manifest.arguments[i].misalignmentSlot] =
+          misalignment(bound.tensors[i], addresses[i]);
+    evaluate();
+    return std::move(result);
+  }
+
+private:
+  /// Bytes of an address behind a multiple of 16; 0 where nothing is there.
+  static int64_t misalignment(const BoundTensor &tensor, const void *data) {
+    bool none = tensor.empty || !tensor.present;
+    return none ? 0 : int64_t(reinterpret_cast<uint64_t>(data) % 16);
+  }
+
+  /// What is to hold of the values, and what follows from them.
+  void evaluate() {
     checkConditions();
     result.workspaceBytes = evaluate(manifest.workspaceBytes);
     if (result.workspaceBytes < 0)
       refuse("the workspace expression '{}' gives {} bytes",
              manifest.workspaceBytes.text(), result.workspaceBytes);
-    return std::move(result);
   }
 
-private:
   void setDevice(const DeviceProperties &device) {
     size_t slot = manifest.deviceSlot;
     result.slots[slot++] = device.multiprocessors;
@@ -117,6 +144,8 @@ private:
       result.slots[argument.firstStrideSlot + d] =
           repeats ? 0 : bound.strides[d];
     }
+    result.slots[argument.misalignmentSlot] =
+        misalignment(bound, given ? given->data : nullptr);
   }
 
   void bindShape(const Argument &argument, const fa2rtArgument &given,
@@ -254,6 +283,12 @@ private:
 Bindings bindArguments(const Manifest &manifest, const DeviceProperties &device,
                        std::span<const fa2rtArgument> arguments) {
   return Binder(manifest).bind(device, arguments);
+}
+
+std::optional<Bindings> bindAddresses(const Manifest &manifest,
+                                      const Bindings &bindings,
+                                      std::span<void *const> addresses) {
+  return Binder(manifest).bind(bindings, addresses);
 }
 
 void checkAddresses(const Manifest &manifest, const Bindings &bindings,

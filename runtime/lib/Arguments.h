@@ -25,10 +25,17 @@ struct Bindings {
   int64_t workspaceBytes = 0;
 };
 
-/// Binds and checks. Base addresses are not looked at. Throws
+/// Binds and checks. Of base addresses only how they lie is looked at. Throws
 /// Error(FA2RT_ERROR_ARGUMENT).
 Bindings bindArguments(const Manifest &manifest, const DeviceProperties &device,
                        std::span<const fa2rtArgument> arguments);
+
+/// The bindings of the same tensors at other addresses, one an argument of the
+/// manifest; nothing where no expression tells them from the bound ones. Throws
+/// Error(FA2RT_ERROR_ARGUMENT).
+std::optional<Bindings> bindAddresses(const Manifest &manifest,
+                                      const Bindings &bindings,
+                                      std::span<void *const> addresses);
 
 /// Refuses the addresses of tensors, one an argument of the manifest, that are
 /// misaligned, or null where there are elements.

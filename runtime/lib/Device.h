@@ -63,9 +63,6 @@ struct TensorMapRequest {
   std::array<uint64_t, 3> strides{}; // bytes, of seq, heads and batch
   std::array<uint32_t, 4> box{};     // elements
   int swizzle = 0;                   // bytes: 0, 32, 64, 128
-  /// Whether the map begins at the multiple of 16 bytes at or before the
-  /// tensor's address, and has so many elements more.
-  bool fromBoundary = false;
 
   bool operator==(const TensorMapRequest &) const = default;
 };

@@ -11,7 +11,6 @@ namespace fa2rt {
 namespace {
 
 constexpr int64_t kMaxMapStride = int64_t(1) << 40;
-constexpr int64_t kMaxMapColumn = (int64_t(1) << 31) - 16;
 constexpr int64_t kMaxGrid[3] = {(int64_t(1) << 31) - 1, 65535, 65535};
 
 template <typename... Args>
@@ -44,23 +43,6 @@ MapDim mapDim(const Argument &argument, const BoundTensor &tensor, uint32_t dim,
   return result;
 }
 
-/// Every so manieth row, with the columns of those that follow behind its own.
-void takeRowsApart(int64_t apart, MapDim &columns, MapDim &rows,
-                   std::string_view name) {
-  if (apart == 1)
-    return;
-  if (rows.extent % apart)
-    refuse("{}: {} rows are no multiple of {}, as its tensor map takes them",
-           name, rows.extent, apart);
-  // The kernel's numbers of columns end there.
-  if (rows.stride > (kMaxMapColumn - columns.extent) / apart)
-    refuse("{}: rows are {} elements apart; {} of them are more than a tensor "
-           "map's 2^31 columns",
-           name, rows.stride, apart);
-  columns.extent += (apart - 1) * std::max<int64_t>(rows.stride, 0);
-  rows = {rows.extent / apart, rows.stride * apart};
-}
-
 /// What the map describes, but for the tensor's address.
 TensorMapRequest mapRequest(const Parameter &parameter,
                             const Argument &argument,
@@ -71,18 +53,13 @@ TensorMapRequest mapRequest(const Parameter &parameter,
   request.dtype = tensor.dtype;
   request.box = {parameter.boxCols, parameter.boxRows, parameter.boxHeads, 1};
   request.swizzle = parameter.swizzle;
-  request.fromBoundary = argument.broadcast;
   request.dims.fill(1);
   bool empty = tensor.empty || !tensor.present;
   int64_t size = dtypeBytes(tensor.dtype);
-  std::array<MapDim, 4> shown;
-  for (size_t i = 0; i < parameter.mapDims.size(); ++i)
-    shown[i] = mapDim(argument, tensor, parameter.mapDims[i], bindings);
-  if (!empty)
-    takeRowsApart(parameter.rowsApart, shown[0], shown[1], tensor.name);
   for (size_t i = 0; i < request.dims.size(); ++i) {
-    uint32_t dim = i < parameter.mapDims.size() ? parameter.mapDims[i] : 0;
-    MapDim of = shown[i];
+    bool has = i < parameter.mapDims.size();
+    uint32_t dim = has ? parameter.mapDims[i] : 0;
+    MapDim of = has ? mapDim(argument, tensor, dim, bindings) : MapDim();
     request.dims[i] = of.extent == 0 ? 1 : uint64_t(of.extent);
     bool unused = empty || request.dims[i] == 1;
     if (i == 0) {
@@ -114,13 +91,12 @@ TensorMapRequest mapRequest(const Parameter &parameter,
 }
 
 TensorMapRequest withAddress(TensorMapRequest request, void *data) {
-  uint64_t address = reinterpret_cast<uint64_t>(data), over = address % 16;
-  if (over && !request.fromBoundary)
+  uint64_t address = reinterpret_cast<uint64_t>(data);
+  if (address % 16)
     refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
            "tensor map needs",
            request.tensor, address);
-  request.dims[0] += over / uint64_t(dtypeBytes(request.dtype));
-  request.data = reinterpret_cast<void *>(address - over);
+  request.data = data;
   return request;
 }
 

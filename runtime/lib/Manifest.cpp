@@ -266,6 +266,10 @@ private:
         argument.firstStrideSlot = next;
         for (size_t d = 0; d < argument.shape.size(); ++d)
           slots.emplace(fmt::format("{}.stride[{}]", argument.name, d), next++);
+        argument.misalignmentSlot = next++;
+        if (version >= 2)
+          slots.emplace(argument.name + ".misalignment",
+                        argument.misalignmentSlot);
       } else if (argument.dtype != FA2RT_F32) {
         argument.slot = next;
         if (!slots.emplace(argument.name, next++).second)
@@ -283,7 +287,7 @@ private:
     if (!field.isString())
       field.refuse("expected an expression, got {}", field.json().kindName());
     try {
-      return Expression::parse(
+      Expression result = Expression::parse(
           field.string(),
           [&](std::string_view name) -> std::optional<uint32_t> {
             auto slot = slots.find(name);
@@ -291,9 +295,22 @@ private:
               return std::nullopt;
             return slot->second;
           });
+      noteMisalignments(result);
+      return result;
     } catch (const std::invalid_argument &error) {
       field.refuse("{}", error.what());
     }
+  }
+
+  void noteMisalignments(const Expression &expression) {
+    std::vector<uint32_t> &read = manifest.misalignmentsRead;
+    for (const auto &[name, slot] : expression.names())
+      for (uint32_t i = 0; i < manifest.arguments.size(); ++i) {
+        const Argument &argument = manifest.arguments[i];
+        if (argument.tensor && argument.misalignmentSlot == slot &&
+            std::find(read.begin(), read.end(), i) == read.end())
+          read.push_back(i);
+      }
   }
 
   void readLaunch(Object object) {
@@ -407,8 +424,6 @@ private:
       of.refuse("'{}' has dtype i32; a tensor map takes bf16, f16 and f32",
                 tensor.name);
     parameter.boxRows = uint32_t(object.required("box_rows").integer(1, 256));
-    if (version >= 2 && object.has("rows_apart"))
-      parameter.rowsApart = object.required("rows_apart").integer(1, 256);
     if (object.has("box_heads"))
       parameter.boxHeads =
           uint32_t(object.required("box_heads").integer(1, 256));

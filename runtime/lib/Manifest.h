@@ -52,6 +52,7 @@ struct Argument {
   int64_t alignment = 1;
   int64_t strideMultiple = 1;
   uint32_t firstStrideSlot = 0;
+  uint32_t misalignmentSlot = 0;
   /// Read one element at a time: an extent may be 1 in place of its
   /// dimension's, and any stride will do.
   bool broadcast = false;
@@ -80,7 +81,6 @@ struct Parameter {
   // extents in d, seq and heads, the swizzle's bytes.
   std::vector<uint32_t> mapDims;
   uint32_t boxCols = 0, boxRows = 0, boxHeads = 1;
-  int64_t rowsApart = 1; // those of the map, in the tensor
   int swizzle = 0;
 
   /// Bytes in the entry's parameter space; also the alignment, save for tensor
@@ -118,6 +118,8 @@ public:
   int64_t workspaceAlignment = 1;
   bool workspaceZeroed = false; // before a launch, and after it
   std::vector<LaunchInfo> launches;
+  /// Tensors of whose addresses expressions read how they lie.
+  std::vector<uint32_t> misalignmentsRead;
 
   std::vector<std::string> dimensions; // slots [0, dimensions.size())
   /// Slots of device.multiprocessors, l2_bytes, shared_bytes_per_block and

@@ -7,6 +7,7 @@
 #include "Scratch.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace fa2rt {
 
@@ -194,13 +195,17 @@ void Program::launchIn(uint64_t context, const LaunchPlan &plan,
   addresses.resize(info.arguments.size());
   for (size_t i = 0; i < given.size(); ++i)
     addresses[bindings.order[i]] = given[i];
+  std::optional<LaunchPlan> planned;
+  if (std::optional<Bindings> here = bindAddresses(info, bindings, addresses))
+    planned.emplace(info, std::move(*here));
+  const LaunchPlan &used = planned ? *planned : plan;
   PlacedLaunch placed(
-      plan, addresses, workspace,
+      used, addresses, workspace,
       [&](const TensorMapRequest &request) { return encode(request); });
-  if (plan.empty())
+  if (used.empty())
     return;
-  workspace.bytes = size_t(bindings.workspaceBytes);
-  moduleFor(context).launch({placed.kernels(), stream, bindings.tensors,
+  workspace.bytes = size_t(used.bound().workspaceBytes);
+  moduleFor(context).launch({placed.kernels(), stream, used.bound().tensors,
                              addresses, workspace, info.workspaceZeroed});
   if (plan.count)
     plan.count->add();

@@ -75,16 +75,6 @@ void start(Warp &w, BulkCopy &copy) {
     m.bulk.push_back(copy);
 }
 
-// Whether any element lies in the 16 bytes at a map's base: a launcher may have
-// rounded it down to them.
-bool baseIsMapped(Machine &m, const TensorMap &map, bool load) {
-  u64 index;
-  for (u64 at = map.base; at < map.base + 16; at += map.elementBytes)
-    if (m.global.find(at, map.elementBytes, !load, index))
-      return true;
-  return false;
-}
-
 // The descriptor behind a generic address: a parameter, or global memory. Its
 // base is touched even where the whole box is out of range.
 TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address,
@@ -107,7 +97,7 @@ TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address,
   std::memcpy(&map, from, sizeof map);
   if (std::string fault = validate(map); !fault.empty())
     m.fatal(4, w, inst, lane, "tensor map", address, fault);
-  if (!baseIsMapped(m, map, load))
+  if (!m.global.find(map.base, map.elementBytes, !load, index))
     m.fatal(
         4, w, inst, lane, "global", map.base,
         "the tensor map's base address is outside every tensor's elements: " +

@@ -1,30 +1,18 @@
 // RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
 
 // A tile with some columns of what a score program reads comes through a ring like keys, of its own depth: by the map of its tensor,
-// whose dimensions may lie in any order, from the column on that shows the tile's first.
+// whose dimensions may lie in any order, from the tile's first column on.
 // CHECK-DAG: %[[M:.*]] = fa2gpu.tensor_map %bias rows 64 {dims = array<i64: -1, 1, 0, 2>}
 // CHECK-DAG: %[[R:.*]] = fa2gpu.ring.create {name = "bias"} : <3 x tensor<64x64xbf16, #shared>>
 // CHECK: fa2.for_tiles %[[J:[a-z0-9]+]] in
 // CHECK: %[[COL:.*]] = arith.muli %[[J]], %c64
 // CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.acquire %[[R]][%[[N:[a-z0-9]*]]]
-// CHECK: %[[FIRST:.*]] = fa2gpu.map_column %bias
-// CHECK-NEXT: %[[FROM:.*]] = arith.addi %[[COL]], %[[FIRST]]
-// CHECK-NEXT: fa2gpu.tensor_copy %[[M]][%{{.*}}, %h, %{{[a-z0-9_]*}}] from(%[[FROM]]), %[[SLOT]] signal %[[R]][%[[N]]]
+// CHECK: fa2gpu.tensor_copy %[[M]][%{{.*}}, %h, %{{[a-z0-9_]*}}] from %[[COL]], %[[SLOT]] signal %[[R]][%[[N]]]
 // CHECK-NEXT: fa2gpu.ring.commit %[[R]][%[[N]]]
 // CHECK-NEXT: %[[T:.*]], %{{.*}} = fa2gpu.ring.wait %[[R]][%[[U:[a-z0-9]*]]]
 // CHECK-NEXT: %[[X:.*]] = fa2gpu.local_load %[[T]] : tensor<64x64xbf16, #shared> -> tensor<64x64xbf16, #acc>
 // CHECK-NEXT: fa2gpu.ring.release %[[R]][%[[U]]]
 // CHECK-NEXT: arith.extf %[[X]]
-
-// Rows that begin anywhere come run by run: every eighth of them by a copy of its own, which begins a stride behind the one before.
-// RUN: sed -e 's/!bt = .*/!bt = tensor<64x64xbf16, #fa2gpu.shared<panel = 128, apart = 8>>/' -e 's/{dims = array<i64: -1/{any_stride, dims = array<i64: -1/' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=APART
-// APART: %[[M:.*]] = fa2gpu.tensor_map %bias rows 64 {apart = 8 : i64, dims = array<i64: -1, 1, 0, 2>}
-// APART: %[[FIRST:.*]] = fa2gpu.map_column %bias
-// APART-NEXT: %[[C0:.*]] = arith.addi %{{.*}}, %[[FIRST]]
-// APART-NEXT: %[[STRIDE:.*]] = fa2gpu.stride %bias dim 1
-// APART-NEXT: %[[C1:.*]] = arith.addi %[[C0]], %[[STRIDE]]
-// APART-NEXT: %[[C2:.*]] = arith.addi %[[C1]], %[[STRIDE]]
-// APART: fa2gpu.tensor_copy %[[M]][%{{.*}}, %h, %{{[a-z0-9_]*}}] from(%[[C0]], %[[C1]], %[[C2]], {{.*}}), %{{.*}} signal
 
 // Threads copy whole rows.
 // RUN: sed 's/sm_90a/sm_80/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES

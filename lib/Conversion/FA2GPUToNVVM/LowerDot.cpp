@@ -42,11 +42,6 @@ public:
     rowInBlock = e.add(e.bitAnd(lane, 7), combine(block0.row, block1.row));
     chunk = combine(block0.col / 8, block1.col / 8);
     row = e.add(rowInBlock, firstRow);
-    if (int64_t apart = this->layout.apart(); apart > 1) {
-      Value run = e.bitAnd(row, apart - 1);
-      row = rowInBlock = e.add(e.mul(run, this->layout.placesOfRun()),
-                               e.shr(row, llvm::Log2_64(apart)));
-    }
   }
 
   /// The four registers of the block whose matrix 0 starts at (row0, col0).
@@ -302,8 +297,6 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
     SharedLayout shared = sharedLayout(tensorType(op.getSource()));
-    if (shared.apart() > 1 && layout.rowsPerWarp() != 16)
-      return rewriter.notifyMatchFailure(op, "rows apart, not 16 of a warp");
     BlockReader reader(e, adaptor.getSource()[0], shared, {8, 0}, {0, 8},
                        e.mul(e.warp(), layout.rowsPerWarp()),
                        /*transpose=*/false);

@@ -198,7 +198,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx));
       params.push_back(ParamAttr::get(ctx, "tensor_map", described.getName(),
                                       map.getRows(), map.getHeads(),
-                                      map.getDimsAttr(), map.getApart()));
+                                      map.getDimsAttr()));
     });
     if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));

@@ -111,7 +111,7 @@ void waitForSlot(Emit &e, const RingParts &ring, const RingUse &use) {
 void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
   waitForSlot(e, ring, use);
   barrierExpect(e, ring.full(e, use.barrier),
-                sharedLayout(ring.type.getTile()).copiedBytes() /
+                sharedLayout(ring.type.getTile()).bytes() /
                     ring.type.getParts());
 }
 
@@ -195,40 +195,6 @@ struct TensorMapLowering : public OpConversionPattern<TensorMapOp> {
   }
 };
 
-/// The elements between the boundary of 16 bytes before an address and it.
-struct MapColumnLowering : public OpConversionPattern<MapColumnOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(MapColumnOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    auto type = cast<MemRefType>(op.getSource().getType());
-    Value address =
-        LLVM::PtrToIntOp::create(rewriter, op.getLoc(), e.b.getI32Type(),
-                                 MemRefParts(type, adaptor.getSource()).base);
-    Value bytes = e.bitAnd(address, 15);
-    int64_t element = type.getElementTypeBitWidth() / 8;
-    rewriter.replaceOp(op, e.toIndex(e.shr(bytes, llvm::Log2_64(element))));
-    return success();
-  }
-};
-
-struct StrideLowering : public OpConversionPattern<StrideOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(StrideOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    MemRefParts source(cast<MemRefType>(op.getSource().getType()),
-                       adaptor.getSource());
-    Value stride = source.strides[op.getDim()];
-    rewriter.replaceOp(
-        op, e.toIndex(LLVM::TruncOp::create(rewriter, op.getLoc(),
-                                            e.b.getI32Type(), stride)));
-    return success();
-  }
-};
-
 struct TensorMapPrefetchLowering
     : public OpConversionPattern<TensorMapPrefetchOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -257,37 +223,20 @@ struct TensorCopyLowering : public OpConversionPattern<TensorCopyOp> {
     int64_t parts = ring.type.getParts(), rows = layout.rows() / parts;
     int64_t queries = rows / op.getHeads();
     Value row = e.toI32(adaptor.getRow()[0]);
-    if (!op.getColumns().empty()) {
-      copyRuns(e, op, adaptor, ring, layout, row);
-      rewriter.eraseOp(op);
-      return success();
-    }
+    Value column;
+    if (op.getColumn())
+      column = e.toI32(adaptor.getColumn()[0]);
     onOneThread(e, [&] {
       for (int64_t part = 0; part < parts; ++part) {
         RingUse use(e, ring.type, adaptor.getUse()[0], e.i32(part));
         if (parts > 1)
           acquire(e, ring, use);
         copyPart(e, adaptor, layout, part * rows, e.add(row, part * queries),
-                 Value(), ring.full(e, use.barrier));
+                 column, ring.full(e, use.barrier));
       }
     });
     rewriter.eraseOp(op);
     return success();
-  }
-
-  /// A copy of the rows of each run.
-  static void copyRuns(Emit &e, TensorCopyOp op, OneToNOpAdaptor adaptor,
-                       const RingParts &ring, const SharedLayout &layout,
-                       Value row) {
-    if (layout.apart() > 1)
-      row = e.divU(row, e.i32(layout.apart()));
-    onOneThread(e, [&] {
-      RingUse use(e, ring.type, adaptor.getUse()[0]);
-      for (auto [run, column] : llvm::enumerate(op.getColumns()))
-        copyPart(e, adaptor, layout, run * layout.placesOfRun(), row,
-                 e.toI32(adaptor.getColumns()[run][0]),
-                 ring.full(e, use.barrier));
-    });
   }
 
   /// The rows from `first` of the tile on, as many as the map's box has, and
@@ -431,9 +380,8 @@ struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
 void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
-               ReleaseLowering, TensorMapLowering, MapColumnLowering,
-               StrideLowering, TensorMapPrefetchLowering, TensorCopyLowering,
-               BulkCopyLowering, TensorStoreLowering, StoreWaitLowering,
-               WarpBarrierLowering, ProxyFenceLowering>(converter,
-                                                        patterns.getContext());
+               ReleaseLowering, TensorMapLowering, TensorMapPrefetchLowering,
+               TensorCopyLowering, BulkCopyLowering, TensorStoreLowering,
+               StoreWaitLowering, WarpBarrierLowering, ProxyFenceLowering>(
+      converter, patterns.getContext());
 }

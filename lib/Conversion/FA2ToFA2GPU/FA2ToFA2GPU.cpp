@@ -131,12 +131,6 @@ int64_t Partitioner::columnParts(Value tile) const {
   return parts;
 }
 
-/// Rows of any stride begin at multiples of 16 bytes from each other when they
-/// are so many apart.
-static int64_t rowsApart(RankedTensorType tile) {
-  return 128 / tile.getElementTypeBitWidth();
-}
-
 void Partitioner::convertLoads() {
   kernel.walk([&](fa2::LoadOp op) {
     if (!isTile(op.getTile()))
@@ -145,10 +139,6 @@ void Partitioner::convertLoads() {
     auto plain = cast<RankedTensorType>(op.getTile().getType());
     auto type = sharedTile(plain, columnParts(op.getTile()),
                            plain.getRank() == 2 ? sharedPanel : 0);
-    if (auto view = op.getView().getDefiningOp<ViewOp>();
-        view && view.getAnyStride())
-      type = withEncoding(
-          plain, SharedAttr::get(ctx, sharedPanel, 1, rowsApart(plain)));
     Value load = fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
                                           op.getRow(), op.getColumn());
     // Arithmetic works on registers.

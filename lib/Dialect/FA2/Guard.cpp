@@ -36,7 +36,7 @@ public:
   explicit GuardReader(StringRef text) : text(text), rest(text) {}
 
   bool readsBatch() const { return batchRead; }
-  bool readsStrides() const { return stridesRead; }
+  bool readsLayouts() const { return layoutsRead; }
 
   /// What is wrong, or an empty string.
   std::string read() {
@@ -157,6 +157,11 @@ private:
       return call(name);
     if (name.ends_with(".stride") && name.size() > 7)
       return stride(name);
+    if (name.ends_with(".misalignment") && name.size() > 13) {
+      layoutsRead = true;
+      rest = rest.drop_front(name.size());
+      return true;
+    }
     batchRead |= name == "batch";
     if (!llvm::is_contained(kNames, name))
       return fail(formatv("unknown name '{0}' (known: {1})", name,
@@ -167,7 +172,7 @@ private:
 
   /// NAME.stride[N]
   bool stride(StringRef name) {
-    stridesRead = true;
+    layoutsRead = true;
     rest = rest.drop_front(name.size());
     uint64_t dim;
     if (!expect("["))
@@ -204,7 +209,7 @@ private:
   /// Of what was read last, where it is a constant.
   std::optional<int64_t> value;
   int depth = 0;
-  bool batchRead = false, stridesRead = false;
+  bool batchRead = false, layoutsRead = false;
 };
 
 } // namespace
@@ -223,17 +228,18 @@ bool GuardAttr::readsBatch() const {
   return reader.readsBatch();
 }
 
-bool GuardAttr::readsStrides() const {
+bool GuardAttr::readsLayouts() const {
   GuardReader reader(getExpression());
   reader.read();
-  return reader.readsStrides();
+  return reader.readsLayouts();
 }
 
 LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   GuardAttr when, ScheduleAttr) {
-  if (!when.readsStrides())
+  if (!when.readsLayouts())
     return success();
   return emitError()
-         << "expected a guard of a variant to read no strides, got '"
+         << "expected a guard of a variant to read no strides or addresses, "
+            "got '"
          << when.getExpression() << "'";
 }

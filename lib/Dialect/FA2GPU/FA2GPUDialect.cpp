@@ -224,7 +224,7 @@ SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
   int64_t panel = shared ? shared.getPanel() : 0;
   if (shared && shared.getParts() > 1)
     return SharedLayout::splitBy(shared.getParts(), rows, cols, bytes, panel);
-  return SharedLayout(rows, cols, bytes, panel, shared ? shared.getApart() : 1);
+  return SharedLayout(rows, cols, bytes, panel);
 }
 
 RankedTensorType fa2::gpu::sharedTile(RankedTensorType tile, int64_t parts,

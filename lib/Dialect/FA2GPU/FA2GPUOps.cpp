@@ -69,13 +69,6 @@ LogicalResult fa2::gpu::LoadOp::verify() {
 }
 
 LogicalResult TensorCopyOp::verify() {
-  int64_t runs =
-      sharedLayout(cast<RankedTensorType>(getSlot().getType())).apart();
-  if (int64_t columns = getColumns().size();
-      columns != runs && (columns || runs > 1))
-    return emitOpError()
-           << "expected a column for each run of the slot's rows, " << runs
-           << ", got " << columns;
   return verifyHeads(*this, getMap(), getHeads());
 }
 

@@ -125,8 +125,8 @@ std::string TileLayout::print() const {
 }
 
 SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
-                           int64_t uniformPanel, int64_t apart)
-    : tileRows(rows), elemBytes(elementBytes), runs(apart) {
+                           int64_t uniformPanel)
+    : tileRows(rows), elemBytes(elementBytes) {
   int64_t unit = uniformPanel ? uniformPanel : 32;
   padCols = ceilDiv(cols * elementBytes, unit) * unit / elementBytes;
   int64_t col = 0, offset = 0;
@@ -135,7 +135,7 @@ SharedLayout::SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
            (!uniformPanel || bytes == uniformPanel)) {
       panelList.push_back({col, bytes, offset});
       col += bytes / elemBytes;
-      offset += places() * bytes;
+      offset += tileRows * bytes;
     }
   assert(col == padCols && "32 bytes divide every padded row");
 }
@@ -159,7 +159,7 @@ SharedLayout SharedLayout::splitBy(int64_t parts, int64_t rows, int64_t cols,
 }
 
 int64_t SharedLayout::bytes() const {
-  return panelList.back().offset + places() * panelList.back().bytes;
+  return panelList.back().offset + tileRows * panelList.back().bytes;
 }
 
 int64_t SharedLayout::pitch() const {
@@ -185,9 +185,8 @@ bool SharedLayout::canSplitColumns(int64_t parts) const {
 int64_t SharedLayout::offset(int64_t row, int64_t col) const {
   const Panel &p = panelOf(col);
   int64_t byte = (col - p.col) * elemBytes;
-  int64_t place = row % runs * placesOfRun() + row / runs;
-  int64_t chunk = (byte / kChunkBytes) ^ xorOf(place, p.bytes);
-  return p.offset + place * p.bytes + chunk * kChunkBytes + byte % kChunkBytes;
+  int64_t chunk = (byte / kChunkBytes) ^ xorOf(row, p.bytes);
+  return p.offset + row * p.bytes + chunk * kChunkBytes + byte % kChunkBytes;
 }
 
 std::string SharedLayout::print() const {

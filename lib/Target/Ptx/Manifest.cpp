@@ -322,13 +322,11 @@ private:
     } else if (p.getKind() == "tensor_map") {
       constexpr int64_t elementBytes = 2;
       o.attribute("of", p.getOf());
-      o.attribute("box_rows", p.getDim() / p.getHeads() / p.getApart());
+      o.attribute("box_rows", p.getDim() / p.getHeads());
       if (p.getHeads() > 1)
         o.attribute("box_heads", p.getHeads());
       o.attribute("box_cols", target.sharedPanelBytes() / elementBytes);
       o.attribute("swizzle", target.sharedPanelBytes());
-      if (p.getApart() > 1)
-        o.attribute("rows_apart", p.getApart());
       if (p.getDims()) // [batch, row, head, column], here from the innermost
         o.attributeArray("dims", [&] {
           for (int64_t i : {3, 1, 2, 0})

@@ -307,7 +307,9 @@ FA2RT_API size_t fa2rtPreparedWorkspaceSize(const fa2rtPrepared *prepared);
    anything), `count` what it was there. Each address is checked for alignment
    and null, but the driver is not asked whose memory it is, so that a kernel
    faults on a host address given here. Tensor maps are encoded where a tensor's
-   address is a new one. */
+   address is a new one. Where a kernel is chosen by how an address lies (mod 16
+   bytes), and one lies otherwise than what was prepared, the launch costs what
+   preparing it would. */
 FA2RT_API fa2rtStatus fa2rtPreparedLaunch(const fa2rtPrepared *prepared,
                                           void *const *addresses, size_t count,
                                           void *workspace,

@@ -152,12 +152,6 @@ fa2.kernel @planned(%n: index)
   fa2.return
 }
 
-func.func @program_tiles(%bias: memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>) {
-  %c = fa2gpu.map_column %bias : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>
-  %s = fa2gpu.stride %bias dim 2 : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>
-  return
-}
-
 func.func @ordered(%from: index, %to: index, %step: index) {
   scf.for %i = %from to %to step %step {
   } {fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>}

@@ -233,27 +233,6 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Tensor maps swizzle by address bits (PTX ISA, "Swizzling modes"): in a span
 // of n bytes, bits 4.. of the address are xored with bits 7.. of it.
-// Copies of every eighth row: eight consecutive rows of a chunk are in eight
-// bank groups, and no two elements in one place.
-TEST(SharedLayout, RowsApart) {
-  SharedLayout s(64, 72, 2, 128, 8);
-  EXPECT_EQ(s.copiedBytes(), 2 * 64 * 128);
-  EXPECT_EQ(s.bytes(), 2 * 72 * 128);
-  EXPECT_EQ(s.placesOfRun(), 9);
-  EXPECT_EQ(s.offset(8, 0), 128 + 16);
-  std::set<int64_t> places;
-  for (int64_t row = 0; row < 64; row += 8)
-    for (int64_t col = 0; col < 128; col += 8) {
-      std::set<int64_t> groups;
-      for (int64_t i = 0; i < 8; ++i) {
-        int64_t at = s.offset(row + i, col);
-        EXPECT_TRUE(places.insert(at).second);
-        groups.insert(at / 16 % 8);
-      }
-      EXPECT_EQ(groups.size(), 8u) << row << " " << col;
-    }
-}
-
 TEST(SharedLayout, SwizzleIsThatOfTensorMaps) {
   for (auto [cols, mask] : {std::pair{64, 7}, {32, 3}, {16, 1}}) {
     SharedLayout s(32, cols, 2);

@@ -336,8 +336,7 @@ TEST(TensorMap, DimensionsInAnyOrder) {
   EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{128, 512, 256000}));
 }
 
-// One element stands for all of its dimension, and any address is near one
-// that a map takes.
+// One element stands for all of its dimension.
 TEST(TensorMap, OfWhatAProgramReads) {
   FakeDevice device;
   Program program(device,
@@ -347,7 +346,6 @@ TEST(TensorMap, OfWhatAProgramReads) {
   SampleCall call;
   call.kShape[0] = 1;
   call.kStrides[0] = 12345;
-  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x2000a));
   auto launch = [&] {
     program.launch(call.arguments,
                    {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096},
@@ -355,38 +353,62 @@ TEST(TensorMap, OfWhatAProgramReads) {
   };
   launch();
   const TensorMapRequest &map = device.maps.at(0);
-  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{69, 4, 500, 2}));
+  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{64, 4, 500, 2}));
   EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{128, 512, 0}));
-  EXPECT_EQ(map.data, reinterpret_cast<void *>(uintptr_t(0x20000)));
   call.kStrides[3] = 2;
   EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT, launch),
                   "k: stride 3 is 2 elements; a tensor map takes neighbours");
+  call.kStrides[3] = 1;
+  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x2000a));
+  EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT, launch),
+                  "k: the address 0x2000a is not a multiple of the 16 bytes");
 }
 
-TEST(TensorMap, OfRowsApart) {
+/// The sample, whose first kernel runs where k lies at a multiple of 16 bytes.
+static std::string byAddress() {
+  std::string json = mapDims("[3, 2, 1, 0]", ", \"broadcast\": true");
+  json = replaced(json, "\"kernel\": \"first\",",
+                  "\"kernel\": \"first\", \"when\": "
+                  "\"k.misalignment == 0\",");
+  return json;
+}
+
+TEST(TensorMap, KernelsAreChosenByAddresses) {
   FakeDevice device;
-  std::string json = replaced(mapDims("[3, 1, 2, 0]"), "\"box_cols\": 64",
-                              "\"box_cols\": 64, \"rows_apart\": 4");
-  Program program(device, wrapManifest(json, sampleEntries()), {});
+  Program program(device, wrapManifest(byAddress(), sampleEntries()), {});
   SampleCall call;
-  call.kStrides[1] = 262;
-  auto launch = [&] {
-    program.launch(call.arguments,
-                   {reinterpret_cast<void *>(uintptr_t(0x40000)), 4096},
-                   nullptr);
+  WorkspaceRegion workspace{reinterpret_cast<void *>(uintptr_t(0x40000)), 4096};
+  auto kernels = [&] {
+    std::vector<size_t> ran;
+    for (const RecordedLaunch &launch : device.takeLaunches())
+      ran.push_back(launch.kernel);
+    return ran;
   };
-  launch();
-  const TensorMapRequest &map = device.maps.at(0);
-  EXPECT_EQ(map.dims, (std::array<uint64_t, 4>{64 + 3 * 262, 125, 4, 2}));
-  EXPECT_EQ(map.strides, (std::array<uint64_t, 3>{4 * 262 * 2, 128, 256000}));
-  call.kStrides[1] = int64_t(1) << 30;
-  EXPECT_CONTAINS(errorOf(FA2RT_ERROR_ARGUMENT, launch),
-                  "more than a tensor map's 2^31 columns");
-  call.kStrides[1] = 262;
-  call.kShape[1] = 498;
-  EXPECT_CONTAINS(
-      errorOf(FA2RT_ERROR_ARGUMENT, launch),
-      "k: 498 rows are no multiple of 4, as its tensor map takes them");
+  program.launch(call.arguments, workspace, nullptr);
+  std::vector<size_t> aligned = kernels(), other = aligned;
+  ASSERT_EQ(aligned.at(0), 0u);
+  other.erase(other.begin());
+  call["k"].data = reinterpret_cast<void *>(uintptr_t(0x2000a));
+  program.launch(call.arguments, workspace, nullptr);
+  EXPECT_EQ(kernels(), other);
+  EXPECT_FALSE(program.runs(0, call.arguments));
+
+  // What was prepared serves any address.
+  for (uintptr_t prepared : {0x20000, 0x2000a}) {
+    call["k"].data = reinterpret_cast<void *>(prepared);
+    LaunchPlan plan = program.prepare(call.arguments);
+    for (uintptr_t launched : {0x20000, 0x2000a, 0x20010, 0x20002}) {
+      std::vector<void *> addresses;
+      for (const fa2rtArgument &argument : call.arguments)
+        addresses.push_back(argument.data);
+      for (size_t i = 0; i < addresses.size(); ++i)
+        if (call.arguments[i].name == std::string("k"))
+          addresses[i] = reinterpret_cast<void *>(launched);
+      program.launch(plan, addresses, workspace, nullptr);
+      EXPECT_EQ(kernels(), launched % 16 ? other : aligned)
+          << prepared << " " << launched;
+    }
+  }
 }
 
 TEST(TensorMap, DimensionsThatAreNone) {

@@ -102,8 +102,7 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
 
     `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
     then of no use: of a source with `?` columns, as a score program's operands have, which may be in any order but for the
-    columns, the last. With `any_stride` rows of such a source lie one behind the other; else they begin a multiple of
-    16 bytes apart, as those of other sources do.
+    columns, the last. It begins at a multiple of 16 bytes, and its rows such a multiple apart, as those of other sources do.
 
     `cache` is a hint: how long the level-2 cache keeps what `fa2.accumulate` and copies by tensor map touch through the view.
 
@@ -120,7 +119,7 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   }];
   let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
     DefaultValuedAttr<I64Attr, "0">:$first_column, OptionalAttr<DenseI64ArrayAttr>:$dims,
-    UnitAttr:$any_stride, OptionalAttr<FA2_CacheHintAttr>:$cache);
+    OptionalAttr<FA2_CacheHintAttr>:$cache);
   let results = (outs FA2_ViewType:$view);
   let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
     `:` type($source) `->` type($view) }];

@@ -119,16 +119,13 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     the columns are padded to whole panels, as one tensor map brings them. With `parts`,
     they are padded until so many warps can split them: to multiples of 16 columns each,
     in the widest panels that all parts fall into alike; or, with `panel`, until so many
-    warpgroups can, to whole panels each. With `apart`, which is 8 then, rows lie in the order in which copies of every
-    eighth row bring them: row r at place r / 8 of run r mod 8, and a place is left free behind each run, so that eight
-    consecutive rows fall into eight different bank groups here too.
+    warpgroups can, to whole panels each.
 
     Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel,
-    DefaultValuedParameter<"int64_t", "1">:$parts, DefaultValuedParameter<"int64_t", "1">:$apart);
-  let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1, 1);">,
-    AttrBuilder<(ins "int64_t":$panel, "int64_t":$parts), "return $_get($_ctxt, panel, parts, 1);">];
+    DefaultValuedParameter<"int64_t", "1">:$parts);
+  let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1);">];
   let assemblyFormat = "(`<` struct(params)^ `>`)?";
 }
 
@@ -165,16 +162,16 @@ def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
     expression `of`), "scalar", "workspace" (of the workspace argument `of`, or at byte `dim`
     where `of` is empty), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
     each of `heads` heads, as in docs/manifest.md; `dims` are the numbers of the tensor's batch, row, head and column
-    dimensions, as in `fa2.view`; the box has rows that are `apart` rows of the tensor apart.
+    dimensions, as in `fa2.view`.
 
     Example: `#fa2gpu.param<"stride", "q", 1>`.
   }];
   let parameters = (ins StringRefParameter<>:$kind, StringRefParameter<>:$of,
     DefaultValuedParameter<"int64_t", "0">:$dim, DefaultValuedParameter<"int64_t", "1">:$heads,
-    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$dims, DefaultValuedParameter<"int64_t", "1">:$apart);
-  let assemblyFormat = "`<` $kind `,` $of (`,` $dim^)? (`heads` $heads^)? (`dims` $dims^)? (`apart` $apart^)? `>`";
+    OptionalParameter<"::mlir::DenseI64ArrayAttr">:$dims);
+  let assemblyFormat = "`<` $kind `,` $of (`,` $dim^)? (`heads` $heads^)? (`dims` $dims^)? `>`";
   let builders = [AttrBuilder<(ins "::llvm::StringRef":$kind, "::llvm::StringRef":$of, "int64_t":$dim, "int64_t":$heads),
-    [{ return $_get($_ctxt, kind, of, dim, heads, ::mlir::DenseI64ArrayAttr(), 1); }]>];
+    [{ return $_get($_ctxt, kind, of, dim, heads, ::mlir::DenseI64ArrayAttr()); }]>];
 }
 
 #endif

@@ -389,38 +389,14 @@ def FA2GPU_TensorMapOp : FA2GPU_Op<"tensor_map", [Pure]> {
   let description = [{
     Copies through it move boxes of `rows` rows and 128 bytes of columns, swizzled as
     `#fa2gpu.shared<panel = 128>`. With several packed `heads` (`!fa2.view`) a box is rows / heads rows of
-    each. The launcher passes it as a kernel parameter of its own. `dims` are those of `fa2.view`. With
-    `apart`, the map shows every so manieth row, each with the columns of those that follow behind its own: every eighth row of a source of 16 bits
-    begins a multiple of 16 bytes behind the first, whatever is between one row and the next.
+    each. The launcher passes it as a kernel parameter of its own. `dims` are those of `fa2.view`.
 
     Example: `%m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>`
   }];
   let arguments = (ins AnyMemRef:$source, I64Attr:$rows, OptionalAttr<I64Attr>:$parameter,
-    DefaultValuedAttr<I64Attr, "1">:$heads, OptionalAttr<DenseI64ArrayAttr>:$dims,
-    DefaultValuedAttr<I64Attr, "1">:$apart);
+    DefaultValuedAttr<I64Attr, "1">:$heads, OptionalAttr<DenseI64ArrayAttr>:$dims);
   let results = (outs FA2GPU_TensorMapType:$map);
   let assemblyFormat = "$source `rows` $rows attr-dict `:` type($source)";
-}
-
-def FA2GPU_MapColumnOp : FA2GPU_Op<"map_column", [Pure]> {
-  let summary = "the column of a tensor's map that shows the tensor's first";
-  let description = [{
-    A map begins at a multiple of 16 bytes. That of a score program's operand begins at the last one that is not behind the
-    operand's address, so that this many columns of the map come before it.
-
-    Example: `%c = fa2gpu.map_column %bias : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`
-  }];
-  let arguments = (ins AnyMemRef:$source);
-  let results = (outs Index:$column);
-  let assemblyFormat = "$source attr-dict `:` type($source)";
-}
-
-def FA2GPU_StrideOp : FA2GPU_Op<"stride", [Pure]> {
-  let summary = "elements from one index of a dimension to the next";
-  let description = "Example: `%s = fa2gpu.stride %bias dim 2 : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`";
-  let arguments = (ins AnyMemRef:$source, I64Attr:$dim);
-  let results = (outs Index:$stride);
-  let assemblyFormat = "$source `dim` $dim attr-dict `:` type($source)";
 }
 
 def FA2GPU_TensorMapPrefetchOp : FA2GPU_Op<"tensor_map_prefetch", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -439,16 +415,15 @@ def FA2GPU_TensorCopyOp : FA2GPU_Op<"tensor_copy", [MemoryEffects<[MemRead, MemW
   let description = [{
     One thread issues it (cp.async.bulk.tensor, one copy a panel). Rows and columns outside
     of the tensor arrive as zeros. `heads` is the map's. Columns are those from 0 on, or `from`
-    another one on. Of several, as many as the map's rows are `apart`, the first is where row 0, `apart` and so on begin, the second where
-    row 1, and so on: each is a copy, and the slot has its rows apart too. `cache` is that of `fa2.view`.
+    another one on, a multiple of 16 bytes from the first. `cache` is that of `fa2.view`.
 
     Example:
     `fa2gpu.tensor_copy %m[%row, %head, %batch], %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
   }];
   let arguments = (ins Arg<FA2GPU_TensorMapType, "", [MemRead]>:$map, Index:$row, Index:$head, Index:$batch,
     AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use, DefaultValuedAttr<I64Attr, "1">:$heads,
-    Variadic<Index>:$columns, OptionalAttr<FA2_CacheHintAttr>:$cache);
-  let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` (`from` `(` $columns^ `)`)? `,` $slot `signal` $ring `[` $use `]` attr-dict
+    Optional<Index>:$column, OptionalAttr<FA2_CacheHintAttr>:$cache);
+  let assemblyFormat = [{ $map `[` $row `,` $head `,` $batch `]` (`from` $column^)? `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($slot) `,` type($ring) }];
   let hasVerifier = 1;
 }

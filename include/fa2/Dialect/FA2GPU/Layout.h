@@ -115,10 +115,8 @@ public:
 
   /// With `uniformPanel` bytes, all panels have that width, and the columns are
   /// padded to whole panels: what one tensor map can bring.
-  /// Rows may lie in `apart` runs, row r in run r mod apart, with a free place
-  /// behind each run.
   SharedLayout(int64_t rows, int64_t cols, int64_t elementBytes,
-               int64_t uniformPanel = 0, int64_t apart = 1);
+               int64_t uniformPanel = 0);
   /// The layout whose columns `parts` warps can split: the plain one where it
   /// can be, else padded to columnsPerPart of each, in the widest panels that
   /// the parts fall into alike. With `uniformPanel` bytes, in such panels.
@@ -130,11 +128,6 @@ public:
   /// Columns with padding (a multiple of 32 bytes, or of the uniform panel).
   int64_t paddedCols() const { return padCols; }
   int64_t bytes() const;
-  /// Those that copies bring: all but free places.
-  int64_t copiedBytes() const { return bytes() / places() * tileRows; }
-  int64_t apart() const { return runs; }
-  /// From the first row of one run to that of the next.
-  int64_t placesOfRun() const { return places() / runs; }
   int64_t alignment() const {
     return tileRows == 1 ? kVectorAlignment : kAlignment;
   }
@@ -162,9 +155,7 @@ public:
   std::string print() const;
 
 private:
-  int64_t places() const { return runs == 1 ? tileRows : tileRows + runs; }
-
-  int64_t tileRows, elemBytes, padCols, runs;
+  int64_t tileRows, elemBytes, padCols;
   std::vector<Panel> panelList;
 };
 
