@@ -189,6 +189,11 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
                            std::to_string(copy.map.rank));
     for (unsigned k = 0; k < rank; ++k)
       copy.coords[k] = s32(w.lanes32(inst.ops[at + 1 + k], l));
+    if (copy.coords[0] * s64(copy.map.elementBytes) % 16)
+      w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
+                       "the innermost coordinate " +
+                           std::to_string(copy.coords[0]) +
+                           " is not a multiple of 16 bytes");
     copy.bytes = u32(boxBytes(copy.map));
     u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : rank + 1], l);
     boundShared(w, inst, int(l), shared, copy.bytes);

@@ -16,6 +16,7 @@ namespace {
 struct OneCopy {
   bool load = true;
   uint32_t row = 0;              // the box's first row
+  int32_t column = 0;            // and column
   uint32_t at = 0;               // where in shared memory, from its start
   uint32_t dynamicShared = 4096; // the mbarrier lies in its first words
   std::string before;            // by all threads, unordered with the copy
@@ -38,7 +39,7 @@ struct OneCopy {
   std::string text() const {
     std::string bytes =
         std::to_string(uint32_t(map.elementBytes * map.box[0] * map.box[1]));
-    std::string rank = std::to_string(map.rank) + "d", place = "{%r2, %r3";
+    std::string rank = std::to_string(map.rank) + "d", place = "{%r5, %r3";
     for (unsigned k = 2; k < map.rank; ++k)
       place += ", %r2";
     place += "}";
@@ -64,8 +65,9 @@ struct OneCopy {
            "setp.eq.u32 %p0, %r9, 0;\nmov.u32 %r4, 1;\n"
            "@%p0 mbarrier.init.shared::cta.b64 [%r0], %r4;\nbar.sync 0;\n" +
            before + "@!%p0 bra END;\nadd.u32 %r1, %r0, " + std::to_string(at) +
-           ";\nmov.u32 %r2, 0;\nmov.u32 %r3, " + std::to_string(row) + ";\n" +
-           copy + "END:\nret;\n}\n";
+           ";\nmov.u32 %r2, 0;\nmov.u32 %r3, " + std::to_string(row) +
+           ";\nmov.s32 %r5, " + std::to_string(column) + ";\n" + copy +
+           "END:\nret;\n}\n";
   }
 
   Result operator()() {
@@ -113,6 +115,25 @@ TEST(SimTensorMap, CopiesFromEmptyTensorsAreErrors) {
         expectError(c(), "base address is null");
         c.map.base = 256; // what cuTensorMapEncodeTiled takes for null
         expectError(c(), "base address is outside every tensor's elements");
+      }
+}
+
+// Whatever the swizzle, and wherever the box lies.
+TEST(SimTensorMap, BoxesBeginAtMultiplesOf16Bytes) {
+  for (bool load : {true, false})
+    for (uint16_t swizzle : {0, 32})
+      for (int32_t column : {-8, -4, -3, 0, 1, 2, 4, 6, 56, 59, 60, 64, 65}) {
+        OneCopy c;
+        c.load = load;
+        c.map.swizzle = swizzle;
+        c.column = column;
+        c.at = 1024;
+        if (column % 4 == 0)
+          EXPECT_EQ(c().error, "") << column;
+        else
+          expectError(c(), "the innermost coordinate " +
+                               std::to_string(column) +
+                               " is not a multiple of 16 bytes");
       }
 }
 
