@@ -89,7 +89,7 @@ struct OneCopy {
   }
 };
 
-void expectError(const Result &r, const char *text) {
+void expectError(const Result &r, const std::string &text) {
   EXPECT_NE(r.error.find(text), std::string::npos) << toJson(r);
 }
 
