@@ -30,8 +30,10 @@ private:
 } // namespace
 
 LogicalResult fa2::collectRemarks(MLIRContext &context, Compilation &result) {
+  // What other passes say is for who debugs them.
   remark::RemarkCategories ours;
-  ours.passed = ours.missed = ours.analysis = ours.failed = "fa2.*";
+  ours.passed = ours.missed = ours.analysis = ours.failed =
+      "fa2-select-schedule|fa2gpu-order-loop";
   return remark::enableOptimizationRemarks(
       context, std::make_unique<Collector>(result),
       std::make_unique<remark::RemarkEmittingPolicyAll>(), ours);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Target/Target.h"
 
@@ -70,11 +71,20 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     for (Life &life : lives)
       life.ring.setOffset(life.offset);
     kernel.setSharedBytes(total);
+    say(kernel, total);
     for (Life &later : lives)
       for (Life &earlier : lives)
         if (earlier.last->isBeforeInBlock(later.first) &&
             later.sharesBytes(earlier))
           separate(earlier.last, later.first);
+  }
+
+  static void say(KernelOp kernel, int64_t total) {
+    decided(kernel, "fa2gpu-allocate", "shared-memory",
+            "{0} bytes of shared memory", total);
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      decided(ring, "fa2gpu-allocate", "place", "{0} is at byte {1}",
+              ring.getName(), ring.getOffset().value_or(0));
   }
 
   /// Where roles run side by side every ring has bytes of its own, and those
@@ -106,6 +116,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     if (failed(checkLimit(kernel, total)))
       return signalPassFailure();
     kernel.setSharedBytes(total);
+    say(kernel, total);
     numberBarriers(roles);
     SmallVector<bool> oneThread;
     for (Region &program : roles.getPrograms())

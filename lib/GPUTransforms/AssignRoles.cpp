@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Decided.h"
 #include "Roles.h"
 
 #include "fa2/GPUTransforms/Passes.h"
@@ -55,6 +56,23 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
       if (isOneRoles(op))
         op->setAttr(kRoleName, roleOf(op));
     });
+    for (auto role :
+         kernel->getAttrOfType<ArrayAttr>(kPlanName).getAsRange<RoleAttr>())
+      say(role);
+  }
+
+  /// "consumer: 8 warps of 224 registers a thread multiply s, dv, dp, dk"
+  void say(RoleAttr role) {
+    std::string products;
+    getOperation().walk([&](DotStartOp dot) {
+      auto of = dot->getAttrOfType<StringAttr>(kRoleName);
+      if (of && dot.getName() && of.getValue() == role.getName())
+        products += (products.empty() ? "" : ", ") + dot.getName()->str();
+    });
+    decided(getOperation(), "fa2gpu-assign-roles", "role",
+            "{0}: {1} warps of {2} registers a thread{3}{4}", role.getName(),
+            role.getWarps(), role.getRegisters(),
+            products.empty() ? "" : " multiply ", products);
   }
 
   /// Kernels without matmuls, such as backward's statistics, have nothing to

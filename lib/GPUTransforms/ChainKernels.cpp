@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -131,6 +132,10 @@ struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
       if (isa<RolesOp>(top))
         return false;
       b.setInsertionPoint(top);
+      decided(kernel, "fa2gpu-chain-kernels", "wait",
+              "waits for the kernels in front before {0}, the first to touch "
+              "what one of them writes or reads",
+              first->getName().getStringRef());
       ChainWaitOp::create(b, top->getLoc());
       return true;
     };

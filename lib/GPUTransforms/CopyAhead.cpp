@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -82,6 +83,9 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
     Location loc = loop.getLoc();
     OpBuilder b(loop);
     Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
+    decided(loop, "fa2gpu-copy-ahead", "ahead",
+            "copies are {0} tiles ahead of the role's other work",
+            distance(parts));
     Value count = b.createOrFold<arith::SubIOp>(loc, upper, lower);
     Value ahead = b.createOrFold<arith::MinSIOp>(
         loc, count, arith::ConstantIndexOp::create(b, loc, distance(parts)));

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Cursors.h"
+#include "Decided.h"
 #include "RingFormer.h"
 
 #include "fa2/GPUTransforms/Passes.h"
@@ -35,6 +36,10 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       if (isCopied(op))
         former.formStore(op);
     });
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      decided(ring, "fa2gpu-form-rings", "ring", "{0}: slots of {1}: {2}",
+              ring.getName(), ring.getRing().getType().getTile(),
+              ring.getRing().getType().getSlots());
     for (auto ring : llvm::to_vector(kernel.getOps<RingCreateOp>()))
       threadCursors(kernel.getBody().front(), ring, former.roles);
   }

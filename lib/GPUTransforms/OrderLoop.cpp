@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "AfterLoop.h"
+#include "Decided.h"
 #include "LoopGraph.h"
 #include "fa2/Target/Target.h"
 
-#include "mlir/IR/Remarks.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace fa2 {
@@ -90,13 +90,9 @@ struct OrderLoopPass : public fa2::impl::OrderLoopBase<OrderLoopPass> {
       return loop.emitError("expected the order \"")
              << attr.getProducts()
              << "\" to keep what the loop's steps need: " << wrong;
-    if (getContext().getRemarkEngine())
-      remark::analysis(loop.getLoc(),
-                       remark::RemarkOpts::name("time-line")
-                           .category("fa2gpu-order-loop")
-                           .function(getOperation().getSymName()))
-          << remark::detail::Remark::Arg(
-                 "Reason", explain(graph, times, attr.getProducts()));
+    if (getContext().getRemarkEngine()) // drawing it takes a while
+      decided(loop, "fa2gpu-order-loop", "time-line", "{0}",
+              explain(graph, times, attr.getProducts()));
     return success();
   }
 };

@@ -1,5 +1,6 @@
 //===- PingPong.cpp - fa2gpu-ping-pong ------------------------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -60,7 +61,12 @@ struct PingPongPass : public fa2::impl::PingPongBase<PingPongPass> {
       any = true;
       OpBuilder b(dots.front());
       TurnWaitOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
-      b.setInsertionPointAfter(lastOfRun(*loop.getBody()));
+      DotStartOp last = lastOfRun(*loop.getBody());
+      decided(loop, "fa2gpu-ping-pong", "turn",
+              "a turn of {0} warpgroups begins before {1} and ends behind {2}",
+              groups, dots.front().getName().value_or("its first product"),
+              last.getName().value_or("its last product"));
+      b.setInsertionPointAfter(last);
       TurnPassOp::create(b, loop.getLoc(), groups, false, IntegerAttr{});
     });
     if (!any)

@@ -1,5 +1,6 @@
 //===- PlaceDotWaits.cpp - fa2gpu-place-dot-waits -------------------------===//
 
+#include "Decided.h"
 #include "HoldBack.h"
 
 namespace fa2 {
@@ -76,6 +77,10 @@ struct PlaceDotWaitsPass
       return;
     OpBuilder b(last);
     b.setInsertionPointAfter(last);
+    decided(start, "fa2gpu-place-dot-waits", "fence",
+            "what {0} begins with is written while {1} matmuls are in flight: "
+            "a wait for none of them stands before",
+            start.getName().value_or("a product"), inFlight);
     DotFenceOp::create(b, start.getLoc(), inFlight);
   }
 

@@ -1,5 +1,6 @@
 //===- SpeculateMax.cpp - fa2gpu-speculate-max ----------------------------===//
 
+#include "Decided.h"
 #include "HoldBack.h"
 #include "Roles.h"
 
@@ -86,9 +87,16 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
           loop.getBody()->getOps<ApplyMaskOp>().empty())
         loops.push_back(loop);
     });
-    for (scf::ForOp loop : loops)
-      if (Step step = findStep(loop))
+    for (scf::ForOp loop : loops) {
+      Step step = findStep(loop);
+      decided(loop, "fa2gpu-speculate-max", "speculation",
+              step ? "exponentials take the old maximum, up to sums of 2^{0}"
+                   : "the loop does not speculate: it has not the one product "
+                     "of scores, softmax and output that are known here",
+              slack);
+      if (step)
         speculate(loop, step, slack);
+    }
   }
 
   void speculate(scf::ForOp loop, Step step, int64_t slack) {

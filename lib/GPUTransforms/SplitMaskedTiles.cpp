@@ -1,5 +1,6 @@
 //===- SplitMaskedTiles.cpp - fa2gpu-split-masked-tiles -------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -104,6 +105,10 @@ struct SplitMaskedTilesPass
     Value lower = loop.getLowerBound(), upper = loop.getUpperBound();
     auto full = FullPlacesOp::create(b, loop.getLoc(), at.getRange(), lower,
                                      upper, *ahead);
+    decided(mask, "fa2gpu-split-masked-tiles", "split",
+            "the loop falls into tiles before those that need no mask, those, "
+            "and the rest; {0} of what it reads at the mask's tile is ahead",
+            *ahead);
     Value bounds[] = {lower, full.getBegin(), full.getEnd(), upper};
     ValueRange state = loop.getInitArgs();
     for (int part : {0, 1, 2}) {

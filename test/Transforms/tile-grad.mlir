@@ -89,3 +89,53 @@ func.func @recompute(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// Scores begin with -lse / c, which the statistics kernel divides; P is what of them is left. dP begins with nothing where asked; P is
+// rounded as dV's product has it. Under a mask the keys that most queries see start first, of several heads side by side.
+// CHECK-LABEL: fa2.kernel @preload_statistics
+// CHECK: %[[LSE:.*]] = fa2.load {{.*}} : <? x f32> -> tensor<128xf32>
+// CHECK: %[[F:.*]] = arith.divf %{{.*}}, %{{.*}} : f32
+// CHECK: %[[FS:.*]] = tensor.splat %[[F]]
+// CHECK: arith.mulf %[[LSE]], %[[FS]]
+// CHECK-LABEL: fa2.kernel @preload(
+// CHECK-SAME: require "invertible"
+// CHECK: fa2.for_each_tile {{.*}} order interleaved
+// CHECK: %[[N:.*]] = fa2.broadcast %{{.*}} {columns} : tensor<64xf32> -> tensor<128x64xf32>
+// CHECK: %[[S:.*]] = fa2.dot %{{.*}}, %{{.*}} acc(%[[N]] : tensor<128x64xf32>) {name = "s", transpose_b}
+// CHECK: %[[SM:.*]] = fa2.apply_mask %[[S]]
+// CHECK: %[[P:.*]] = fa2.softmax_recompute %[[SM]] scale %{{.*}} {columns} : tensor<128x64xf32>
+// CHECK: %[[P16:.*]] = arith.truncf %[[P]]
+// CHECK: %[[DP:.*]] = fa2.dot %{{.*}} {name = "dp", transpose_b}
+// CHECK: %[[PR:.*]] = arith.extf %{{.*}} : tensor<128x64xbf16> to tensor<128x64xf32>
+// CHECK: arith.mulf %[[PR]], %[[DP]]
+func.func @preload(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys,
+                                order = longest_first, preload = both, rounded_p = true>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: fa2.kernel @none(
+// CHECK: %[[D0:.*]] = fa2.broadcast %{{.*}} {columns}
+// CHECK: %[[DP:.*]] = fa2.dot %{{.*}}, %{{.*}} {name = "dp", transpose_b}
+// CHECK: arith.addf %[[DP]], %[[D0]]
+func.func @none(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, preload = none>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}

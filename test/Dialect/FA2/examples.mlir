@@ -107,6 +107,7 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
                     %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>) {
   fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   %p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>
+  %p0 = fa2.softmax_recompute %s scale %c {columns} : tensor<64x128xf32>
   %d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>
   %t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>
   return
