@@ -95,6 +95,7 @@ struct LaunchList {
   std::span<void *const> addresses; // of the tensors, one each
   WorkspaceRegion workspace;
   bool workspaceZeroed = false; // the kernels may read it before they write
+  bool deterministic = false;   // what they add is in one order
 };
 
 struct KernelRequest {

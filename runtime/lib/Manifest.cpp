@@ -103,6 +103,8 @@ private:
     object.required("head_dim").integer(1, kMaxExtent);
     object.required("head_dim_v").integer(1, kMaxExtent);
     object.required("mask").string();
+    if (object.has("deterministic"))
+      manifest.deterministic = object.required("deterministic").boolean();
   }
 
   void readTarget(Object object) {

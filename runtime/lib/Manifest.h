@@ -117,6 +117,7 @@ public:
   Expression workspaceBytes;
   int64_t workspaceAlignment = 1;
   bool workspaceZeroed = false; // before a launch, and after it
+  bool deterministic = false;   // backward's: sums are in one order
   std::vector<LaunchInfo> launches;
   /// Tensors of whose addresses expressions read how they lie.
   std::vector<uint32_t> misalignmentsRead;

@@ -206,7 +206,8 @@ void Program::launchIn(uint64_t context, const LaunchPlan &plan,
     return;
   workspace.bytes = size_t(used.bound().workspaceBytes);
   moduleFor(context).launch({placed.kernels(), stream, used.bound().tensors,
-                             addresses, workspace, info.workspaceZeroed});
+                             addresses, workspace, info.workspaceZeroed,
+                             info.deterministic});
   if (plan.count)
     plan.count->add();
 }

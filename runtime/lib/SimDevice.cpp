@@ -196,6 +196,7 @@ public:
       workspace.strides = {1};
       workspace.writable = true;
       workspace.initialised = list.workspaceZeroed;
+      workspace.deterministic = list.deterministic;
       regions.push_back(std::move(workspace));
     }
     std::vector<sim::Launch> launches;

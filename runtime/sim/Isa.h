@@ -170,6 +170,7 @@ struct Kernel {
   u32 minBlocks = 0;     ///< .minnctapersm
   u32 maxRegisters = 0;  ///< .maxnreg
   bool usesWgmma = false;
+  bool listens = false; ///< strong loads of global memory: to other blocks
   std::vector<std::string> registerNames;
 };
 

@@ -90,10 +90,17 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
   grid.order.resize(size_t(blockCount));
   for (u32 k = 0; k < grid.order.size(); ++k)
     grid.order[k] = k;
-  // Seed 0 starts blocks in the order of their numbers.
-  if (options.seed)
-    for (u32 k = u32(grid.order.size()); k > 1; --k)
-      std::swap(grid.order[k - 1], grid.order[random.below(k)]);
+  // Seed 0 starts blocks in the order of their numbers. Blocks that may wait
+  // for others wait for such as a device has started before: only those that
+  // are resident together are in any order.
+  if (options.seed) {
+    u32 all = u32(grid.order.size());
+    u32 window = kernel->listens ? grid.capacity : all;
+    for (u32 first = 0; first < all; first += std::min(window, all - first))
+      for (u32 k = std::min(window, all - first); k > 1; --k)
+        std::swap(grid.order[first + k - 1],
+                  grid.order[first + random.below(k)]);
+  }
   if (options.profile)
     grid.profile.resize(kernel->code.size());
 }

@@ -363,6 +363,8 @@ bool decodeMemory(Decoder &d) {
                : inst.space == Space::Shared ? Category::SharedMemory
                                              : Category::OtherMemory;
   inst.sync = inst.sem != Sem::Weak;
+  d.builder.kernel.listens |=
+      isLoad && c == Category::GlobalMemory && inst.sem >= Sem::Relaxed;
   d.emit(isLoad ? load : store, c);
   return true;
 }

@@ -71,6 +71,9 @@ Case::Case(const std::string &spec) : name(spec) {
     if (word == "tensor") {
       Tensor t;
       line >> t.name >> t.type >> t.fill;
+      t.inOrder = t.fill == "ordered";
+      if (t.inOrder)
+        t.fill = "workspace";
       t.count = 1;
       for (int64_t extent; line >> extent;) {
         t.shape.push_back(extent);
@@ -369,6 +372,7 @@ Outcome Case::run(const Programs &programs, const Options &options, Data data) {
     r.storedOnce = t.fill == "output";
     r.writable = r.storedOnce || t.fill == "workspace" || t.fill == "zero";
     r.initialised = !(t.fill == "output" || t.fill == "workspace");
+    r.deterministic = t.inOrder;
     memory.push_back(r);
   }
   outcome.result = fa2::sim::run(launches, memory, options);

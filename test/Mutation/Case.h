@@ -53,6 +53,7 @@ public:
 private:
   struct Tensor {
     std::string name, type, fill;
+    bool inOrder = false; // sums in it are in one order
     std::vector<int64_t> shape;
     std::vector<uint8_t> storage;
     uint8_t *bytes = nullptr; ///< 128-byte aligned

@@ -61,7 +61,10 @@ def main():
         print("tensor", name, argument["dtype"], fill, *order)
     if manifest["workspace"]["bytes"]:
         bytes_ = evaluate(manifest["workspace"]["bytes"], names)
-        print("tensor workspace i32", "zero" if manifest["workspace"].get("zeroed") else "workspace", -(-bytes_ // 4))
+        fill = "zero" if manifest["workspace"].get("zeroed") else "workspace"
+        if manifest["specification"].get("deterministic"):
+            fill = "ordered"
+        print("tensor workspace i32", fill, -(-bytes_ // 4))
     scale = scalars["scale"]["default"]
     for launch in manifest["launches"]:
         if not evaluate(launch.get("when", 1), names):

@@ -164,6 +164,83 @@ TEST(SimRules, R8Deterministic) {
   EXPECT_EQ(r.reports[0].rule, 8u);
 }
 
+namespace {
+/// Blocks add 1 to 32 words, one after the other: a counter says whose turn it
+/// is. With another line in place of one of these, something is found.
+struct Turns {
+  std::vector<std::string> lines = {
+      "mov.u32 %r0, %ctaid.x;",
+      "WAIT:\nld.acquire.gpu.global.b32 %r1, [%out];",
+      "setp.ne.s32 %p0, %r1, %r0;",
+      "@%p0 bra WAIT;",
+      "mov.f32 %f0, 0f3F800000;\n"
+      "red.relaxed.gpu.global.add.f32 [%my+128], %f0;",
+      "bar.warp.sync -1;",
+      "setp.eq.u32 %p1, %tid, 0;\nmov.u32 %r2, 1;",
+      "@%p1 red.release.gpu.global.add.u32 [%out], %r2;"};
+
+  Result run(uint64_t seed, unsigned resident) {
+    Bench b;
+    b.blocks = 5;
+    std::fill(b.out.begin(), b.out.end(), 0);
+    std::string body;
+    for (const std::string &line : lines)
+      body += line + "\n";
+    Launch l = b.launch(body);
+    Region out = regionOf("out", b.out, true);
+    out.deterministic = true;
+    Options options;
+    options.seed = seed;
+    options.residentBlocks = resident;
+    options.strict = true;
+    Result r = fa2::sim::run({l}, {regionOf("in", b.in, false), out}, options);
+    sum = value(b.out[32 + 31]);
+    return r;
+  }
+  float sum = 0;
+};
+} // namespace
+
+TEST(SimRules, R8Turns) {
+  // Whatever order warps run in, and blocks that are resident together start.
+  for (unsigned resident : {1, 2, 5})
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Turns t;
+      Result r = t.run(seed, resident);
+      EXPECT_TRUE(r.ok()) << toJson(r);
+      EXPECT_EQ(t.sum, 5.0f);
+    }
+  auto finds = [](size_t line, const std::string &other, unsigned rule) {
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      Turns t;
+      t.lines[line] = other;
+      Result r = t.run(seed, 0);
+      bool found = false;
+      for (const Report &report : r.reports)
+        found |= report.rule == rule;
+      EXPECT_TRUE(found) << other << ", seed " << seed << toJson(r);
+      EXPECT_EQ(r.error.find("deadlock") != r.error.npos, rule == 10);
+    }
+  };
+  finds(1, "WAIT:\nld.relaxed.gpu.global.b32 %r1, [%out];", 8);
+  finds(3, "", 8);
+  finds(5, "", 7);
+  finds(7, "@%p1 red.relaxed.gpu.global.add.u32 [%out], %r2;", 8);
+  // Nobody says that it is the next one's turn, or a turn is left out.
+  finds(7, "", 10);
+  finds(0, "mov.u32 %r0, %ctaid.x;\nadd.u32 %r0, %r0, 1;", 10);
+}
+
+// A block that waits for one that starts behind it stops a device that does not
+// hold both.
+TEST(SimRules, R10BlocksInOrder) {
+  Turns t;
+  t.lines[0] = "mov.u32 %r0, %ctaid.x;\nsub.u32 %r0, 4, %r0;";
+  EXPECT_TRUE(t.run(1, 5).ok());
+  for (unsigned resident : {1, 2, 4})
+    EXPECT_NE(t.run(1, resident).error.find("deadlock"), std::string::npos);
+}
+
 TEST(SimRules, R8KernelsInOrder) {
   Bench b;
   Launch write = b.launch("st.global.u32 [%my], %tid;");
