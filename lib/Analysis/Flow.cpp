@@ -116,6 +116,8 @@ void Flow::expectSame(const State &a, const State &b, Operation *op,
     }
   if (a.turn != b.turn || a.given != b.given)
     fail(op, "expected the turn to be passed on every path " + where);
+  if (a.adding != b.adding)
+    fail(op, "expected additions in a turn to end it on every path " + where);
 }
 
 bool Flow::contains(ArrayRef<Filled> set, const Filled &f, Filled *found) {
@@ -434,6 +436,8 @@ void Flow::endTile(Operation *op) {
          "the tile ends here");
   if (now.turn)
     fail(op, "expected fa2gpu.turn_pass before the tile ends");
+  if (now.adding)
+    fail(op, "expected additions in a turn to end it before the tile ends");
   expectEqualTurns();
   expectFreeSlots();
   for (int side : {0, 1})

@@ -104,6 +104,8 @@ void Flow::step(Operation &op) {
     waitTurn(wait);
   } else if (auto pass = dyn_cast<TurnPassOp>(op)) {
     passTurn(pass);
+  } else if (auto add = dyn_cast<AccumulateOp>(op)) {
+    addInTurn(add);
   } else if (auto combine = dyn_cast<CombineSplitsOp>(op)) {
     // All warps write, meet, and read (its lowering holds the barrier).
     Use scratch;

@@ -120,6 +120,15 @@ void Flow::passTurn(TurnPassOp op) {
     round.turns = round.turns + Linear(1);
 }
 
+void Flow::addInTurn(AccumulateOp op) {
+  if (!op.getTurn())
+    return;
+  if (op.getBegins() == now.adding)
+    fail(op, now.adding ? "expected the turn before to end first"
+                        : "expected an addition that begins the turn before");
+  now.adding = !op.getEnds();
+}
+
 Linear Flow::firstUse(Value ring) {
   auto found = rounds.back().first.find(ring);
   return found == rounds.back().first.end() ? cursors[0][ring].here

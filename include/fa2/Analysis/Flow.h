@@ -57,6 +57,7 @@ struct State {
   llvm::SmallVector<Flying, 2> flying;          // oldest first
   llvm::MapVector<mlir::Value, Linear> next[2]; // uses to wait for, to acquire
   bool turn = false, given = false; // a turn taken; the first one given
+  bool adding = false;              // in a block's turn at a sum
   // On all paths at least this.
   llvm::SmallVector<Filled, 4> filled;
   // On some path.
@@ -133,6 +134,7 @@ private:
   void expectEqualTurns();
   void waitTurn(TurnWaitOp op);
   void passTurn(TurnPassOp op);
+  void addInTurn(AccumulateOp op);
   /// Whether no turn waits for a slot that a later turn releases.
   void expectFreeSlots();
 
