@@ -69,8 +69,8 @@ FA2_API const char *fa2_version(void);
  *   grads           backward: gradients of what scores read too, in single
  *                   quotes: 'bias,slopes,sink' (dbias, dslopes, dsink)
  *   grad_lse        argument: backward takes a gradient of lse too (dlse)
- *   dq              how backward sums dQ: atomic, atomic_v4, or recompute for
- *                   the same bits in every run
+ *   dq              how backward sums dQ: atomic, atomic_v4, or, for the same
+ *                   bits in every run, ordered or recompute
  *
  * The schedule, what is left out being chosen (`fa2-compile --help` says what
  * its fields are):

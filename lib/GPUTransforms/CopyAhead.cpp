@@ -43,7 +43,7 @@ struct Parts {
   }
 
   static bool isNumber(Type type) {
-    return type.isIntOrIndexOrFloat() || isa<ViewType>(type);
+    return type.isIntOrIndexOrFloat() || isa<ViewType, TileRangeType>(type);
   }
   /// What the loop carries of a copy: the cursor of a ring that it fills.
   bool ofCopies(unsigned i) {

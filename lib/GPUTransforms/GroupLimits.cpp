@@ -58,7 +58,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
         b, loc, b.createOrFold<arith::AddIOp>(loc, block, group),
         /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(),
         kGroupRows / mask.getHeads(), keys, mask.getMaskAttr(),
-        /*nonempty=*/false, /*past_end=*/true);
+        /*nonempty=*/false, /*past_end=*/true, /*whole_rows=*/false);
     Value skipped = TilesUntilOp::create(b, loc, own, loop.getRange());
     skipLoop(b, loop, skipped);
     // The queries may come meanwhile.

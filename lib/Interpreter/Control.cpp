@@ -23,11 +23,14 @@ static int64_t countPlaces(Frame &f, int64_t rows, int64_t block, int64_t heads,
   return (rows + block - 1) / block * heads * batches;
 }
 
-/// Sets which one is computed, and gives a loop's three arguments.
+/// Sets which one is computed, and gives a loop's three arguments. Of a head,
+/// blocks of lower numbers have the tiles that the order starts with.
 static SmallVector<Datum> enter(Frame &f, int64_t index, int64_t rows,
-                                int64_t block, int64_t heads) {
-  int64_t tiles = (rows + block - 1) / block;
-  f.place = {index % tiles, index / tiles % heads, index / tiles / heads};
+                                int64_t block, int64_t heads, TileOrder order) {
+  int64_t tiles = (rows + block - 1) / block, tile = index % tiles;
+  if (order == TileOrder::LongestFirst)
+    tile = tiles - 1 - tile;
+  f.place = {tile, index / tiles % heads, index / tiles / heads};
   return {number(f.place.tile), number(f.place.head), number(f.place.batch)};
 }
 
@@ -37,7 +40,8 @@ void interpreter::run(Frame &f, ForEachTileOp op) {
           block = op.getBlock();
   f.block.count = countPlaces(f, rows, block, heads, f.whole(op.getBatches()));
   if (f.block.number < f.block.count && !f.halted())
-    f.run(op.getBody().front(), enter(f, f.block.number, rows, block, heads));
+    f.run(op.getBody().front(),
+          enter(f, f.block.number, rows, block, heads, op.getOrder()));
 }
 
 /// One block takes them all, in any order that its roles agree on; so nobody
@@ -48,7 +52,8 @@ void interpreter::run(Frame &f, TileLoopOp op) {
   int64_t count = countPlaces(f, rows, block, heads, f.whole(op.getBatches()));
   SmallVector<Datum> carried = f.get(op.getInits());
   for (int64_t visit = 0; visit < count && !f.halted(); ++visit) {
-    SmallVector<Datum> given = enter(f, visit, rows, block, heads);
+    SmallVector<Datum> given =
+        enter(f, visit, rows, block, heads, op.getOrder());
     given.push_back(number(visit));
     given.append(carried);
     carried = f.run(op.getBody().front(), given);

@@ -161,6 +161,8 @@ void interpreter::storeTile(Frame &f, const View &view, int64_t row,
   }
   Type element = view.memory->element;
   forEach(f, view, row, tile, part, [&](int64_t i, char *at) {
+    if (tile.real.empty())
+      return storeElement(element, at, {0, tile.whole[i]});
     float before = adds ? loadElement(element, at).real : 0;
     storeElement(element, at, {before + tile.real[i], 0});
   });
@@ -183,7 +185,30 @@ void interpreter::run(Frame &f, StoreOp op) {
             *f.tile(op.getTile()), f.part(op.getTile().getType()));
 }
 
+/// Blocks run one after the other, so a turn has come or never will. The
+/// counters of this program's first warp stand for all of its warps.
+static void takeTurn(Frame &f, AccumulateOp op) {
+  if (!op.getTurns() || f.halted())
+    return;
+  View view = f.as<View>(op.getTurns());
+  char *at =
+      f.halted()
+          ? nullptr
+          : addressOf(view,
+                      f.whole(op.getRow()) + f.strand.group * f.strand.warps(),
+                      view.head, 0);
+  if (!at)
+    return;
+  Type type = view.memory->element;
+  int64_t turn = f.whole(op.getTurn()), now = loadElement(type, at).whole;
+  if (now != turn)
+    f.fail() << "adds in turn " << turn << ", but it is turn " << now;
+  else if (op.getEnds())
+    storeElement(type, at, {0, turn + 1});
+}
+
 void interpreter::run(Frame &f, AccumulateOp op) {
+  takeTurn(f, op);
   storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
             *f.tile(op.getTile()), f.part(op.getTile().getType()),
             /*adds=*/true);

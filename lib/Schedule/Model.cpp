@@ -81,11 +81,13 @@ private:
       bytes += 2 * keys * (d() + dv()) * warps / along;
     double copied = 2 * rows * double(p.headDim + p.headDimV);
     e.shared = (bytes + copied) / rates.sharedBytes;
-    double sum = s.dq == GradQ::Recompute
-                     ? 0
-                     : 4 * rows * d() *
-                           (s.dq == GradQ::AtomicV4 ? n.vectorReductionCost
-                                                    : n.reductionCost);
+    double sum =
+        s.dq == GradQ::Recompute
+            ? 0
+            : 4 * rows * d() *
+                  (s.dq != GradQ::Atomic && target.hasVectorReductions()
+                       ? n.vectorReductionCost
+                       : n.reductionCost);
     e.global = (copied + sum) / rates.globalBytes;
   }
 

@@ -43,6 +43,7 @@ private:
   std::string flawOf(const Schedule &schedule,
                      const FailureOr<Selection> &tried) const;
   void applyRule();
+  void orderSums();
 
   MLIRContext *context;
   const Target &target;
@@ -114,6 +115,19 @@ void Choice::complete() {
            "keys, so they start first",
            {{"order", "longest_first"}});
   }
+}
+
+/// Sums in one order have a block of keys wait for those whose blocks start
+/// before. One that starts with the first queries that see its keys finds that
+/// those which lie behind have added to them: they start first.
+void Choice::orderSums() {
+  if (asked.dq != GradQ::Ordered || asked.order || !problem.masked)
+    return;
+  asked.order = TileOrder::ShortestFirst;
+  passed("field",
+         "order = shortest_first: the last keys are seen by the fewest "
+         "queries, and no block waits for one that has more of them",
+         {{"order", "shortest_first"}});
 }
 
 FailureOr<Selection> Choice::tryOut(const Schedule &schedule) {
@@ -254,6 +268,7 @@ FailureOr<Selection> Choice::run() {
     return failure();
   explainAsked();
   bool free = reasons.empty(), dqAsked = asked.dq.has_value();
+  orderSums();
   bool serves = tryMeasured();
   if (!serves) {
     complete();

@@ -111,7 +111,8 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   int64_t packed = schedule.getPackedHeads();
   Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, seqlenQ,
                                   seqlenK, bq / packed, bkv, op.getMaskAttr(),
-                                  /*nonempty=*/false, /*past_end=*/false);
+                                  /*nonempty=*/false, /*past_end=*/false,
+                                  /*whole_rows=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
   float none = program && !scores->isBounded()
                    ? std::numeric_limits<float>::lowest()

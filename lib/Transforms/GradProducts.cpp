@@ -70,6 +70,17 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
                                  splat(type.getShape(), -kInf));
 }
 
+Value GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
+  bool falls = keysFall();
+  auto keys = KVRangeOp::create(
+      b, loc, qBlock, falls, range.getSeqlenQ(), range.getSeqlenK(),
+      range.getBlockQ(), range.getBlockKv(), range.getMaskAttr(),
+      /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
+  Value first = TileAtOp::create(b, loc, keys, constant(0));
+  return falls ? arith::SubIOp::create(b, loc, first, kvBlock)
+               : arith::SubIOp::create(b, loc, kvBlock, first);
+}
+
 SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                                       Value kvBlock, Value batch, Value head,
                                       ValueRange sums) {
@@ -85,6 +96,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
     sumViews.push_back(hinted(partOfSum(batch, head, part, sumOrder()),
                               schedule.getCacheDq()));
+  Value turnsView = turns ? wholeView(turns, batch, head) : Value();
   ScorePlace place{batch, head, kvBlock, bkv, bq, /*transposed=*/true};
   auto program = programAt(place);
 
@@ -168,12 +180,15 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dK += dS^T Q_i,  dQ_i += dS K
   Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
                   false, false, keyWarps());
+  Value turn = turns ? turnOf(i, kvBlock, range) : Value();
   for (auto [part, sumView] : llvm::enumerate(sumViews)) {
     auto product = DotOp::create(
         b, loc, tile(bq, columnsOfPart(part), f32), ds, kTile, Value(),
         /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
         b.getStringAttr("dq"), part * gradQColumns());
-    AccumulateOp::create(b, loc, product, sumView, row);
+    AccumulateOp::create(b, loc, product, sumView, row, turn, turnsView,
+                         turns && part == 0,
+                         turns && part + 1 == sumViews.size());
   }
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
@@ -186,9 +201,11 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
 void GradTiler::createKeys() {
   int64_t bkv = schedule.getBlockKv();
   // The first keys are those that most queries see.
-  TileOrder order = schedule.getOrder() == TileOrder::LongestFirst
-                        ? TileOrder::Interleaved
-                        : schedule.getOrder();
+  TileOrder order = schedule.getOrder();
+  if (order == TileOrder::LongestFirst)
+    order = TileOrder::Interleaved;
+  else if (keysFall())
+    order = TileOrder::LongestFirst;
   auto tiles = createKernel("", schedule, Keys, bkv, order);
   Block &body = tiles.getBody().front();
   Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
@@ -251,7 +268,7 @@ void GradTiler::createQueries() {
         vView = view(v, batch, headKV, keys);
   Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
                                   bkv, op.getMaskAttr(), /*nonempty=*/false,
-                                  /*past_end=*/false);
+                                  /*past_end=*/false, /*whole_rows=*/false);
   ScorePlace place{batch, head, qBlock, bq, bkv};
   auto program = programAt(place);
   auto loop =

@@ -19,8 +19,12 @@ static constexpr int64_t kZeroBlocks = 512;
 void GradTiler::run() {
   bool atomic = schedule.getDq() != GradQ::Recompute;
   std::string error;
-  if (const Target *target = lookupTarget(schedule.getTarget(), error))
+  if (const Target *target = lookupTarget(schedule.getTarget(), error)) {
     panelColumns = target->sharedPanelBytes() / 2; // of 16 bits
+    if (schedule.getDq() == GradQ::AtomicV4 ||
+        (schedule.getDq() == GradQ::Ordered && target->hasVectorReductions()))
+      sumWidth = 4;
+  }
   // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
   statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
   if (!op.getDextras().empty())
@@ -74,6 +78,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     add("dq_sum", "workspace",
         RankedTensorType::get({any, any, any, sumColumns()}, f32),
         {"batch", rows, "heads"});
+  // Whose turn it is to add: counters of a tile where its rows begin.
+  if (schedule.getDq() == GradQ::Ordered)
+    add("dq_turns", "workspace",
+        RankedTensorType::get({any, any, any}, b.getI32Type()),
+        {"batch", "heads", rows});
   for (StringRef name : {"neg_lse", "neg_delta"})
     add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
         {"batch", "heads", rows});
@@ -120,6 +129,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     *x = arg(next++);
   if (schedule.getDq() != GradQ::Recompute)
     dqSum = arg(next++);
+  if (schedule.getDq() == GradQ::Ordered)
+    turns = arg(next++);
   negLse = arg(next++);
   negDelta = arg(next++);
   if (op.getDsink())
@@ -190,8 +201,8 @@ void GradTiler::createZeros() {
 }
 
 /// n = -log2(e) lse, or -lse / scale where scores begin with it, and -delta =
-/// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum is
-/// zeroed.
+/// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum and
+/// its turns are zeroed.
 void GradTiler::createStatistics() {
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
                             TileOrder::Ascending);
@@ -245,6 +256,12 @@ void GradTiler::createStatistics() {
   for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
     StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
                     partOfSum(batch, head, part, order), row);
+  if (turns) {
+    auto none = DenseElementsAttr::get(
+        RankedTensorType::get({statRows}, b.getI32Type()), int32_t(0));
+    StoreOp::create(b, loc, arith::ConstantOp::create(b, loc, none),
+                    wholeView(turns, batch, head), row);
+  }
 }
 
 /// What rows add to the sink's gradient: its P is exp(sink - lse), and its dP

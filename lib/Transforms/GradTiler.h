@@ -44,10 +44,13 @@ private:
                                          QRangeOp range, mlir::Value kvBlock,
                                          mlir::Value batch, mlir::Value head,
                                          mlir::ValueRange sums);
+  /// Whether blocks start with the last key tile of each head.
+  bool keysFall() { return schedule.getOrder() == TileOrder::ShortestFirst; }
+  /// How many of the key tiles whose blocks start before kvBlock's add to a
+  /// query tile of its range.
+  mlir::Value turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
 
-  bool scoresBeginWithLse() {
-    return schedule.getPreload() == Preload::Both;
-  }
+  bool scoresBeginWithLse() { return schedule.getPreload() == Preload::Both; }
   mlir::Value arg(size_t i) { return entry->getArgument(i); }
   /// Vectors and sums in the workspace hold whole tiles.
   mlir::Value wholeView(mlir::Value source, mlir::Value batch, mlir::Value head,
@@ -147,9 +150,7 @@ private:
   SumOrderAttr sumOrder(int64_t width) {
     return SumOrderAttr::get(b.getContext(), gradQWarps(), width);
   }
-  SumOrderAttr sumOrder() {
-    return sumOrder(schedule.getDq() == GradQ::AtomicV4 ? 4 : 1);
-  }
+  SumOrderAttr sumOrder() { return sumOrder(sumWidth); }
   /// What dropout keeps of tiles there, where there is dropout.
   mlir::Value keptAt(const ScorePlace &place, mlir::Value columnBlock) {
     if (!dropout)
@@ -195,10 +196,11 @@ private:
   ScheduleAttr schedule;
   mlir::Type f32, dtype;
   int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
+  int64_t sumWidth = 1; // elements of dQ's sum that are added at once
   // The current kernel's.
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
-      negDelta, dqSum, sinkSums, sink, dsink;
+      negDelta, dqSum, turns, sinkSums, sink, dsink;
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;

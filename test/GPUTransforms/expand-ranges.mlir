@@ -130,6 +130,18 @@ fa2.kernel @numbers() attributes {
   %t13 = fa2.tile_at %r13[%k0]
   %fb13, %fe13 = fa2.full_places of %r13 within(%k0, %n13) ahead 0
   "range"(%n13, %t13, %fb13, %fe13) : (index, index, index, index) -> ()
+
+  // causal_top_left, 5 queries, 300 keys, query tile 0: of the sequence's rows, and of whole tiles.
+  // CHECK: "range"(%c1, %c0, %c0, %c1)
+  // CHECK: "range"(%c4, %c3, %c0, %c4)
+  %r14 = fa2.kv_range %k0 lengths(%k5, %k300) blocks(128, 32) {mask = #fa2.mask<causal_top_left>}
+  %r15 = fa2.kv_range %k0 lengths(%k5, %k300) blocks(128, 32) {mask = #fa2.mask<causal_top_left>, whole_rows}
+  %n14 = fa2.tile_count %r14
+  %n15 = fa2.tile_count %r15
+  %end14 = arith.subi %n14, %k1 : index
+  %end15 = arith.subi %n15, %k1 : index
+  "range"(%n14, %end14, %k0, %n14) : (index, index, index, index) -> ()
+  "range"(%n15, %end15, %k0, %n15) : (index, index, index, index) -> ()
   fa2.return
 }
 

@@ -179,11 +179,11 @@ int run(const Options &options) {
            options.pass);
   if (options.deterministic && !kernel.deterministic)
     refuse("--deterministic: the program sums dq in any order; compile it with "
-           "--dq recompute");
+           "--dq ordered or --dq recompute");
 
   if (options.sameBits && !kernel.deterministic)
     refuse("--same-bits: the program sums dq in any order; compile it with "
-           "--dq recompute");
+           "--dq ordered or --dq recompute");
 
   std::string name = withModel(chooseDevice(options), kernel);
   if (name.empty())

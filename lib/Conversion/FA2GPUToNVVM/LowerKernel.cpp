@@ -177,9 +177,9 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       return tiles->at->emitOpError() << "expected tiles over arguments' "
                                          "extents, which a launcher knows";
     // One block a tile.
-    std::string grid = llvm::formatv("ceildiv({0}, {1}) * {2} * {3}",
-                                     extents[0], tiles->block, extents[1],
-                                     extents[2]);
+    std::string grid =
+        llvm::formatv("ceildiv({0}, {1}) * {2} * {3}", extents[0], tiles->block,
+                      extents[1], extents[2]);
     TypeConverter::SignatureConversion signature(op.getNumArguments());
     SmallVector<Attribute> params;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
@@ -315,9 +315,11 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
 
 } // namespace
 
-/// Ascending: the tiles of a head are neighbours. Interleaved: sections of
-/// heads one after the other; in a section the first tiles of all heads, then
-/// the second, and so on. Longest first: the same from the last to the first.
+/// Ascending: the tiles of a head are neighbours. Interleaved, shortest first:
+/// sections of heads one after the other; in a section the first tiles of all
+/// heads, then the second, and so on. Longest first: the same from the last to
+/// the first. In each, a head's tiles have rising numbers from one end to the
+/// other.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   Value tile, headAndBatch;

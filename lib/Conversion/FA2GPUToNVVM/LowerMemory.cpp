@@ -405,7 +405,10 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
         if (acc.getFamily().warpsPerInstruction() > 1) {
           // No branch while matmuls are in flight.
           Value operands[] = {rows.pointer(row), value, e.both(leads, inside)};
-          e.ptx("@$2 st.global.f32 [$0], $1;", "l,f,b", operands);
+          bool real = type.getElementType().isF32();
+          e.ptx(real ? "@$2 st.global.f32 [$0], $1;"
+                     : "@$2 st.global.u32 [$0], $1;",
+                real ? "l,f,b" : "l,r,b", operands);
           continue;
         }
         auto branch =

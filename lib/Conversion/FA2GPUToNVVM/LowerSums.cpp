@@ -2,6 +2,8 @@
 
 #include "Lowering.h"
 
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -95,6 +97,31 @@ struct StoreSumLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
+/// This warp's counter of a tile's turns.
+Value turnPointer(Emit &e, ViewParts turns, Value row) {
+  Value word = e.add(row, e.toIndex(e.warp()));
+  return e.gep(turns.base, e.mul(e.toI64(word), 4));
+}
+
+/// All lanes acquire, so that none has to tell the others.
+void awaitTurn(Emit &e, Value counter, Value turn) {
+  Value operands[] = {counter, e.toI32(turn)};
+  e.ptx("{\n.reg .pred early;\n.reg .b32 now;\nWAIT:\n"
+        "ld.acquire.gpu.global.b32 now, [$0];\n"
+        "setp.ne.s32 early, now, $1;\n@early bra WAIT;\n}",
+        "l,r", operands);
+}
+
+/// One lane releases what all have added: the warp's barrier and the release
+/// are cumulative (PTX ISA, memory consistency model).
+void passTurn(Emit &e, Value counter) {
+  NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
+  Value first = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
+                                      e.lane(), e.i32(0));
+  Value operands[] = {counter, first};
+  e.ptx("@$1 red.release.gpu.global.add.u32 [$0], 1;", "l,b", operands);
+}
+
 /// One reduction an element, in whatever order they arrive. LLVM would return
 /// the old value and drop the ordering of an atomicrmw, hence assembly.
 /// A branch around them, always taken, ends the basic block of the products:
@@ -112,6 +139,12 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     rewriter.setInsertionPointToStart(inside.thenBlock());
     SumOrderAttr order = op.getView().getType().getOrder();
     int64_t width = order.getWidth();
+    Value counter;
+    if (op.getTurns())
+      counter = turnPointer(e, ViewParts::from(adaptor.getTurns()),
+                            adaptor.getRow()[0]);
+    if (op.getBegins())
+      awaitTurn(e, counter, adaptor.getTurn()[0]);
     Value start = sumPointer(e, view, adaptor.getRow()[0], width);
     auto none = LLVM::LLVMVoidType::get(getContext());
     int64_t first = startOfPart(op.getView(), op.getTile().getType());
@@ -139,6 +172,8 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
           /*has_side_effects=*/true, /*is_align_stack=*/false,
           LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
     }
+    if (op.getEnds())
+      passTurn(e, counter);
     rewriter.eraseOp(op);
     return success();
   }

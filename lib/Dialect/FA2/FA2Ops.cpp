@@ -724,6 +724,13 @@ LogicalResult AccumulateOp::verify() {
     return emitOpError() << "expected a view with an order, in which it adds, "
                             "got "
                          << getView().getType();
+  if (bool(getTurn()) != bool(getTurns()) ||
+      (!getTurn() && (getBegins() || getEnds())))
+    return emitOpError() << "expected a turn where it begins or ends (1)";
+  if (ViewType turns = getTurns() ? getTurns().getType() : ViewType();
+      turns && (!turns.getElementType().isInteger(32) || turns.getCols()))
+    return emitOpError() << "expected turns of i32, a vector of them (1), got "
+                         << turns;
   return verifyTileOfView(*this, tile, getView().getType());
 }
 

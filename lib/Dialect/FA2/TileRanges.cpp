@@ -75,7 +75,8 @@ TilePlaces KVRangeOp::places(OpBuilder &b, RangeLookup) {
   Value zero = m.constant(0);
   Value first =
       b.createOrFold<arith::MulIOp>(loc, getQBlock(), m.constant(blockQ));
-  Value last = m.add(m.min(m.add(first, blockQ), sq), -1);
+  Value after = m.add(first, blockQ);
+  Value last = m.add(getWholeRows() ? after : m.min(after, sq), -1);
   auto lower = [&](Value row) -> Value {
     Value v = mask ? mask.lower(b, loc, row, sq, sk) : Value();
     return v ? m.max(v, zero) : zero;

@@ -130,9 +130,13 @@ private:
         json.attributeObject("program", [&] { writeProgram(json, program); });
       if (spec.getPass() == "backward")
         json.attribute("deterministic",
-                       launch.getSchedule().getDq() == GradQ::Recompute &&
+                       sumsInOrder(launch.getSchedule().getDq()) &&
                            !sumsForAll());
     });
+  }
+
+  static bool sumsInOrder(GradQ dq) {
+    return dq == GradQ::Recompute || dq == GradQ::Ordered;
   }
 
   /// Gradients of what a score program reads are added in any order.

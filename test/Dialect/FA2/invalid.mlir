@@ -439,6 +439,22 @@ func.func @no_order(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: 
 
 // -----
 
+func.func @no_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index) {
+  // expected-error @+1 {{expected a turn where it begins or ends (1)}}
+  fa2.accumulate %t, %sum[%row] {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
+func.func @turns_of_f32(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x f32>) {
+  // expected-error @+1 {{expected turns of i32, a vector of them (1), got '!fa2.view<? x f32>'}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x f32>) {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{guard '1/0': a division by 0, which has no value, at column 4}}
 "test.x"() {g = #fa2.guard<"1/0">} : () -> ()
 

@@ -145,7 +145,7 @@ TEST(CApi, SaysWhatIsWrong) {
            {"pass=backward arch=sm_90a persistent=1",
             "expected persistent = false in backward kernels of sm_90a"},
            {"pass=backward dq=ordered",
-            "expected dq to be atomic, recompute or atomic_v4"},
+            "expected dq to be atomic, recompute, atomic_v4 or ordered"},
            {"variants='heads > 1: stages=1",
             "expected ' at the end of variants's value, got 'heads > 1: "},
            {"variants='batch > 1: block_kv=16'",

@@ -65,9 +65,11 @@ TEST(ScheduleFields, AreRefusedByName) {
   EXPECT_EQ(wrong("overlap=yes"), "expected overlap to be 0 or 1, got 'yes'");
   EXPECT_EQ(wrong("overlap=2"), "expected overlap to be 0 or 1, got '2'");
   EXPECT_EQ(wrong("order=1"),
-            "expected order to be ascending or longest_first, got '1'");
-  EXPECT_EQ(wrong("dq=sum"),
-            "expected dq to be atomic, recompute or atomic_v4, got 'sum'");
+            "expected order to be ascending, longest_first, interleaved or "
+            "shortest_first, got '1'");
+  EXPECT_EQ(
+      wrong("dq=sum"),
+      "expected dq to be atomic, recompute, atomic_v4 or ordered, got 'sum'");
   EXPECT_EQ(wrong("stages=two"), "expected stages to be 1 to 4, got 'two'");
   EXPECT_EQ(wrong("stages=9223372036854775808"),
             "expected stages to be 1 to 4, got '9223372036854775808'");

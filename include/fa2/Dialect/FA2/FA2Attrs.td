@@ -43,7 +43,8 @@ def FA2_Partition : I32EnumAttr<"Partition", "how the warps of a block share its
 def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key tiles", [
     I32EnumAttrCase<"Atomic", 0, "atomic">,
     I32EnumAttrCase<"Recompute", 1, "recompute">,
-    I32EnumAttrCase<"AtomicV4", 2, "atomic_v4">]> {
+    I32EnumAttrCase<"AtomicV4", 2, "atomic_v4">,
+    I32EnumAttrCase<"Ordered", 3, "ordered">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -90,7 +91,8 @@ def FA2_CacheHintAttr : EnumAttr<FA2_Dialect, FA2_CacheHint, "cache"> {
 def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">,
-    I32EnumAttrCase<"Interleaved", 2, "interleaved">]> {
+    I32EnumAttrCase<"Interleaved", 2, "interleaved">,
+    I32EnumAttrCase<"ShortestFirst", 3, "shortest_first">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

@@ -53,7 +53,8 @@ def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
 
     With `nonempty`, an empty range becomes the first tile that lies wholly beyond the keys, which the
     mask hides: a loop that is peeled then needs no case of its own for it. With `past_end`, the rows may
-    all lie past the sequence's end, and the range is empty then.
+    all lie past the sequence's end, and the range is empty then. With `whole_rows`, r1 = r0 + block_q: rows past the
+    sequence's end see the keys that the mask's bounds give them. These are the key tiles whose `fa2.q_range` has the query tile.
 
     Example:
 
@@ -62,7 +63,8 @@ def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
     ```
   }];
   let arguments = (ins Index:$q_block, UnitAttr:$falling, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty, UnitAttr:$past_end);
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty, UnitAttr:$past_end,
+    UnitAttr:$whole_rows);
   let results = (outs FA2_TileRangeType:$range);
   let assemblyFormat = [{ $q_block (`falling` $falling^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];

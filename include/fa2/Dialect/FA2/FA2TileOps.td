@@ -58,9 +58,8 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
     once over the whole grid; which block gets which tile, and when, is the
     lowering's choice: one block a tile, or persistent blocks with a scheduler.
 
-    `order = longest_first` starts the tiles at the end of each sequence first, `interleaved` those at its
-    beginning, of several heads side by side;
-    under a causal mask they have the most keys.
+    `order = longest_first` starts the tiles at the end of each sequence first, of several heads side by side: under a
+    causal mask, tiles of queries have the most keys there. `interleaved` and `shortest_first` begin at its other end.
 
     Example:
 
@@ -160,7 +159,7 @@ def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
+def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "adds a tile to a sum in global memory, beside other blocks";
   let description = [{
     `view[row + i, j] += tile[i, j]` in f32, each element an atomic reduction: blocks
@@ -169,10 +168,20 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]
     sm_90 on (PTX ISA, red.global.add.v4.f32). `fa2.load` of the same tile through the same type
     reads them back. The sum is zeroed before with `fa2.store` of all its columns, in any order.
 
-    Example: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
+    With `turn`, blocks add to the sum's tiles one after the other: `turns` has as many counters at the tile's `row` as
+    warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] = turn`, adds, and
+    adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). A block that adds
+    a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
+    Blocks with the turns 0, 1, and so on must all come, and a block may wait only for such as start before it
+    (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`.
+
+    Examples: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row);
-  let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
+  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
+    Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns, UnitAttr:$begins, UnitAttr:$ends);
+  let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)? attr-dict
+    `:` type($tile) `,` type($view) }];
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,49 @@
+// RUN: fa2-opt %s --split-input-file --fa2-tile-grad --mlir-print-local-scope | FileCheck %s
+
+// dQ's sum is added to in turns: counters of each query tile are zeroed with it. Blocks start with the last key tile, and a block's turn is how many
+// tiles of keys lie behind its own that add to the query tile.
+// CHECK-LABEL: fa2.kernel @falling_statistics
+// CHECK: %[[NONE:.*]] = arith.constant dense<0> : tensor<128xi32>
+// CHECK: fa2.store %[[NONE]], %{{.*}} : tensor<128xi32>, <? x i32>
+// CHECK-LABEL: fa2.kernel @falling(
+// CHECK-SAME: #fa2.arg<"dq_turns", "workspace", ["batch", "heads", "ceildiv(seqlen_q, 128) * 128"] x i32>
+// CHECK: fa2.for_each_tile %[[KB:.*]], %{{.*}}, %{{.*}} in {{.*}} order longest_first
+// CHECK: fa2.for_tiles %[[QB:.*]] in
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[QB]] falling lengths(%{{.*}}, %{{.*}}) blocks(64, 128) {mask = #fa2.mask<causal>, whole_rows}
+// CHECK: %[[FIRST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[TURN:.*]] = arith.subi %[[FIRST]], %[[KB]]
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %[[TURNS:.*]] : !fa2.view<? x i32>) {begins} : tensor<64x32xf32>, <? x 32 x f32, order = <<4 x 1>, width = 4>>
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %[[TURNS]] : !fa2.view<? x i32>) {ends} : tensor<64x32xf32>
+func.func @falling(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                   %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys,
+                                order = shortest_first, dq = ordered, dq_by_producer = true, dq_columns = 32>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// Blocks start with the first. Where reductions add one element, so do these; of one part, the addition begins and ends the turn.
+// CHECK-LABEL: fa2.kernel @rising(
+// CHECK: fa2.for_each_tile %[[KB:.*]], %{{.*}}, %{{.*}} in (%{{[^)]*}}) {
+// CHECK: fa2.for_tiles %[[QB:.*]] in
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[QB]] lengths
+// CHECK: %[[FIRST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[TURN:.*]] = arith.subi %[[KB]], %[[FIRST]]
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
+func.func @rising(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                  %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, dq = ordered>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}
