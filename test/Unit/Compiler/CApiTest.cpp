@@ -144,7 +144,7 @@ TEST(CApi, SaysWhatIsWrong) {
            {"arch=sm_20", "the nearest supported is sm_80"},
            {"pass=backward arch=sm_90a persistent=1",
             "expected persistent = false in backward kernels of sm_90a"},
-           {"pass=backward dq=ordered",
+           {"pass=backward dq=sorted",
             "expected dq to be atomic, recompute, atomic_v4 or ordered"},
            {"variants='heads > 1: stages=1",
             "expected ' at the end of variants's value, got 'heads > 1: "},
