@@ -228,7 +228,8 @@ void LayoutAssignment::anchor(Operation *op) {
     sum(store.getView(), store.getTile());
   else if (auto add = dyn_cast<AccumulateOp>(op))
     sum(add.getView(), add.getTile());
-  else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op); p && p.getN() && p.getColumns())
+  else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op);
+           p && p.getN() && p.getColumns())
     set(p.getN(), columns, op);
   else if (auto tile = dyn_cast<BroadcastOp>(op);
            tile && tile.getColumns() && isLoaded(tile.getVector()))

@@ -2,7 +2,7 @@
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first,cache.queries=evict_last stop-after=fa2-tile" --mlir-print-local-scope | FileCheck %s --check-prefix=TILES
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first,cache.queries=evict_last stop-after=fa2gpu-verify" --mlir-print-local-scope | FileCheck %s --check-prefix=COPIES
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=PTX
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=OFF --implicit-check-not=createpolicy --implicit-check-not=cache_hint --implicit-check-not=cache.
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=none,cache.keys=none" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=OFF --implicit-check-not=createpolicy --implicit-check-not=cache_hint --implicit-check-not=cache.
 
 // TILES-LABEL: fa2.kernel @attention_backward_statistics(
 // TILES-NOT: fa2.view {{.*}}#fa2.cache
