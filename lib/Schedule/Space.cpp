@@ -45,7 +45,11 @@ class Values {
 public:
   Values(const Target &target, const Problem &problem,
          const ScheduleOverrides &asked)
-      : target(target), problem(problem), asked(asked) {}
+      : target(target), problem(problem), asked(asked) {
+    auto table = target.tunedSchedules(problem);
+    if (!table.empty())
+      today = table.front();
+  }
 
   template <typename T> std::vector<T> of(const ScheduleField<T> &field) const {
     if (auto value = asked.*field.asked)
@@ -57,7 +61,7 @@ public:
     else if constexpr (std::is_same_v<T, int64_t>)
       return numbers(field);
     else
-      return names(field);
+      return withTodays(field, names(field));
   }
 
 private:
@@ -75,6 +79,15 @@ private:
       return problem.backward && target.hasRoles();
     }
     return false;
+  }
+
+  /// What the target's table has is a candidate, whatever else is.
+  template <typename T>
+  std::vector<T> withTodays(const ScheduleField<T> &field,
+                            std::vector<T> all) const {
+    if (!llvm::is_contained(all, today.*field.member))
+      all.push_back(today.*field.member);
+    return all;
   }
 
   std::vector<bool> flags(const ScheduleField<bool> &field) const {
@@ -108,10 +121,10 @@ private:
   }
   /// What happens between kernels, and in caches, is measured by itself.
   std::vector<Chain> names(const ScheduleField<Chain> &) const {
-    return {Chain::None};
+    return {today.chained};
   }
-  std::vector<CacheHint> names(const ScheduleField<CacheHint> &) const {
-    return {CacheHint::None};
+  std::vector<CacheHint> names(const ScheduleField<CacheHint> &field) const {
+    return {today.*field.member};
   }
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
     if (!problem.backward)
@@ -151,6 +164,7 @@ private:
   const Target &target;
   const Problem &problem;
   const ScheduleOverrides &asked;
+  Schedule today; // the first of the target's table
 };
 
 /// A field's values as steps of the search.
