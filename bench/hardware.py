@@ -59,7 +59,7 @@ def parse(arguments):
     r.add_argument("--results", type=Path, help="default: FOLDER/results")
     r.add_argument("--device", default="cuda", help="of fa2-run and fa2-tune (default: cuda)")
     r.add_argument("--seconds", type=command_line.seconds, default=1500.0, help="stop after so long (default: 1500)")
-    r.add_argument("--only", default="", metavar="TEXT", help="kernels whose flags have this text, groups with one or of that name")
+    r.add_argument("--only", default="", metavar="TEXT", help="kernels whose flags have this text or whose group's name has it, and such groups")
     r.add_argument("--steps", type=steps, default=list(STEPS), metavar="STEP,...", help=f"of {', '.join(STEPS)} (default: all)")
     r.add_argument("--cases", type=command_line.positive, default=12, help="random cases a kernel is checked in (default: 12)")
     r.add_argument("--repeats", type=command_line.positive, default=50, help="launches that must give the same bits (default: 50)")

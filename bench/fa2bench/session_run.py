@@ -33,7 +33,9 @@ class Session:
         return self.end - time.monotonic()
 
     def kernels(self):
-        return [row for row in self.index["kernels"] if self.options.only in row["flags"]]
+        """Those whose flags have --only's text, and those of groups whose name has it."""
+        named = {c.get("file") for group in self.index["groups"] if self.options.only in group["name"] for c in group["candidates"]}
+        return [row for row in self.index["kernels"] if self.options.only in row["flags"] or row["file"] in named]
 
     def program(self, name):
         return self.folder / "bin" / name
@@ -271,7 +273,7 @@ def run(folder, index, options, say):
     """The exit status: 1 where something failed."""
     session = Session(folder, index, options, say)
     if not session.kernels():
-        raise Refused(f"--only '{options.only}': no kernel's flags have it")
+        raise Refused(f"--only '{options.only}': neither a kernel's flags nor a group's name has it")
     try:
         for step in options.steps:
             if session.left <= 0:

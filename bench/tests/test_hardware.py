@@ -228,11 +228,17 @@ exec {program.with_name("real")} "$@"
         self.assertEqual(self.run_steps("bits"), 1)
         self.assertIn("batch entry 0 has other bits of out in a batch of 3", self.said)
 
+    def test_a_groups_name_picks_its_kernels(self):
+        self.assertEqual(self.build("--head-dim 24\ngroup tiles mask=none: --head-dim 16 --mask {mask}\n  at 48\n  base:\n  small: --block-kv 16\n"),
+                         0, self.said)
+        self.assertEqual(self.run_steps("check,times", "--only", "tiles"), 0, self.said)
+        self.assertIn("checks: 2 of 2 kernels", self.said)
+
     def test_what_is_refused_is_named(self):
         self.assertEqual(self.build("--head-dim 16\n--head-dim 17\n"), 1)
         self.assertIn("REFUSED --head-dim 17: ", self.said)
         self.assertEqual(self.hardware("run", self.folder / "s", "--only", "sm_90a"), 2)
-        self.assertIn("no kernel's flags have it", self.said)
+        self.assertIn("neither a kernel's flags nor a group's name has it", self.said)
         self.assertEqual(self.hardware("run", self.folder), 2)
         self.assertIn("hardware.py build makes it", self.said)
 
