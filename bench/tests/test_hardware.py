@@ -229,7 +229,7 @@ exec {program.with_name("real")} "$@"
         self.assertIn("batch entry 0 has other bits of out in a batch of 3", self.said)
 
     def test_a_groups_name_picks_its_kernels(self):
-        self.assertEqual(self.build("--head-dim 24\ngroup tiles mask=none: --head-dim 16 --mask {mask}\n  at 48\n  base:\n  small: --block-kv 16\n"),
+        self.assertEqual(self.build("--head-dim 24\ngroup tiles mask=none: --head-dim 16 --mask {mask}\n  at 48 tokens=96 hidden=32\n  base:\n  small: --block-kv 16\n"),
                          0, self.said)
         self.assertEqual(self.run_steps("check,times", "--only", "tiles"), 0, self.said)
         self.assertIn("checks: 2 of 2 kernels", self.said)
