@@ -1,0 +1,293 @@
+//===- TileOps.cpp - views, tiles and what is computed of them -----------===//
+
+#include "fa2/Dialect/FA2/FA2.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace fa2;
+
+/// A matrix that a source has in dimensions of its own: the columns are the
+/// last, the rows are another, and so are batch entry and head, if it has any.
+static LogicalResult verifyMatrix(ViewOp op, MemRefType source) {
+  ViewType view = op.getView().getType();
+  std::optional<ArrayRef<int64_t>> dims = op.getDims();
+  if (!dims || !view.hasAnyColumns() ||
+      view.getElementType() != source.getElementType() || op.getFirstColumn())
+    return op.emitOpError()
+           << "expected dims beside a view of ? columns of "
+           << source.getElementType() << ", from the first on, got " << view;
+  SmallVector<int64_t> all;
+  for (int64_t dim : *dims)
+    if (dim != -1)
+      all.push_back(dim);
+  bool rows = dims->size() == 4 && (*dims)[1] >= 0 &&
+              ((*dims)[0] < 0 || (*dims)[2] >= 0) &&
+              (*dims)[3] == source.getRank() - 1;
+  llvm::sort(all);
+  if (!rows || !llvm::equal(all, llvm::seq<int64_t>(0, source.getRank())))
+    return op.emitOpError()
+           << "expected dims to be the numbers of the source's batch, row, "
+              "head and column dimensions, the last, or -1 for batch, or head "
+              "too, which it has not; got ["
+           << *dims << "] of " << source;
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  ViewType view = getView().getType();
+  if (getDims() || view.hasAnyColumns())
+    return verifyMatrix(*this, source);
+  int64_t cols = source.getRank() == 4 ? source.getDimSize(3) : 0;
+  if (source.getRank() != 4 && source.getRank() != 3)
+    return emitOpError() << "expected a source of rank 4 or 3, got rank "
+                         << source.getRank();
+  int64_t firstColumn = getFirstColumn();
+  if (firstColumn < 0 || (cols > 0 && firstColumn >= cols) ||
+      (cols == 0 && firstColumn != 0))
+    return emitOpError() << "expected first_column to be one of " << cols
+                         << " columns, got " << firstColumn;
+  if ((firstColumn || (cols && view.getCols())
+           ? view.getCols() > cols - firstColumn
+           : view.getCols() != cols) ||
+      view.getElementType() != source.getElementType())
+    return emitOpError() << "expected a view of " << cols << " columns of "
+                         << source.getElementType() << " because its source is "
+                         << source << ", got " << view;
+  return success();
+}
+
+static LogicalResult verifyTileOfView(Operation *op, Type tileType,
+                                      ViewType view) {
+  auto tile = cast<RankedTensorType>(tileType);
+  if (!tile.hasStaticShape() || tile.getElementType() != view.getElementType())
+    return op->emitOpError() << "expected a static tile of "
+                             << view.getElementType() << ", got " << tile;
+  int64_t cols = tile.getRank() == 2 ? tile.getDimSize(1) : 0;
+  // A sum has the padding of the accumulator whose order it is in.
+  if (tile.getRank() != 2 && view.hasAnyColumns())
+    return op->emitOpError() << "expected a tile of rank 2, got " << tile;
+  if (view.hasAnyColumns())
+    return success();
+  if (tile.getRank() > 2 ||
+      (view.getOrder() ? cols > view.getCols() : cols != view.getCols()))
+    return op->emitOpError() << "expected a tile of the view's "
+                             << view.getCols() << " columns, got " << tile;
+  return success();
+}
+
+LogicalResult fa2::verifyColumn(Operation *op, ViewType view, Value column) {
+  if (view.hasAnyColumns() == bool(column))
+    return success();
+  return op->emitOpError() << "expected "
+                           << (column ? "no column" : "a column to begin with")
+                           << " because the view is " << view;
+}
+
+LogicalResult LoadOp::verify() {
+  if (failed(verifyColumn(*this, getView().getType(), getColumn())))
+    return failure();
+  return verifyTileOfView(*this, getTile().getType(), getView().getType());
+}
+
+LogicalResult StoreOp::verify() {
+  if (getView().getType().hasAnyColumns())
+    return emitOpError() << "expected a view of as many columns as the tile, "
+                            "got "
+                         << getView().getType();
+  return verifyTileOfView(*this, getTile().getType(), getView().getType());
+}
+
+LogicalResult AccumulateOp::verify() {
+  auto tile = cast<RankedTensorType>(getTile().getType());
+  if (tile.getRank() != 2 || !tile.getElementType().isF32())
+    return emitOpError() << "expected a tile of f32, got " << tile;
+  if (!getView().getType().getOrder())
+    return emitOpError() << "expected a view with an order, in which it adds, "
+                            "got "
+                         << getView().getType();
+  if (bool(getTurn()) != bool(getTurns()) ||
+      (!getTurn() && (getBegins() || getEnds())))
+    return emitOpError() << "expected a turn where it begins or ends (1)";
+  if (ViewType turns = getTurns() ? getTurns().getType() : ViewType();
+      turns && (!turns.getElementType().isInteger(32) || turns.getCols()))
+    return emitOpError() << "expected turns of i32, a vector of them (1), got "
+                         << turns;
+  return verifyTileOfView(*this, tile, getView().getType());
+}
+
+/// A vector of one value a row, or a column, of a tile.
+static LogicalResult verifyVector(Operation *op, Type vector, Type tile,
+                                  bool columns) {
+  auto v = cast<RankedTensorType>(vector), t = cast<RankedTensorType>(tile);
+  if (t.getRank() != 2)
+    return op->emitOpError() << "expected a tile of rank 2, got " << t;
+  int64_t n = t.getDimSize(columns ? 1 : 0);
+  if (v.getRank() != 1 || v.getDimSize(0) != n ||
+      v.getElementType() != t.getElementType())
+    return op->emitOpError() << "expected a value for each of the " << n << " "
+                             << (columns ? "columns" : "rows") << ", got " << v;
+  return success();
+}
+
+LogicalResult SoftmaxRecomputeOp::verify() {
+  if (!getN())
+    return success();
+  return verifyVector(*this, getN().getType(), getS().getType(), getColumns());
+}
+
+LogicalResult BroadcastOp::verify() {
+  return verifyVector(*this, getVector().getType(), getResult().getType(),
+                      getColumns());
+}
+
+LogicalResult ReadOp::verify() {
+  auto source = cast<MemRefType>(getSource().getType());
+  if (int64_t(getIndices().size()) != source.getRank())
+    return emitOpError() << "expected " << source.getRank()
+                         << " indices, one a dimension, got "
+                         << getIndices().size();
+  Type element = source.getElementType();
+  if (element.isF16() || element.isBF16())
+    element = Float32Type::get(getContext());
+  if (getElementTypeOrSelf(getResult()) != element)
+    return emitOpError() << "expected a result of " << element << ", got "
+                         << getResult().getType();
+  auto shaped = dyn_cast<RankedTensorType>(getResult().getType());
+  for (Value index : getIndices()) {
+    auto t = dyn_cast<RankedTensorType>(index.getType());
+    if (!getElementTypeOrSelf(index).isIndex() ||
+        (t && (!shaped || t.getShape() != shaped.getShape())))
+      return emitOpError() << "expected each index to be an index or a tensor "
+                              "of them with the result's shape, got "
+                           << index.getType();
+  }
+  return success();
+}
+
+LogicalResult ScatterOp::verify() {
+  auto sum = cast<MemRefType>(getSum().getType());
+  auto values = cast<RankedTensorType>(getValues().getType());
+  if (int64_t(getIndices().size()) != sum.getRank())
+    return emitOpError() << "expected " << sum.getRank()
+                         << " indices, one a dimension, got "
+                         << getIndices().size();
+  if (!sum.getElementType().isF32() || !values.getElementType().isF32())
+    return emitOpError() << "expected values and a sum of f32, got " << values
+                         << " and " << sum;
+  ArrayRef<int64_t> shape;
+  for (Value index : getIndices()) {
+    auto t = dyn_cast<RankedTensorType>(index.getType());
+    if (!getElementTypeOrSelf(index).isIndex() ||
+        (t && !shape.empty() && t.getShape() != shape))
+      return emitOpError() << "expected indices, or tensors of them with one "
+                              "shape, got "
+                           << index.getType();
+    if (t)
+      shape = t.getShape();
+  }
+  int64_t along = getColumns() ? values.getRank() - 1 : 0;
+  if (shape.empty() || shape == values.getShape() ||
+      (shape.size() == 1 && shape[0] == values.getDimSize(along)))
+    return success();
+  return emitOpError() << "expected indices of the values' shape, or of their "
+                       << (getColumns() ? "columns" : "rows") << ", got "
+                       << shape.size() << " dimensions, the first of "
+                       << shape[0];
+}
+
+LogicalResult StoreSumsOp::verify() {
+  auto rows = cast<RankedTensorType>(getRows().getType());
+  auto sums = cast<MemRefType>(getSums().getType());
+  if (rows.getRank() != 1 || !rows.getElementType().isF32() ||
+      rows.getDimSize(0) % 16 != 0)
+    return emitOpError() << "expected a vector of f32, 16 rows a sum, got "
+                         << rows;
+  if (!sums.getElementType().isF32() ||
+      sums.getRank() != int64_t(getIndices().size()) + 1)
+    return emitOpError() << "expected sums of f32 with one dimension more than "
+                         << getIndices().size() << " indices, got " << sums;
+  return success();
+}
+
+LogicalResult AddUpOp::verify() {
+  auto parts = cast<MemRefType>(getParts().getType()),
+       sums = cast<MemRefType>(getSums().getType());
+  if (!parts.getElementType().isF32() || parts.getRank() < 2)
+    return emitOpError() << "expected parts of f32 of rank 2 or more, got "
+                         << parts;
+  if (!sums.getElementType().isF32() || sums.getRank() != 1)
+    return emitOpError() << "expected sums of f32 of rank 1, got " << sums;
+  return success();
+}
+
+LogicalResult KeepOp::verify() {
+  auto tile = cast<RankedTensorType>(getResult().getType());
+  if (tile.getRank() != 2 || !tile.getElementType().isInteger(1))
+    return emitOpError() << "expected a tile of i1, got " << tile;
+  if (getWords().size() != 4)
+    return emitOpError() << "expected 4 words, of seed and offset, got "
+                         << getWords().size();
+  return success();
+}
+
+LogicalResult AddRowsOp::verify() {
+  return verifyVector(*this, getSums().getType(), getTile().getType(),
+                      /*columns=*/false);
+}
+
+LogicalResult SumRowsOp::verify() {
+  return verifyVector(*this, getSums().getType(), getTile().getType(),
+                      /*columns=*/false);
+}
+
+LogicalResult DotOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType());
+  auto b = cast<RankedTensorType>(getB().getType());
+  auto d = cast<RankedTensorType>(getD().getType());
+  if (a.getRank() != 2 || b.getRank() != 2 || d.getRank() != 2)
+    return emitOpError() << "expected tiles of rank 2";
+  int64_t k = b.getDimSize(getTransposeB() ? 1 : 0);
+  int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
+  int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
+  if (a.getDimSize(getTransposeA() ? 0 : 1) != k)
+    return emitOpError() << "expected a to have b's " << k << " inner "
+                         << (getTransposeA() ? "rows" : "columns") << ", got "
+                         << a.getDimSize(getTransposeA() ? 0 : 1);
+  int64_t first = getFirstColumn();
+  if (first != 0 && (getTransposeB() || first < 0 || first % 32 != 0 ||
+                     first + d.getDimSize(1) > n))
+    return emitOpError() << "expected first_column to be a multiple of 32 that "
+                            "leaves "
+                         << d.getDimSize(1) << " of the " << n
+                         << " columns of b, not transposed, got " << first;
+  // Of columns that begin later, or stop earlier, there are as many as d has.
+  if (d.getDimSize(0) != m ||
+      (getTransposeB() ? d.getDimSize(1) != n : d.getDimSize(1) > n))
+    return emitOpError() << "expected a result of " << m << "x" << n << ", got "
+                         << d;
+  if (getAcc() && getAcc().getType() != d)
+    return emitOpError() << "expected acc to have the result's type " << d
+                         << ", got " << getAcc().getType();
+  return success();
+}
+
+/// Zeros stay zeros: factors are finite.
+OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
+  auto tile = dyn_cast_or_null<SplatElementsAttr>(adaptor.getTile());
+  if (tile && tile.getSplatValue<APFloat>().isZero())
+    return getTile();
+  return {};
+}
+
+LogicalResult SoftmaxStepOp::verify() {
+  auto s = cast<RankedTensorType>(getS().getType());
+  for (Value v : {getM(), getL()}) {
+    auto t = cast<RankedTensorType>(v.getType());
+    if (t.getRank() != 1 || t.getDimSize(0) != s.getDimSize(0))
+      return emitOpError() << "expected a value for each of the "
+                           << s.getDimSize(0) << " rows, got " << t;
+  }
+  return success();
+}
