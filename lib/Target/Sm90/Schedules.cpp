@@ -84,6 +84,7 @@ struct BackwardEntry {
   bool turns, keysInRegisters, dqByProducer;
   int64_t dqColumns;
   Chain chained;
+  CacheHint cacheDq, cacheKeys;
 };
 
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
@@ -95,12 +96,12 @@ struct BackwardEntry {
 // docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d  kv  stages exchange dq                order                      begins with     turns  in registers, dQ by producer
-    {  64, 128, 4,   2,       GradQ::AtomicV4,  LoopOrder::KeysBehind,     Preload::Delta, true,  true,  true,  64,  Chain::Early},
-    { 128, 128, 3,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early},
-    { 128, 128, 2,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early},
-    { 240,  64, 2,   1,       GradQ::AtomicV4,  LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::Late},
-    { 256,  64, 2,   1,       GradQ::Recompute, LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::None},
+    // d  kv  stages exchange dq                order                      begins with     turns  in registers, dQ by producer, columns, chained, kept: dQ's sum, keys
+    {  64, 128, 4,   2,       GradQ::AtomicV4,  LoopOrder::KeysBehind,     Preload::Delta, true,  true,  true,  64,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
+    { 128, 128, 3,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
+    { 128, 128, 2,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
+    { 240,  64, 2,   1,       GradQ::AtomicV4,  LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::Late,  CacheHint::None,      CacheHint::None},
+    { 256,  64, 2,   1,       GradQ::Recompute, LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::None,  CacheHint::None,      CacheHint::None},
 };
 // clang-format on
 
@@ -126,10 +127,8 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.dqColumns = e.dqColumns;
       s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
       s.chained = e.chained;
-      if (e.chained == Chain::Early) {
-        s.cacheDq = CacheHint::EvictLast;
-        s.cacheKeys = CacheHint::EvictFirst;
-      }
+      s.cacheDq = e.cacheDq;
+      s.cacheKeys = e.cacheKeys;
       // A program's derivative, or what dropout draws, stands beside the
       // scores: registers are left neither for the keys nor for what goes a
       // tile behind.
