@@ -24,6 +24,7 @@ namespace {
 
 struct Settings {
   sim::Options options;
+  bool separate = false; // kernels reach what was allocated here alone
   DeviceProperties properties;
 };
 
@@ -76,6 +77,8 @@ void applyOption(Settings &settings, std::string_view option) {
            value);
   } else if (name == "strict" && !hasValue) {
     options.strict = true;
+  } else if (name == "separate" && !hasValue) {
+    settings.separate = true;
   } else if (name == "nochecks" && !hasValue) {
     options.checks = false;
   } else if (name == "profile" && !hasValue) {
@@ -84,7 +87,7 @@ void applyOption(Settings &settings, std::string_view option) {
     fail(FA2RT_ERROR_ARGUMENT,
          "the simulator has no option '{}' (known: seed=N, resident=N, "
          "completion=random|early|late, budget=N, sms=N, perturb=N, strict, "
-         "nochecks, profile)",
+         "separate, nochecks, profile)",
          option);
   }
 }
@@ -300,6 +303,18 @@ public:
     return image;
   }
 
+  bool reaches(const void *memory) const override {
+    if (!settings.separate)
+      return true;
+    auto *at = static_cast<std::byte *>(const_cast<void *>(memory));
+    std::lock_guard lock(mutex);
+    auto behind = allocations.upper_bound(at);
+    if (behind == allocations.begin())
+      return false;
+    const auto &[base, size] = *std::prev(behind);
+    return size_t(at - base) < size;
+  }
+
   /// Mapped, not committed: tensors with huge strides cost what they touch.
   void *allocate(size_t bytes) override {
     bytes = bytes ? bytes : 1;
@@ -342,8 +357,8 @@ public:
   std::shared_ptr<void> hold(void *) override { return nullptr; }
 
 private:
-  /// Any host memory serves as device memory, so that only the bounds of what
-  /// was allocated here are known.
+  /// Any host memory serves as device memory, unless they are to be separate,
+  /// so that only the bounds of what was allocated here are known.
   void checkRange(const void *memory, size_t bytes) {
     if (!bytes)
       return;
@@ -369,7 +384,7 @@ private:
   }
 
   Settings settings;
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::map<std::byte *, size_t> allocations; // their bytes
 };
 

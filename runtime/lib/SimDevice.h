@@ -10,7 +10,8 @@
 namespace fa2rt {
 
 /// Opens "sm_80?seed=3&strict" (what follows "sim:"; empty: sm_80). Device
-/// memory is host memory; launches have finished when they return.
+/// memory is host memory, and with "separate" only what was allocated on the
+/// device is; launches have finished when they return.
 std::unique_ptr<Device> openSimDevice(std::string_view specification);
 
 } // namespace fa2rt

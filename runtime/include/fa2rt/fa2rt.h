@@ -85,7 +85,9 @@ typedef struct fa2rtDevice fa2rtDevice;
                        with options: seed=N (schedule of blocks and warps),
                        resident=N (blocks in flight; 0: as many as fit),
                        completion=random|early|late (of async copies), strict
-                       (warnings are errors), nochecks, budget=N (warp
+                       (warnings are errors), separate (arguments lie in
+                       memory of fa2rtMemoryAllocate, as on a GPU; else any
+                       host memory does), nochecks, budget=N (warp
                        instructions), sms=N (multiprocessors: a few let
                        persistent kernels take several tiles a block), profile
                        (for fa2rtProgramProfile). */

@@ -296,6 +296,37 @@ TEST(SimDevice, MemoryIsBounded) {
   fa2rtDeviceClose(device);
 }
 
+// As on a GPU, on request.
+TEST(SimDevice, SeparateMemoryIsWhatWasAllocated) {
+  EXPECT_EQ(Case("sim").launch(), FA2RT_OK) << fa2rtLastError();
+  Case c("sim:sm_80?separate");
+  EXPECT_EQ(c.launch(), FA2RT_ERROR_ARGUMENT);
+  EXPECT_CONTAINS(fa2rtLastError(), "q: the address");
+  EXPECT_CONTAINS(fa2rtLastError(),
+                  "is host memory that simulated sm_80 does not reach");
+  void *memory = nullptr;
+  ASSERT_EQ(fa2rtMemoryAllocate(c.device, 8192, &memory), FA2RT_OK);
+  auto *at = static_cast<char *>(memory);
+  ASSERT_EQ(fa2rtMemoryCopyIn(c.device, at, c.ones.data(), 2048), FA2RT_OK);
+  auto launch = [&](void *lse) {
+    fa2rtArgument arguments[] = {
+        fa2rtTensor("q", at, FA2RT_BF16, 4, c.q, nullptr),
+        fa2rtTensor("k", at + 512, FA2RT_BF16, 4, c.k, nullptr),
+        fa2rtTensor("v", at + 1024, FA2RT_BF16, 4, c.v, nullptr),
+        fa2rtTensor("out", at + 4096, FA2RT_BF16, 4, c.o, nullptr),
+        fa2rtTensor("lse", lse, FA2RT_F32, 3, c.l, nullptr)};
+    return fa2rtLaunch(c.program, arguments, 5, nullptr, 0, nullptr);
+  };
+  EXPECT_EQ(launch(at + 6144), FA2RT_OK) << fa2rtLastError();
+  for (void *lse :
+       {static_cast<void *>(c.lse.data()), static_cast<void *>(at + 8192)}) {
+    EXPECT_EQ(launch(lse), FA2RT_ERROR_ARGUMENT);
+    EXPECT_CONTAINS(fa2rtLastError(), "lse: the address");
+  }
+  EXPECT_EQ(fa2rtMemoryFree(c.device, memory), FA2RT_OK);
+  EXPECT_EQ(launch(at + 6144), FA2RT_ERROR_ARGUMENT);
+}
+
 TEST(SimDevice, ProgramsAndEventsOutliveTheHandle) {
   fa2rtDevice *device = nullptr;
   fa2rtProgram *program = nullptr;
