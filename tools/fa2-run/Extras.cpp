@@ -17,7 +17,10 @@ namespace {
 
 constexpr size_t kGuardBytes = 1024;
 
+/// -1 where the program leaves it to the launch.
 int64_t extentOf(const std::string &dimension, const Configuration &c) {
+  if (std::isdigit(static_cast<unsigned char>(dimension[0])))
+    return std::stoll(dimension);
   if (dimension == "batch")
     return c.batch;
   if (dimension == "heads")
@@ -70,7 +73,7 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
   store();
 }
 
-Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
+Extra Extra::gradientOf(const Extra &of, uint64_t stream, ExtraStrides lie) {
   Extra gradient;
   gradient.rule.name = "d" + of.rule.name;
   gradient.values.shape = of.values.shape;
@@ -78,7 +81,10 @@ Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
     gradient.values.shape = {1};
   gradient.values.elements.assign(of.values.elements.size(), std::nan(""));
   Sequence random(stream);
-  gradient.drawStrides(random, /*mayRepeat=*/false);
+  if (lie == ExtraStrides::Packed)
+    gradient.strides = packedStrides(gradient.values.shape);
+  else
+    gradient.drawStrides(random, /*mayRepeat=*/false);
   gradient.store();
   return gradient;
 }
@@ -86,8 +92,6 @@ Extra Extra::gradientOf(const Extra &of, uint64_t stream) {
 void Extra::drawShape(const Configuration &c, Sequence &random) {
   for (const std::string &dimension : rule.shape) {
     int64_t extent = extentOf(dimension, c);
-    if (std::isdigit(dimension[0])) // that and no other
-      extent = std::stoll(dimension);
     bool own = extent < 0;
     if (own)
       extent = random.between(1, 40);

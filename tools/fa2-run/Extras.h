@@ -32,7 +32,7 @@ public:
         const GivenExtras &given, uint64_t stream, ExtraStrides lie);
 
   /// Where a kernel puts the gradient of `of`, poisoned.
-  static Extra gradientOf(const Extra &of, uint64_t stream);
+  static Extra gradientOf(const Extra &of, uint64_t stream, ExtraStrides lie);
   bool hasGradient() const { return rule.hasGradient; }
 
   const std::string &nameOf() const { return rule.name; }

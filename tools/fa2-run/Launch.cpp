@@ -36,15 +36,10 @@ std::string Workspace::leftovers() const {
 std::vector<fa2rtArgument> makeArguments(const Kernel &kernel,
                                          const Configuration &configuration,
                                          const Tensors &t) {
-  std::vector<fa2rtArgument> arguments = {t.q.argument(), t.k.argument(),
-                                          t.v.argument(), t.out.argument()};
-  if (kernel.pass == "backward")
-    for (const Tensor *tensor : {&t.dout, &t.dq, &t.dk, &t.dv})
+  std::vector<fa2rtArgument> arguments;
+  for (const auto &tensors : {inputsOf(kernel, t), outputsOf(kernel, t)})
+    for (const Tensor *tensor : tensors)
       arguments.push_back(tensor->argument());
-  if (kernel.hasDlse)
-    arguments.push_back(t.dlse.argument());
-  if (kernel.hasLse)
-    arguments.push_back(t.lse.argument());
   for (const auto *extras : {&t.extras, &t.dextras})
     for (const Extra &extra : *extras)
       arguments.push_back(extra.argument());

@@ -110,12 +110,6 @@ Tensors prepareCase(const Kernel &kernel, const Configuration &configuration,
   return t;
 }
 
-std::vector<Tensor *> outputsOf(const Kernel &kernel, Tensors &t) {
-  if (kernel.pass == "backward")
-    return {&t.dq, &t.dk, &t.dv};
-  return kernel.hasLse ? std::vector{&t.out, &t.lse} : std::vector{&t.out};
-}
-
 void checkCase(const Kernel &kernel, const Configuration &configuration,
                const RunOptions &options, TensorCore core, Tensors &t,
                CaseResult &result) {
@@ -153,19 +147,9 @@ CaseResult runCase(fa2rtDevice *device, const fa2rtProgram *program,
                    const RunOptions &options, Tensors *keep) {
   CaseResult result;
   Tensors t = prepareCase(kernel, configuration, options);
-  std::vector<Tensor *> inputs = {&t.q, &t.k, &t.v};
+  std::vector<Tensor *> inputs = inputsOf(kernel, t);
   std::vector<Tensor *> outputs = outputsOf(kernel, t);
-  if (kernel.pass == "backward")
-    inputs.insert(inputs.end(), {&t.out, &t.lse, &t.dout});
-  if (kernel.hasDlse)
-    inputs.push_back(&t.dlse);
-  for (Tensor *tensor : inputs)
-    tensor->upload(device);
-  for (Tensor *tensor : outputs)
-    tensor->upload(device);
-  for (auto *extras : {&t.extras, &t.dextras})
-    for (Extra &extra : *extras)
-      extra.upload(device);
+  upload(device, kernel, t);
 
   std::vector<fa2rtArgument> arguments =
       makeArguments(kernel, configuration, t);

@@ -42,7 +42,6 @@ struct CaseResult {
 /// Draws the data, or takes what is given; outputs are poisoned.
 Tensors prepareCase(const Kernel &kernel, const Configuration &configuration,
                     const RunOptions &options);
-std::vector<Tensor *> outputsOf(const Kernel &kernel, Tensors &tensors);
 /// Compares the outputs, as the host has them, with the reference.
 void checkCase(const Kernel &kernel, const Configuration &configuration,
                const RunOptions &options, TensorCore core, Tensors &tensors,

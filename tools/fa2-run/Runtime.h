@@ -35,9 +35,25 @@ using DeviceHandle = std::unique_ptr<fa2rtDevice, Destroyer<fa2rtDeviceClose>>;
 using ProgramHandle =
     std::unique_ptr<fa2rtProgram, Destroyer<fa2rtProgramUnload>>;
 
+/// The name of a device with one more option, where it is a simulator.
+inline std::string withOption(std::string name, const char *option) {
+  bool simulator =
+      name == "sim" || (name.size() > 4 &&
+                        (name.starts_with("sim:") || name.starts_with("sim?")));
+  if (!simulator)
+    return name;
+  size_t question = name.find('?');
+  if (question == std::string::npos)
+    name += "?";
+  else if (question + 1 < name.size() && name.back() != '&')
+    name += "&";
+  return name + option;
+}
+
+/// A simulator refuses host memory, as a GPU does.
 inline DeviceHandle openDevice(const std::string &name) {
   fa2rtDevice *device = nullptr;
-  check(fa2rtDeviceOpen(name.c_str(), &device));
+  check(fa2rtDeviceOpen(withOption(name, "separate").c_str(), &device));
   return DeviceHandle(device);
 }
 

@@ -172,6 +172,48 @@ void fillVectors(Tensor &tensor, uint64_t stream) {
 
 } // namespace
 
+size_t upload(fa2rtDevice *device, const Kernel &kernel, Tensors &t) {
+  size_t bytes = 0;
+  for (const auto &tensors : {inputsOf(kernel, t), outputsOf(kernel, t)})
+    for (Tensor *tensor : tensors) {
+      tensor->upload(device);
+      bytes += tensor->bytes();
+    }
+  for (auto *extras : {&t.extras, &t.dextras})
+    for (Extra &extra : *extras) {
+      extra.upload(device);
+      bytes += extra.bytes();
+    }
+  return bytes;
+}
+
+std::string describeTensors(const Kernel &kernel) {
+  std::string text = fmt::format("{} {} {} {}", kernel.pass, kernel.dtypeName,
+                                 kernel.headDim, kernel.headDimV);
+  auto add = [&](const char *name, const Kernel::TensorRule &rule) {
+    text += fmt::format(" {}:{}:{}", name, rule.alignment, rule.strideMultiple);
+  };
+  add("q", kernel.q);
+  add("k", kernel.k);
+  add("v", kernel.v);
+  add("out", kernel.out);
+  if (kernel.hasLse)
+    add("lse", kernel.lse);
+  if (kernel.pass == "backward") {
+    add("dout", kernel.dout);
+    add("dq", kernel.dq);
+    add("dk", kernel.dk);
+    add("dv", kernel.dv);
+  }
+  if (kernel.hasDlse)
+    add("dlse", kernel.dlse);
+  for (const Kernel::ExtraRule &rule : kernel.extras)
+    text += fmt::format(" {} {} {} [{}] {} {} {}", rule.name, rule.tensor,
+                        int(rule.dtype), fmt::join(rule.shape, ","),
+                        rule.broadcast, rule.hasGradient, int(rule.draw));
+  return text;
+}
+
 Tensors makeTensors(const Kernel &kernel, const Configuration &c,
                     const GivenExtras &given, ExtraStrides lie) {
   fa2rtDType dtype =
@@ -213,7 +255,7 @@ Tensors makeTensors(const Kernel &kernel, const Configuration &c,
   for (const Extra &extra : t.extras)
     if (extra.hasGradient())
       t.dextras.push_back(
-          Extra::gradientOf(extra, stream + 2000 + t.dextras.size()));
+          Extra::gradientOf(extra, stream + 2000 + t.dextras.size(), lie));
   return t;
 }
 

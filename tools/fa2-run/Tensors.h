@@ -91,6 +91,31 @@ struct Tensors {
   std::vector<Extra> dextras; // gradients of some of it
 };
 
+/// Those that a kernel reads.
+template <typename AnyTensors>
+auto inputsOf(const Kernel &kernel, AnyTensors &t) {
+  std::vector tensors = {&t.q, &t.k, &t.v};
+  if (kernel.pass == "backward")
+    tensors.insert(tensors.end(), {&t.out, &t.lse, &t.dout});
+  if (kernel.hasDlse)
+    tensors.push_back(&t.dlse);
+  return tensors;
+}
+/// Those that it writes.
+template <typename AnyTensors>
+auto outputsOf(const Kernel &kernel, AnyTensors &t) {
+  if (kernel.pass == "backward")
+    return std::vector{&t.dq, &t.dk, &t.dv};
+  return kernel.hasLse ? std::vector{&t.out, &t.lse} : std::vector{&t.out};
+}
+
+/// Puts all of them on the device, what the program reads and its gradients
+/// too. Returns their bytes there.
+size_t upload(fa2rtDevice *device, const Kernel &kernel, Tensors &tensors);
+
+/// What `makeTensors` makes of two kernels is the same where this text is.
+std::string describeTensors(const Kernel &kernel);
+
 /// Allocates on the host, draws the inputs, poisons the rest. A backward case's
 /// out and lse are left for `fillForward`.
 Tensors makeTensors(const Kernel &kernel, const Configuration &configuration,

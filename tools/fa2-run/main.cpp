@@ -44,13 +44,6 @@ std::string withModel(std::string name, const Kernel &kernel) {
                                                 : name;
 }
 
-/// Options of the simulator that other options ask for.
-std::string withProfile(std::string name, bool profile) {
-  if (profile && name.rfind("sim", 0) == 0)
-    name += name.find('?') == std::string::npos ? "?profile" : "&profile";
-  return name;
-}
-
 /// Without a device: says so, and assembles the PTX where ptxas is.
 int assembleOnly(const std::string &ptx, const Kernel &kernel,
                  const Options &options) {
@@ -188,7 +181,8 @@ int run(const Options &options) {
   std::string name = withModel(chooseDevice(options), kernel);
   if (name.empty())
     return assembleOnly(ptx, kernel, options);
-  DeviceHandle device = openDevice(withProfile(name, options.profile));
+  DeviceHandle device =
+      openDevice(options.profile ? withOption(name, "profile") : name);
   fa2rtDeviceProperties properties;
   check(fa2rtDeviceGetProperties(device.get(), &properties));
   if (options.profile && !properties.is_simulated)

@@ -166,38 +166,14 @@ private:
                 Bench &bench) {
     Tensors &t = bench.sets.emplace_back(
         makeTensors(kernel, shape, {}, ExtraStrides::Packed));
-    std::vector<Tensor *> all = {&t.q, &t.k, &t.v, &t.out, &t.lse};
-    if (kernel.pass == "backward") {
+    if (kernel.pass == "backward")
       drawForward(kernel, shape, t);
-      all.insert(all.end(), {&t.dout, &t.dq, &t.dk, &t.dv});
-    }
-    size_t bytes = 0;
-    for (Tensor *tensor : all) {
-      tensor->upload(device.get());
-      bytes += tensor->bytes();
-    }
-    for (auto *extras : {&t.extras, &t.dextras})
-      for (Extra &extra : *extras) {
-        extra.upload(device.get());
-        bytes += extra.bytes();
-      }
-    return bytes;
+    return upload(device.get(), kernel, t);
   }
 
   /// The candidates of one comparison may read different things.
-  static std::string benchKey(const Kernel &kernel,
-                              const Configuration &shape) {
-    std::string key =
-        fmt::format("{} {} {} {} {}", kernel.pass, kernel.dtypeName,
-                    kernel.headDim, kernel.headDimV, shapeText(shape));
-    for (const Kernel::ExtraRule &rule : kernel.extras)
-      key += fmt::format(" {} {} [{}] {}", rule.name, int(rule.dtype),
-                         fmt::join(rule.shape, ","), rule.hasGradient);
-    return key;
-  }
-
   const Bench &benchOf(const Kernel &kernel, const Configuration &shape) {
-    std::string key = benchKey(kernel, shape);
+    std::string key = shapeText(shape) + " " + describeTensors(kernel);
     for (auto it = benches.begin(); it != benches.end(); ++it)
       if (it->key == key) {
         benches.splice(benches.begin(), benches, it);
@@ -206,8 +182,8 @@ private:
     constexpr size_t most = 3; // of which each may be gigabytes
     if (benches.size() == most)
       benches.pop_back();
-    Bench &bench = benches.emplace_front();
-    bench.key = key;
+    // Kept once it is whole.
+    Bench bench{key, {}};
     size_t bytes = addSet(kernel, shape, bench);
     constexpr size_t mostSets = 16;
     size_t wanted = properties.is_simulated
@@ -215,7 +191,8 @@ private:
                         : 1 + 2 * size_t(properties.l2_bytes) / bytes;
     while (bench.sets.size() < std::min(mostSets, wanted))
       addSet(kernel, shape, bench);
-    return bench;
+    benches.push_front(std::move(bench));
+    return benches.front();
   }
 
   OrderedJson timeOf(const Loaded &loaded, const json &request) {
