@@ -63,6 +63,9 @@ def read_times(journal):
             if what in said and not said[what].get("passed", False):
                 hashed, _, group = said[what]["kernel"].partition(" in ")
                 dropped[group, hashed] = said[what].get("why", "it was wrong")
+        if "again" in said:  # the cell was cut off, and what follows is all of it
+            cell = said["again"]["group"], said["again"]["shape"]
+            visits = {key: value for key, value in visits.items() if (key[0], key[2]) != cell}
         if "time" in said:
             hashed, _, group = said["time"]["kernel"].partition(" in ")
             visits.setdefault((group, hashed, said["time"]["shape"]), []).append(said["time"])

@@ -132,6 +132,14 @@ class Sheets(Scratch):
         self.assertIn("| fast | 1.00000 (2.0000) |", text)
         self.assertIn("| same: its code is that of base | - |", text)
 
+    def test_what_is_measured_again_counts_alone(self):
+        again = json.dumps({"again": {"group": "g", "shape": "2x2/2x32x32"}})
+        other = json.dumps({"again": {"group": "g", "shape": "1x2/2x64x64"}})
+        journal = self.file("times.jsonl", "\n".join(['{"device": "a GPU"}', *self.visits("2", [7]), again, *self.visits("1", [2, 2]),
+                                                      *self.visits("2", [1, 1]), other, ""]))
+        self.assertEqual([(r["candidate"], r.get("ms"), r.get("speed")) for r in time_rows(index(), journal)[1]],
+                         [("base", "2.00000", "1.0000"), ("fast", "1.00000", "2.0000"), ("same", None, None)])
+
     def test_a_wrong_candidate_has_no_time(self):
         journal = self.file("times.jsonl", '{"device": "a GPU"}\n{"check": {"kernel": "2 in g", "passed": false, "why": "row 3"}}\n')
         self.assertIn(("fast", "row 3"), [(r["candidate"], r.get("text")) for r in time_rows(index(), journal)[1]])
@@ -227,6 +235,14 @@ exec {program.with_name("real")} "$@"
 """, 0o755)
         self.assertEqual(self.run_steps("bits"), 1)
         self.assertIn("batch entry 0 has other bits of out in a batch of 3", self.said)
+
+    def test_all_that_kernels_read_is_there_for_times(self):
+        self.assertEqual(self.build("group extras: --pass backward --head-dim 16\n  at 48 tokens=48 hidden=32\n  none:\n"
+                                    "  lse: --grad-lse argument\n  dropout: --dropout argument\n  sink: --sink head --grads sink\n"), 0, self.said)
+        self.assertEqual(self.run_steps("times"), 0, self.said)
+        with open(self.folder / "s" / "results" / "times.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["candidate"] for row in rows if row["speed"]], ["none", "lse", "dropout", "sink"], rows)
 
     def test_a_groups_name_picks_its_kernels(self):
         self.assertEqual(self.build("--head-dim 24\ngroup tiles mask=none: --head-dim 16 --mask {mask}\n  at 48 tokens=96 hidden=32\n  base:\n  small: --block-kv 16\n"),

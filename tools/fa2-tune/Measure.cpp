@@ -114,12 +114,19 @@ private:
     auto found = results.contestants.find(c.id());
     return found != results.contestants.end() && found->second.passed;
   }
+  /// It was checked, and it failed then or later.
+  bool dropped(const Candidate &c) const {
+    std::lock_guard lock(mutex);
+    auto found = results.contestants.find(c.id());
+    return found != results.contestants.end() && !found->second.passed;
+  }
   bool ready(const Task &task) const {
     return std::all_of(
         task.candidates.begin(), task.candidates.end(),
         [&](const Candidate *c) { return loaded.count(c->id()); });
   }
   bool isComplete(const Task &task) const;
+  void beginGroup(const Task &task);
   int visits(const Task &task, const Candidate &c, int round) const;
   double timeOf(const Task &task, const Candidate &c, int round) const;
   /// Runs `body`; an error of it ends the session.
@@ -312,16 +319,31 @@ int Session::visits(const Task &task, const Candidate &c, int round) const {
                            [&](const Visit &v) { return v.round == round; }));
 }
 
-/// Whether all finalists had all their visits.
+/// Whether all finalists, which all of a group are, had all their visits.
 bool Session::isComplete(const Task &task) const {
   bool any = false;
-  for (const Candidate *c : task.candidates)
-    if (int n = visits(task, *c, 2); n > 0 && passed(*c)) {
-      any = true;
-      if (n < options.rounds)
-        return false;
-    }
+  for (const Candidate *c : task.candidates) {
+    if (dropped(*c))
+      continue;
+    int n = visits(task, *c, 2);
+    bool finalist = n > 0 || !task.problem.group.empty();
+    if (finalist && n < options.rounds)
+      return false;
+    any |= n > 0;
+  }
   return any;
+}
+
+/// A group's candidates are compared in one session: of a cell that another one
+/// left half done, nothing counts.
+void Session::beginGroup(const Task &task) {
+  bool begun = false;
+  {
+    std::lock_guard lock(mutex);
+    begun = results.cells.count({task.problem.text(), task.shape}) > 0;
+  }
+  if (begun)
+    add({{"again", {{"group", task.problem.group}, {"shape", task.shape}}}});
 }
 
 /// The least of a round's visits, or infinity.
@@ -418,13 +440,14 @@ Session::missing(const Task &task, std::vector<const Candidate *> who,
 }
 
 void Session::timeTask(Device &device, Child &child, Task &task) {
-  std::vector<const Candidate *> all = missing(task, task.candidates, 0, 1);
-  std::mt19937 random(unsigned(task.candidates.size()));
-  std::shuffle(all.begin(), all.end(), random);
   if (!task.problem.group.empty()) {
+    beginGroup(task);
     visitInTurn(device, child, task, task.candidates);
     return;
   }
+  std::vector<const Candidate *> all = missing(task, task.candidates, 0, 1);
+  std::mt19937 random(unsigned(task.candidates.size()));
+  std::shuffle(all.begin(), all.end(), random);
   visitAll(device, child, task, 0, all, 2, 0);
   if (over())
     return;
@@ -456,10 +479,11 @@ void Session::timeTask(Device &device, Child &child, Task &task) {
 void Session::visitInTurn(Device &device, Child &child, const Task &task,
                           std::vector<const Candidate *> who) {
   for (int r = 1; r <= options.rounds && !over(); ++r) {
-    // Each comes first in some turn.
-    std::rotate(who.begin(), who.begin() + (who.size() > 1), who.end());
     visitAll(device, child, task, 2, missing(task, who, 2, r), 10,
              options.pause);
+    // Each comes first in some turn; in the first one what others are ratios
+    // to, so that there are ratios wherever time ends.
+    std::rotate(who.begin(), who.begin() + (who.size() > 1), who.end());
   }
   sayBest(task);
 }
@@ -552,7 +576,7 @@ int Session::run() {
                                options.results +
                                ", the same command goes on from there");
   auto open = std::count_if(tasks.begin(), tasks.end(),
-                            [](const Task &t) { return !t.taken; });
+                            [&](const Task &t) { return !isComplete(t); });
   if (over())
     progress->say(fmt::format("the time is over; {} of {} cells are left, the "
                               "same command goes on from there",

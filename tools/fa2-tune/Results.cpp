@@ -69,6 +69,10 @@ void Results::add(const json &line) {
         {time.at("round"), time.at("ms"), time.value("clock_mhz", 0)});
     timing.model = time.value("model_ms", 0.0);
     timing.flops = time.at("flops");
+  } else if (line.contains("again")) {
+    // A group's cell was cut off: all of it is measured anew.
+    const json &cell = line.at("again");
+    cells.erase({cell.at("group"), cell.at("shape")});
   } else if (line.contains("lost")) {
     // It hung or faulted while it was timed.
     Contestant &c = contestants[line.at("lost").at("kernel")];
