@@ -244,6 +244,7 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
     if (byLanes && shared.contains(u.ring)) {
       Filled lanes;
       static_cast<Use &>(lanes) = u;
+      lanes.fenced = copiesFence(u.ring);
       now.byLanes.push_back(lanes);
     }
   }

@@ -101,7 +101,7 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
         total += ringBytes(ring);
       }
     for (auto ring : kernel.getOps<RingCreateOp>()) {
-      if (!isQueue(ring) && !isWaitedFor(ring.getRing()))
+      if ((!isQueue(ring) && !isWaitedFor(ring.getRing())) || ring.getShares())
         continue;
       ring.setBarriers(total);
       total += barrierBytes(ring);
@@ -113,6 +113,9 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       RingInitOp::create(b, ring.getLoc(), ring.getRing(), arrivals.consumers,
                          arrivals.fillers);
     }
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      for (RingCreateOp sharer : sharersOf(ring.getRing()))
+        sharer.setBarriersAttr(ring.getBarriersAttr());
     if (failed(checkLimit(kernel, total)))
       return signalPassFailure();
     kernel.setSharedBytes(total);

@@ -21,10 +21,13 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       if (failed(fence(store)))
         return signalPassFailure();
     getOperation().walk([](RingReleaseOp release) {
-      // What lanes read one by one, before the copy engine writes there again.
+      // What lanes read one by one, before the copy engine writes there again:
+      // all lanes have read, and one thread fences for all, the one that
+      // copies. A fence of theirs would wait for all that they have in flight.
       if (release->getParentOfType<RolesOp>() && isReadByLanes(release)) {
         OpBuilder b(release);
-        ProxyFenceOp::create(b, release.getLoc());
+        if (!fenceCopies(release.getRing()))
+          ProxyFenceOp::create(b, release.getLoc());
         WarpBarrierOp::create(b, release.getLoc());
       }
     });
@@ -36,6 +39,17 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         ProxyFenceOp::create(b, commit.getLoc());
       }
     });
+  }
+
+  /// Has copies into the ring fence, unless parts of a slot are filled one by
+  /// one.
+  static bool fenceCopies(Value ring) {
+    if (cast<RingType>(ring.getType()).getParts() > 1)
+      return false;
+    for (Operation *user : ring.getUsers())
+      if (auto acquire = dyn_cast<RingAcquireOp>(user))
+        acquire.setFences(true);
+    return true;
   }
 
   /// Whether threads of the role read the ring's tiles by themselves: vectors,

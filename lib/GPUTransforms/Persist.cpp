@@ -31,7 +31,7 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
     auto tile = RankedTensorType::get({1}, b.getI32Type());
     Value queue = RingCreateOp::create(
         b, loc, RingType::get(b.getContext(), kQueueSlots, tile),
-        b.getStringAttr("tiles"), IntegerAttr{}, IntegerAttr{});
+        b.getStringAttr("tiles"));
     auto loop = TileLoopOp::create(
         b, loc, op.getRows(), op.getHeads(), op.getBatches(), op.getBlockAttr(),
         op.getOrderAttr(), queue, ValueRange(), UnitAttr{});

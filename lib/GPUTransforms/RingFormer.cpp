@@ -76,7 +76,7 @@ Value RingFormer::createRing(Location loc, StringRef name,
   OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
   return RingCreateOp::create(
       b, loc, RingType::get(b.getContext(), slots, tile, parts),
-      b.getStringAttr(name), IntegerAttr{}, IntegerAttr{});
+      b.getStringAttr(name));
 }
 
 /// How many tiles may wait: what a score program reads has rings of its own

@@ -148,7 +148,7 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     for (auto ring : kernel.getOps<RingCreateOp>()) {
       if (ring.getOffset())
         places.push_back({int64_t(*ring.getOffset()), ringBytes(ring), ring});
-      if (ring.getBarriers())
+      if (ring.getBarriers() && !ring.getShares())
         places.push_back(
             {int64_t(*ring.getBarriers()), barrierBytes(ring), ring});
     }
@@ -242,10 +242,33 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     return failure(result.wasInterrupted());
   }
 
+  /// What shares mbarriers has those, and each use within one of their ring's.
+  static LogicalResult checkSharing(RingCreateOp ring, RingCreateOp tiles) {
+    if (!tiles)
+      return ring.emitOpError() << "expected a ring whose mbarriers it shares";
+    if (std::string why = whyNotShared(ring.getRing(), tiles); !why.empty())
+      return ring.emitOpError()
+             << "expected mbarriers of its own for ring '" << ring.getName()
+             << "' instead of those of '" << tiles.getName() << "': " << why;
+    if (ring.getBarriers() != tiles.getBarriers())
+      return ring.emitOpError() << "expected the mbarriers of ring '"
+                                << tiles.getName() << "'";
+    if (copiesFence(ring.getRing()) && !copiesFence(tiles.getRing()))
+      return ring.emitOpError()
+             << "expected acquires of ring '" << tiles.getName()
+             << "' to fence as those of '" << ring.getName() << "' do";
+    return success();
+  }
+
   /// A slot is full when all that fills it has arrived, and empty when each
   /// warp that reads it has released it.
   LogicalResult checkArrivals(RolesOp roles) {
     for (auto ring : getOperation().getOps<RingCreateOp>()) {
+      if (Value tiles = ring.getShares()) {
+        if (failed(checkSharing(ring, tiles.getDefiningOp<RingCreateOp>())))
+          return failure();
+        continue;
+      }
       if (!ring.getBarriers())
         continue;
       SmallVector<RingInitOp> inits;

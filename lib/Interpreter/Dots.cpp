@@ -12,13 +12,14 @@ static float element(const Tile &tile, bool transposed, int64_t i, int64_t j) {
   return tile.real[transposed ? j * tile.cols() + i : i * tile.cols() + j];
 }
 
-/// The operand in C order, `rows` x `cols` from column `first` on.
+/// The operand in C order, `rows` x `cols` from a row and a column on.
 static std::vector<double> packed(const Tile &tile, bool transposed,
-                                  int64_t rows, int64_t cols, int64_t first) {
+                                  int64_t rows, int64_t cols, int64_t firstRow,
+                                  int64_t firstCol) {
   std::vector<double> out(rows * cols);
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < cols; ++j)
-      out[i * cols + j] = element(tile, transposed, i, first + j);
+      out[i * cols + j] = element(tile, transposed, firstRow + i, firstCol + j);
   return out;
 }
 
@@ -27,19 +28,23 @@ static std::vector<double> packed(const Tile &tile, bool transposed,
 template <typename Dot>
 static void multiply(Frame &f, Dot op, RankedTensorType type) {
   TileRef a = f.tile(op.getA()), b = f.tile(op.getB());
-  auto d = op.getAcc() ? std::make_shared<Tile>(*f.tile(op.getAcc()))
-                       : makeTile(type);
+  bool updates = op.getAcc() != Value();
+  if constexpr (std::is_same_v<Dot, DotStartOp>)
+    updates &= !op.getClears();
+  auto d =
+      updates ? std::make_shared<Tile>(*f.tile(op.getAcc())) : makeTile(type);
   bool ta = op.getTransposeA(), tb = op.getTransposeB();
   int64_t m = d->rows(), n = d->cols(), k = ta ? a->rows() : a->cols();
-  int64_t first = op.getFirstColumn();
+  int64_t first = op.getFirstColumn(), firstRow = op.getFirstRow();
   int64_t depth = tb ? b->cols() : b->rows(),
           width = tb ? b->rows() : b->cols();
-  if (m != (ta ? a->cols() : a->rows()) || k != depth || first + n > width) {
+  if (firstRow + m > (ta ? a->cols() : a->rows()) || k != depth ||
+      first + n > width) {
     f.fail() << "expected operands whose extents fit";
     return;
   }
-  std::vector<double> left = packed(*a, ta, m, k, 0);
-  std::vector<double> right = packed(*b, tb, k, n, first), row(n);
+  std::vector<double> left = packed(*a, ta, m, k, firstRow, 0);
+  std::vector<double> right = packed(*b, tb, k, n, 0, first), row(n);
   for (int64_t i = 0; i < m; ++i) {
     std::copy_n(&d->real[i * n], n, row.begin());
     for (int64_t l = 0; l < k; ++l)

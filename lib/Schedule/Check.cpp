@@ -91,12 +91,14 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "and block_kv = {3}",
                    t.name(), s.warps, d.keyWarps, s.blockKV);
   if (d.dqWarps % 4 != 0 || s.warpsOfGradQ() % d.dqWarps != 0 ||
-      s.blockQ != 16 * d.dqWarps)
+      (s.dqByProducer ? s.blockQ % (16 * d.dqWarps) != 0
+                      : s.blockQ != 16 * d.dqWarps))
     return formatv("expected dq_warps to be a multiple of 4 that divides warps "
-                   "and block_q to be 16 * dq_warps on {0}, whose matmuls take "
-                   "64 rows of four warps; got dq_warps = {1}, warps = {2} and "
-                   "block_q = {3}",
-                   t.name(), d.dqWarps, s.warps, s.blockQ);
+                   "and block_q to be {0}16 * dq_warps on {1}, whose matmuls "
+                   "take 64 rows of four warps; got dq_warps = {2}, warps = "
+                   "{3} and block_q = {4}",
+                   s.dqByProducer ? "a multiple of " : "", t.name(), d.dqWarps,
+                   s.warps, s.blockQ);
   if (int64_t most = (p.headDim + 63) / 64 * 64; s.dqColumns > most)
     return formatv("expected dq_columns to be at most {0}, the head dim in "
                    "whole panels, or 0 for all of it; got {1}",

@@ -181,15 +181,19 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
                   false, false, keyWarps());
   Value turn = turns ? turnOf(i, kvBlock, range) : Value();
-  for (auto [part, sumView] : llvm::enumerate(sumViews)) {
-    auto product = DotOp::create(
-        b, loc, tile(bq, columnsOfPart(part), f32), ds, kTile, Value(),
-        /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
-        b.getStringAttr("dq"), part * gradQColumns());
-    AccumulateOp::create(b, loc, product, sumView, row, turn, turnsView,
-                         turns && part == 0,
-                         turns && part + 1 == sumViews.size());
-  }
+  int64_t rows = gradQRows();
+  for (int64_t first = 0; first < bq; first += rows)
+    for (auto [part, sumView] : llvm::enumerate(sumViews)) {
+      auto product = DotOp::create(
+          b, loc, tile(rows, columnsOfPart(part), f32), ds, kTile, Value(),
+          /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
+          b.getStringAttr("dq"), part * gradQColumns(), first);
+      Value at =
+          first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
+      AccumulateOp::create(b, loc, product, sumView, at, turn, turnsView,
+                           turns && part == 0,
+                           turns && part + 1 == sumViews.size());
+    }
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);

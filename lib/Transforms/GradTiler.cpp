@@ -297,8 +297,9 @@ void GradTiler::createSinkGradient() {
 }
 
 void GradTiler::createScaledSum() {
-  int64_t bq = schedule.getBlockQ();
+  int64_t bq = gradQRows();
   Schedule fields = schedule.getFields();
+  fields.blockQ = bq;
   fields.warps = schedule.warpsOfGradQ();
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
   auto tiles = createKernel(

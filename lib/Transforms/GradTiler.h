@@ -122,6 +122,11 @@ private:
   int64_t gradQParts() {
     return (headDim + gradQColumns() - 1) / gradQColumns();
   }
+  /// So are its rows, where fewer warps than a tile has rows for multiply them.
+  int64_t gradQRows() {
+    return schedule.getDqByProducer() ? 16 * schedule.warpsAlongGradQ()
+                                      : schedule.getBlockQ();
+  }
   int64_t columnsOfPart(int64_t part) {
     return std::min(gradQColumns(), headDim - part * gradQColumns());
   }

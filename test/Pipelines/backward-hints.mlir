@@ -2,7 +2,7 @@
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first,cache.queries=evict_last stop-after=fa2-tile" --mlir-print-local-scope | FileCheck %s --check-prefix=TILES
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first,cache.queries=evict_last stop-after=fa2gpu-verify" --mlir-print-local-scope | FileCheck %s --check-prefix=COPIES
 // RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=evict_last,cache.keys=evict_first" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=PTX
-// RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=none,cache.keys=none" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=OFF --implicit-check-not=createpolicy --implicit-check-not=cache_hint --implicit-check-not=cache.
+// RUN: fa2-opt %s --fa2-pipeline="pass=backward target=sm_90a schedule=cache.dq=none,cache.keys=none" | fa2-translate --fa2-to-ptx | FileCheck %s --check-prefix=OFF --implicit-check-not=cache_hint --implicit-check-not=cache.
 
 // TILES-LABEL: fa2.kernel @attention_backward_statistics(
 // TILES-NOT: fa2.view {{.*}}#fa2.cache
@@ -23,10 +23,10 @@
 // PTX: "cache.keys": "evict_first"
 // PTX-NOT: cache.queries
 // PTX: .entry attention_backward(
-// PTX: createpolicy.fractional.L2::evict_first.b64 %[[KEYS:rd[0-9]+]], 1.0;
+// PTX: mov.b64 %[[KEYS:rd[0-9]+]], 1364590687093260288;
 // PTX: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [{{.*}}], [{{.*}}], [{{.*}}], %[[KEYS]];
 // PTX: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [
-// PTX: createpolicy.fractional.L2::evict_last.b64 %[[SUM:rd[0-9]+]], 1.0;
+// PTX: mov.b64 %[[SUM:rd[0-9]+]], 1508705875169116160;
 // PTX: red.relaxed.gpu.global.add.L2::cache_hint.v4.f32 [%rd{{[0-9]+}}+0], {{.*}}, %[[SUM]];
 
 // OFF: red.relaxed.gpu.global.add.v4.f32

@@ -152,12 +152,37 @@ def PlaceDotWaits : Pass<"fa2gpu-place-dot-waits", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect"];
 }
 
+def ShareAccumulators : Pass<"fa2gpu-share-accumulators", "::fa2::KernelOp"> {
+  let summary = "the pieces of one product take turns in one set of registers";
+  let description = [{
+    A product that is multiplied piece by piece, as backward's dQ is where few registers are left for it, needs the
+    registers of one piece: nothing reads a piece's values once they are added to a sum. ptxas does not see that; it multiplies
+    the next piece into other registers, runs out of them and serialises the matmuls (C7512). So where a piece of the same name and type
+    stands before in the block, with all its uses, the next one names it as its accumulator and clears it. Only for
+    families whose matmuls are asynchronous.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
 def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
   let summary = "orders shared memory between threads and the copy engine";
   let description = [{
     The rule: what threads wrote is fenced and met at the warpgroup's barrier before a
     tensor_store reads it; before threads write what a tensor_store or another warp of the
     group may still read, the stores are waited for and the group meets.
+    What lanes read of a slot that the copy engine fills, the thread that copies fences before it fills it again, after the
+    readers' warps have met.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
+def ShareBarriers : Pass<"fa2gpu-share-barriers", "::fa2::KernelOp"> {
+  let summary = "vectors that arrive with a tile have its mbarriers";
+  let description = [{
+    Backward copies with each tile of queries a value a row, into a ring of its own. To wait at one more mbarrier costs a warp
+    tens of cycles even where its phase is over. So a ring of vectors shares the mbarriers of the tile that is copied before, where
+    each of its uses lies within one of the tile's: the slot is acquired behind the tile's, waited for behind the tile's and released while the tile's
+    use is held. Then the tile's mbarrier counts the bytes of both, and waits and releases of the vector cost nothing.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

@@ -124,8 +124,9 @@ void passTurn(Emit &e, Value counter) {
 
 /// One reduction an element, in whatever order they arrive. LLVM would return
 /// the old value and drop the ordering of an atomicrmw, hence assembly.
-/// A branch around them, always taken, ends the basic block of the products:
-/// ptxas otherwise mixes the two, runs out of registers and spills.
+/// Where no wait ends the product, as that of wgmma does, a branch around them
+/// that is always taken does: ptxas otherwise mixes the two, runs out of
+/// registers and spills.
 struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -133,10 +134,14 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     ViewParts view = ViewParts::from(adaptor.getView());
-    auto inside = scf::IfOp::create(rewriter, op.getLoc(),
-                                    e.less(adaptor.getRow()[0], view.length));
     OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPointToStart(inside.thenBlock());
+    auto acc = cast<AccAttr>(
+        cast<RankedTensorType>(op.getTile().getType()).getEncoding());
+    if (acc.getFamily().warpsPerInstruction() == 1) {
+      auto inside = scf::IfOp::create(rewriter, op.getLoc(),
+                                      e.less(adaptor.getRow()[0], view.length));
+      rewriter.setInsertionPointToStart(inside.thenBlock());
+    }
     SumOrderAttr order = op.getView().getType().getOrder();
     int64_t width = order.getWidth();
     Value counter;

@@ -92,6 +92,8 @@ struct RingInitLowering : public OpConversionPattern<RingInitOp> {
   }
 };
 
+void proxyFence(Emit &e) { e.ptx("fence.proxy.async.shared::cta;", "", {}); }
+
 int64_t slotBytes(RingType ring) {
   return sharedLayout(ring.getTile()).pitch();
 }
@@ -108,11 +110,22 @@ void waitForSlot(Emit &e, const RingParts &ring, const RingUse &use) {
 }
 
 /// The same for copies, whose bytes will arrive.
-void acquire(Emit &e, const RingParts &ring, const RingUse &use) {
+void acquire(Emit &e, const RingParts &ring, const RingUse &use,
+             bool fences = false, int64_t more = 0) {
   waitForSlot(e, ring, use);
-  barrierExpect(e, ring.full(e, use.barrier),
-                sharedLayout(ring.type.getTile()).bytes() /
-                    ring.type.getParts());
+  if (fences)
+    proxyFence(e);
+  barrierExpect(
+      e, ring.full(e, use.barrier),
+      sharedLayout(ring.type.getTile()).bytes() / ring.type.getParts() + more);
+}
+
+/// Bytes that arrive with a slot's own, in rings that share its mbarriers.
+int64_t sharedBytes(Value ring) {
+  int64_t bytes = 0;
+  for (RingCreateOp sharer : sharersOf(ring))
+    bytes += sharedLayout(sharer.getRing().getType().getTile()).bytes();
+  return bytes;
 }
 
 struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
@@ -124,10 +137,13 @@ struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     RingUse use(e, ring.type, adaptor.getUse()[0]);
     // Of copies parts are waited for one by one, each before its own.
+    // What shares another ring's mbarriers is acquired with that.
     if (!isCopied(op.getRing()))
       waitForSlot(e, ring, use);
-    else if (ring.type.getParts() == 1)
-      onOneThread(e, [&] { acquire(e, ring, use); });
+    else if (ring.type.getParts() == 1 && !sharesBarriers(op.getRing()))
+      onOneThread(e, [&] {
+        acquire(e, ring, use, op.getFences(), sharedBytes(op.getRing()));
+      });
     Value slot = e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type)));
     rewriter.replaceOp(op, {slot, next(e, adaptor)});
     return success();
@@ -153,6 +169,19 @@ struct CommitLowering : public OpConversionPattern<RingCommitOp> {
   }
 };
 
+/// Whether one thread of the role copies, beside what all of them do.
+bool elects(Operation *op) {
+  auto roles = op->getParentOfType<RolesOp>();
+  return roles && !roles.getOneThread()[roles.getRoleOf(op)] &&
+         roles->getRegion(roles.getRoleOf(op))
+             .walk([](Operation *copy) {
+               return isa<TensorCopyOp, BulkCopyOp>(copy)
+                          ? WalkResult::interrupt()
+                          : WalkResult::advance();
+             })
+             .wasInterrupted();
+}
+
 struct WaitLowering : public OpConversionPattern<RingWaitOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -160,8 +189,14 @@ struct WaitLowering : public OpConversionPattern<RingWaitOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
-    RingUse use(e, ring.type, adaptor.getUse()[0]);
-    barrierWait(e, ring.full(e, use.barrier), use.parity);
+    Value number = adaptor.getUse()[0];
+    // ptxas keeps the counters of a loop with code of one thread in each
+    // thread's registers, and then the descriptors of what matmuls read there.
+    if (ring.type.getSlots() > 1 && elects(op))
+      number = e.sameInWarp(number);
+    RingUse use(e, ring.type, number);
+    if (!sharesBarriers(op.getRing()))
+      barrierWait(e, ring.full(e, use.barrier), use.parity);
     Value tile = e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type)));
     rewriter.replaceOp(op, {tile, next(e, adaptor)});
     return success();
@@ -175,8 +210,10 @@ struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     RingParts ring(op.getRing().getType(), adaptor.getRing());
-    RingUse use(e, ring.type, adaptor.getUse()[0]);
-    barrierArrive(e, ring.empty(e, use.barrier), isZero(e, e.lane()));
+    if (!sharesBarriers(op.getRing())) {
+      RingUse use(e, ring.type, adaptor.getUse()[0]);
+      barrierArrive(e, ring.empty(e, use.barrier), isZero(e, e.lane()));
+    }
     rewriter.eraseOp(op);
     return success();
   }
@@ -369,7 +406,7 @@ struct ProxyFenceLowering : public OpConversionPattern<ProxyFenceOp> {
   matchAndRewrite(ProxyFenceOp op, OneToNOpAdaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
-    e.ptx("fence.proxy.async.shared::cta;", "", {});
+    proxyFence(e);
     rewriter.eraseOp(op);
     return success();
   }

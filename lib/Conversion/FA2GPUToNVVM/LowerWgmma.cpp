@@ -66,22 +66,24 @@ Operand alongRows(Emit &e, RankedTensorType tile, Value address) {
 
 /// This warpgroup's place in the grid over which `acc` is cut.
 struct GroupPlace {
-  GroupPlace(Emit &e, AccAttr acc) : row(e.shr(e.uniformWarp(), 2)) {
-    int64_t across = acc.getGroups()[1];
-    if (across == 1)
-      return;
-    col = acc.getGroups()[0] == 1 ? row : e.remU(row, e.i32(across));
-    row = e.divU(row, e.i32(across));
+  GroupPlace(Emit &e, AccAttr acc) {
+    int64_t down = acc.getGroups()[0], across = acc.getGroups()[1];
+    Value place = down * across == 1 ? e.i32(0) : e.shr(e.uniformWarp(), 2);
+    row = down == 1     ? e.i32(0)
+          : across == 1 ? place
+                        : e.divU(place, e.i32(across));
+    if (across > 1)
+      col = down == 1 ? place : e.remU(place, e.i32(across));
   }
   Value row, col; // no col where there is one
 };
 
 /// What a warpgroup reads of A in shared memory: 64 rows, or with `transposed`
-/// 64 columns, which are a panel.
+/// 64 columns, which are a panel; from row `first` of the product on.
 Operand ownRows(Emit &e, RankedTensorType tile, Value address, Value place,
-                bool transposed) {
+                int64_t first, bool transposed) {
   int64_t bytes = (transposed ? tile.getDimSize(0) : kRows) * kRowBytes;
-  Value own = e.add(address, e.mul(place, bytes));
+  Value own = e.add(address, e.add(e.mul(place, bytes), first / kRows * bytes));
   return transposed ? alongRows(e, tile, own)
                     : alongColumns(e, tile, own, tile.getDimSize(1));
 }
@@ -128,7 +130,7 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     std::string constraints = "l";
     if (fromShared) {
       a = ownRows(e, aType, adaptor.getA()[0], GroupPlace(e, acc).row,
-                  op.getTransposeA());
+                  op.getFirstRow(), op.getTransposeA());
       inputs.push_back(a.descriptor);
       constraints += ",l";
     } else {
@@ -137,8 +139,8 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
         constraints += ",r";
     }
 
-    bool updates = bool(op.getAcc());
-    int64_t first = updates ? 2 * results : results; // number of input 0
+    bool updates = op.getAcc() && !op.getClears();
+    int64_t first = op.getAcc() ? 2 * results : results; // number of input 0
     auto number = [&](int64_t input) {
       return "$" + std::to_string(first + input);
     };
@@ -175,8 +177,8 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     }
     text += "wgmma.commit_group.sync.aligned;\n}";
     SmallVector<Value> out =
-        updates ? e.ptxUpdating(text, adaptor.getAcc(), constraints, inputs)
-                : e.ptxDefining(text, results, constraints, inputs);
+        op.getAcc() ? e.ptxUpdating(text, adaptor.getAcc(), constraints, inputs)
+                    : e.ptxDefining(text, results, constraints, inputs);
     rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
     return success();
   }

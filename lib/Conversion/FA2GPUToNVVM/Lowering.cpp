@@ -245,11 +245,12 @@ void Emit::ptx(StringRef text, StringRef constraints, ValueRange operands) {
   all += all.empty() ? "~{memory}" : ",~{memory}";
   inlinePtx(*this, text, Type(), all, operands);
 }
+/// What `createpolicy.fractional.L2::evict_*.b64 policy, 1.0` gives, as CUTLASS
+/// has it (cute/arch/copy_sm90_desc.hpp, TMA::CacheHintSm90): ptxas makes a
+/// policy anew wherever it is used, in six instructions.
 Value Emit::cachePolicy(CacheHint hint) {
-  std::string text =
-      "createpolicy.fractional.L2::" + stringifyCacheHint(hint).str() +
-      ".b64 $0, 1.0;";
-  return inlinePtx(*this, text, b.getI64Type(), "=l", {});
+  return i64(hint == CacheHint::EvictLast ? 0x14F0000000000000
+                                          : 0x12F0000000000000);
 }
 static SmallVector<Value> unpack(Emit &e, Value result, int64_t count) {
   if (count == 1)
@@ -303,6 +304,12 @@ SmallVector<Value> Emit::ptxUpdating(StringRef text, ValueRange tied,
 Value Emit::shuffleXor(Value f, int64_t mask) {
   return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, i32(mask),
                               i32(31), NVVM::ShflKind::bfly, UnitAttr{});
+}
+Value Emit::sameInWarp(Value index) {
+  Value x =
+      NVVM::ShflOp::create(b, loc, b.getI32Type(), i32(-1), toI32(index),
+                           i32(0), i32(31), NVVM::ShflKind::idx, UnitAttr{});
+  return index.getType().isIndex() ? toIndex(x) : x;
 }
 Value Emit::voteAny(Value p) {
   return NVVM::VoteSyncOp::create(b, loc, b.getI1Type(), i32(-1), p,

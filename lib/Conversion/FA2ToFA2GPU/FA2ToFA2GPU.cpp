@@ -210,7 +210,7 @@ void Partitioner::convertDots() {
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
         dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
-        dot.getNameAttr(), dot.getFirstColumn());
+        dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();
@@ -230,7 +230,7 @@ void Partitioner::combineSplits() {
                               b.getF32Type(), SharedAttr::get(ctx, 0));
     Value scratch = RingCreateOp::create(
         b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
-        b.getStringAttr("combine"), IntegerAttr{}, IntegerAttr{});
+        b.getStringAttr("combine"));
     auto combined = CombineSplitsOp::create(
         b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
         op.getO(), op.getM(), op.getL(), op.getScale(), scratch);

@@ -255,6 +255,13 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "expected a to have b's " << k << " inner "
                          << (getTransposeA() ? "rows" : "columns") << ", got "
                          << a.getDimSize(getTransposeA() ? 0 : 1);
+  int64_t firstRow = getFirstRow();
+  if (firstRow != 0 && (!getTransposeA() || firstRow < 0 ||
+                        firstRow % 64 != 0 || firstRow + d.getDimSize(0) > m))
+    return emitOpError() << "expected first_row to be a multiple of 64 that "
+                            "leaves "
+                         << d.getDimSize(0) << " of the " << m
+                         << " columns of a, transposed, got " << firstRow;
   int64_t first = getFirstColumn();
   if (first != 0 && (getTransposeB() || first < 0 || first % 32 != 0 ||
                      first + d.getDimSize(1) > n))
@@ -262,8 +269,9 @@ LogicalResult DotOp::verify() {
                             "leaves "
                          << d.getDimSize(1) << " of the " << n
                          << " columns of b, not transposed, got " << first;
-  // Of columns that begin later, or stop earlier, there are as many as d has.
-  if (d.getDimSize(0) != m ||
+  // Of rows and columns that begin later, or stop earlier, there are as many as
+  // d has.
+  if ((getTransposeA() ? d.getDimSize(0) > m : d.getDimSize(0) != m) ||
       (getTransposeB() ? d.getDimSize(1) != n : d.getDimSize(1) > n))
     return emitOpError() << "expected a result of " << m << "x" << n << ", got "
                          << d;

@@ -125,14 +125,20 @@ LogicalResult DotStartOp::verify() {
   bool wrong = getTransposeB()
                    ? cols != n || first != 0
                    : !beginsInPanel(first, cols) || first + cols > n;
-  if (a.getDimSize(getTransposeA() ? 0 : 1) != k || d.getDimSize(0) != m ||
-      wrong)
+  int64_t firstRow = getFirstRow(), rows = d.getDimSize(0);
+  wrong |= getTransposeA()
+               ? firstRow % 64 != 0 || firstRow < 0 || firstRow + rows > m
+               : firstRow != 0 || rows != m;
+  if (a.getDimSize(getTransposeA() ? 0 : 1) != k || wrong)
     return emitOpError() << "expected " << m << "x" << k << " by " << k << "x"
                          << n << ", got " << a << " by " << b << " into " << d;
   auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
-  if (acc && first != 0 && acc.getFamily().warpsPerInstruction() == 1)
-    return emitOpError() << "expected first_column = 0 because "
-                         << acc.getFamily() << " multiplies, got " << first;
+  if (acc && acc.getFamily().warpsPerInstruction() == 1 &&
+      (first != 0 || rows != m || getClears()))
+    return emitOpError() << "expected first_column = 0, all rows and no clears "
+                            "because "
+                         << acc.getFamily() << " multiplies, got " << first
+                         << " and " << rows << " of " << m << " rows";
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;
@@ -161,5 +167,7 @@ LogicalResult DotStartOp::verify() {
                          << acc.getFamily() << " multiplies";
   if (getAcc() && getAcc().getType() != d)
     return emitOpError() << "expected acc to have the result's type " << d;
+  if (getClears() && !getAcc())
+    return emitOpError() << "expected acc, whose registers it clears";
   return success();
 }

@@ -37,6 +37,13 @@ bool fa2::gpu::isReadByEngines(Value ring) {
   });
 }
 
+bool fa2::gpu::copiesFence(Value ring) {
+  return isCopied(ring) && llvm::all_of(ring.getUsers(), [](Operation *user) {
+           auto acquire = dyn_cast<RingAcquireOp>(user);
+           return !acquire || acquire.getFences();
+         });
+}
+
 bool fa2::gpu::isWaitedFor(Value ring) {
   return llvm::any_of(
       ring.getUsers(),

@@ -78,13 +78,10 @@ constexpr ReadsEntry kReadsTable[] = {
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockKV, stages, exchangeSlots;
-  GradQ dq;
   LoopOrder loopOrder;
   Preload preload;
   bool turns, keysInRegisters, dqByProducer;
   int64_t dqColumns;
-  Chain chained;
-  CacheHint cacheDq, cacheKeys;
 };
 
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
@@ -96,12 +93,18 @@ struct BackwardEntry {
 // docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d  kv  stages exchange dq                order                      begins with     turns  in registers, dQ by producer, columns, chained, kept: dQ's sum, keys
-    {  64, 128, 4,   2,       GradQ::AtomicV4,  LoopOrder::KeysBehind,     Preload::Delta, true,  true,  true,  64,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
-    { 128, 128, 3,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
-    { 128, 128, 2,   1,       GradQ::AtomicV4,  LoopOrder::KeysBehindLean, Preload::Both,  true,  false, true,  32,  Chain::Early, CacheHint::EvictLast, CacheHint::EvictFirst},
-    { 240,  64, 2,   1,       GradQ::AtomicV4,  LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::Late,  CacheHint::None,      CacheHint::None},
-    { 256,  64, 2,   1,       GradQ::Recompute, LoopOrder::Derived,        Preload::Delta, false, false, false, 128, Chain::None,  CacheHint::None,      CacheHint::None},
+    // d   kv  stages exchange order                   begins with     turns  in registers, dQ by producer, columns
+    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta,  true,  true,  true,  64},
+    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
+    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,   true,  false, true,  32},
+    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
+    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
+    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
+    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
+    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   false, false, false, 128},
+    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,   false, false, false, 128},
+    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   false, false, false, 128},
+    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,   false, false, false, 128},
 };
 // clang-format on
 
@@ -122,13 +125,13 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.preload = e.preload;
       s.pingPong = e.turns;
       s.qInRegisters = e.keysInRegisters;
-      s.dq = e.dq;
+      s.dq = GradQ::AtomicV4;
       s.dqByProducer = e.dqByProducer;
       s.dqColumns = e.dqColumns;
       s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
-      s.chained = e.chained;
-      s.cacheDq = e.cacheDq;
-      s.cacheKeys = e.cacheKeys;
+      s.chained = Chain::Early;
+      s.cacheDq = CacheHint::EvictLast;
+      s.cacheKeys = CacheHint::EvictFirst;
       // A program's derivative, or what dropout draws, stands beside the
       // scores: registers are left neither for the keys nor for what goes a
       // tile behind.

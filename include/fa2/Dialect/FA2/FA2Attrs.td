@@ -88,7 +88,7 @@ def FA2_CacheHintAttr : EnumAttr<FA2_Dialect, FA2_CacheHint, "cache"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order blocks of queries start", [
+def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of queries, in backward of keys", [
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">,
     I32EnumAttrCase<"Interleaved", 2, "interleaved">,

@@ -191,8 +191,9 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
     `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
     without acc, acc is 0. `warps` says how the block's warps share the result; where it is not
     said, they have what is combined with it, or else the rows. Of b without `transpose_b` the columns from
-    `first_column` on, a multiple of 32, are taken, as many as d has. `name` is what schedules of a loop
-    call the product.
+    `first_column` on, a multiple of 32, are taken, as many as d has; of a with `transpose_a` the rows of
+    the product from `first_row` on, a multiple of 64. `name` is what schedules of a loop
+    call the product; pieces of one have its name.
 
     Example:
 
@@ -202,7 +203,7 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps, OptionalAttr<StrAttr>:$name,
-    DefaultValuedAttr<I64Attr, "0">:$first_column);
+    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) (`over` $warps^)? }];

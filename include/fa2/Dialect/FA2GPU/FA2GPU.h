@@ -68,6 +68,16 @@ bool isCopied(mlir::Value ring);
 /// Whether the copy engine or matmuls that read shared memory by themselves
 /// read the ring.
 bool isReadByEngines(mlir::Value ring);
+/// Whether whoever copies into the ring fences what lanes have read of its
+/// slots.
+bool copiesFence(mlir::Value ring);
+/// Why a ring of vectors may not have the mbarriers of `tiles`; empty where it
+/// may.
+std::string whyNotShared(mlir::Value vectors, RingCreateOp tiles);
+/// The rings that share a ring's mbarriers.
+llvm::SmallVector<RingCreateOp> sharersOf(mlir::Value ring);
+/// Whether a ring has the mbarriers of another.
+bool sharesBarriers(mlir::Value ring);
 /// Whether one thread does `op`, or all of a program but arithmetic.
 bool isOneThreads(mlir::Operation *op);
 bool isOneThreads(mlir::Region &program);

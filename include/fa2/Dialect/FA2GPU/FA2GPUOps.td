@@ -122,7 +122,9 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     that have its rows of the result. What else an instruction asks, its family knows: wgmma
     takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
     columns that warpgroups share 32 or a multiple of 64 each where b is not transposed. Of such b the columns from `first_column` on
-    are taken, as many as d has. `name` is what schedules of a loop call the product.
+    are taken, as many as d has; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
+    registers alone: the product begins with zeros, and nothing reads acc's values any more
+    (`fa2gpu-share-accumulators`). `name` is what schedules of a loop call the product.
 
     Example:
 
@@ -134,7 +136,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<StrAttr>:$name,
-    DefaultValuedAttr<I64Attr, "0">:$first_column);
+    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, UnitAttr:$clears);
   let results = (outs FA2GPU_InFlightType:$d);
   let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
@@ -266,13 +268,17 @@ def FA2GPU_RingCreateOp : FA2GPU_Op<"ring.create", [MemoryEffects<[MemAlloc]>]> 
   let description = [{
     `offset`, in bytes from the start of the block's shared memory, is set by
     `fa2gpu-allocate`; so is `barriers`, that of the ring's mbarriers (for each slot one that says
-    full, then for each slot one that says empty), where roles share the ring.
+    full, then for each slot one that says empty), where roles share the ring. A ring that `shares` those of another has none
+    of its own: each of its uses lies within the same use of that ring, whose mbarriers count the bytes of both (`fa2gpu-share-barriers`).
 
     Example: `%r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$barriers);
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$barriers,
+    Optional<FA2GPU_RingType>:$shares);
   let results = (outs FA2GPU_RingType:$ring);
-  let assemblyFormat = "attr-dict `:` type($ring)";
+  let assemblyFormat = "(`shares` `(` $shares^ `:` type($shares) `)`)? attr-dict `:` type($ring)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$ring, "::mlir::StringAttr":$name),
+    [{ build($_builder, $_state, ring, name, ::mlir::IntegerAttr(), ::mlir::IntegerAttr(), ::mlir::Value()); }]>];
 }
 
 def FA2GPU_RingInitOp : FA2GPU_Op<"ring.init", [MemoryEffects<[MemWrite]>]> {
@@ -294,7 +300,9 @@ class FA2GPU_RingUseOp<string verb, string text, string more> : FA2GPU_Op<"ring.
 }
 
 def FA2GPU_RingAcquireOp : FA2GPU_RingUseOp<"acquire", "the slot of use n, free to be written",
-    [{Use n - slots must have been released by every warp before. `next` is n + 1.
+    [{Use n - slots must have been released by every warp before. `next` is n + 1. With `fences`, what lanes read of
+    the slot before comes before what the copy engine writes there; else those who release it fence their reads
+    (`fa2gpu-insert-fences`).
 
     ```mlir
     %w, %n1 = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>> -> tensor<64x64xbf16, #fa2gpu.shared>
@@ -304,9 +312,10 @@ def FA2GPU_RingAcquireOp : FA2GPU_RingUseOp<"acquire", "the slot of use n, free 
     ...
     fa2gpu.ring.release %r[%m] : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>
     ```}]> {
+  let arguments = (ins FA2GPU_RingType:$ring, Index:$use, UnitAttr:$fences);
   let results = (outs AnyRankedTensor:$slot, Index:$next);
   let builders = [OpBuilder<(ins "::mlir::Type":$slot, "::mlir::Value":$ring, "::mlir::Value":$use),
-    [{ build($_builder, $_state, slot, $_builder.getIndexType(), ring, use); }]>];
+    [{ build($_builder, $_state, slot, $_builder.getIndexType(), ring, use, /*fences=*/false); }]>];
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring) `->` type($slot)";
 }
 

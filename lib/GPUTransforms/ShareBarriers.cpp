@@ -1,0 +1,83 @@
+//===- ShareBarriers.cpp - fa2gpu-share-barriers --------------------------===//
+
+#include "Decided.h"
+
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "fa2/GPUTransforms/Passes.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_SHAREBARRIERS
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+struct ShareBarriersPass
+    : public fa2::impl::ShareBarriersBase<ShareBarriersPass> {
+  void runOnOperation() override {
+    for (auto vector : getOperation().getOps<RingCreateOp>()) {
+      Value ring = vector.getRing();
+      if (vector.getShares() ||
+          vector.getRing().getType().getTile().getRank() != 1)
+        continue;
+      for (Operation *user : ring.getUsers())
+        if (auto acquire = dyn_cast<RingAcquireOp>(user)) {
+          if (RingCreateOp tiles = copiedBefore(acquire))
+            share(vector, tiles);
+          break;
+        }
+    }
+  }
+
+  /// The ring of the tile that is copied last before, if it may be shared.
+  static RingCreateOp copiedBefore(RingAcquireOp vector) {
+    for (Operation *op = vector->getPrevNode(); op; op = op->getPrevNode())
+      if (auto acquire = dyn_cast<RingAcquireOp>(op))
+        if (acquire.getRing().getType().getTile().getRank() > 1) {
+          auto tiles = acquire.getRing().getDefiningOp<RingCreateOp>();
+          if (!tiles)
+            return {};
+          waitForTilesFirst(vector.getRing(), tiles.getRing());
+          std::string why = whyNotShared(vector.getRing(), tiles);
+          if (why.empty())
+            return tiles;
+          decided(vector, "fa2gpu-share-barriers", "own",
+                  "{0} has mbarriers of its own beside those of {1}: {2}",
+                  vector.getRing().getDefiningOp<RingCreateOp>().getName(),
+                  tiles.getName(), why);
+          return {};
+        }
+    return {};
+  }
+
+  /// A tile is there when what arrives with it is: to wait for it earlier in
+  /// the block costs nothing.
+  static void waitForTilesFirst(Value vectors, Value tiles) {
+    for (Operation *user : vectors.getUsers())
+      if (auto wait = dyn_cast<RingWaitOp>(user))
+        for (Operation *other : tiles.getUsers())
+          if (auto outer = dyn_cast<RingWaitOp>(other);
+              outer && outer.getUse() == wait.getUse() &&
+              outer->getBlock() == wait->getBlock() &&
+              wait->isBeforeInBlock(outer))
+            outer->moveBefore(wait);
+  }
+
+  static void share(RingCreateOp vector, RingCreateOp tiles) {
+    vector->moveAfter(tiles);
+    vector.getSharesMutable().assign(tiles.getRing());
+    bool fences = copiesFence(vector.getRing());
+    for (Operation *user : tiles.getRing().getUsers())
+      if (auto acquire = dyn_cast<RingAcquireOp>(user); acquire && fences)
+        acquire.setFences(true);
+    decided(vector, "fa2gpu-share-barriers", "share",
+            "{0} arrives with {1} and is released before it", vector.getName(),
+            tiles.getName());
+  }
+};
+
+} // namespace
