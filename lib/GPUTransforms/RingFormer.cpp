@@ -74,9 +74,9 @@ Value RingFormer::createRing(Location loc, StringRef name,
                              RankedTensorType tile, int64_t slots,
                              int64_t parts) {
   OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
-  return RingCreateOp::create(
-      b, loc, RingType::get(b.getContext(), slots, tile, parts),
-      b.getStringAttr(name));
+  return RingCreateOp::create(b, loc,
+                              RingType::get(b.getContext(), slots, tile, parts),
+                              b.getStringAttr(name));
 }
 
 /// How many tiles may wait: what a score program reads has rings of its own

@@ -251,12 +251,12 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
              << "expected mbarriers of its own for ring '" << ring.getName()
              << "' instead of those of '" << tiles.getName() << "': " << why;
     if (ring.getBarriers() != tiles.getBarriers())
-      return ring.emitOpError() << "expected the mbarriers of ring '"
-                                << tiles.getName() << "'";
+      return ring.emitOpError()
+             << "expected the mbarriers of ring '" << tiles.getName() << "'";
     if (copiesFence(ring.getRing()) && !copiesFence(tiles.getRing()))
       return ring.emitOpError()
              << "expected acquires of ring '" << tiles.getName()
-             << "' to fence as those of '" << ring.getName() << "' do";
+             << "' to fence as those of ring '" << ring.getName() << "' do";
     return success();
   }
 

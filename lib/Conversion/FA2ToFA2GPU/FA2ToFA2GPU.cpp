@@ -228,9 +228,9 @@ void Partitioner::combineSplits() {
     auto scratchTile =
         RankedTensorType::get({o.getDimSize(0) * splitK, o.getDimSize(1) + 2},
                               b.getF32Type(), SharedAttr::get(ctx, 0));
-    Value scratch = RingCreateOp::create(
-        b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
-        b.getStringAttr("combine"));
+    Value scratch =
+        RingCreateOp::create(b, op.getLoc(), RingType::get(ctx, 1, scratchTile),
+                             b.getStringAttr("combine"));
     auto combined = CombineSplitsOp::create(
         b, op.getLoc(), TypeRange{o, op.getM().getType(), op.getM().getType()},
         op.getO(), op.getM(), op.getL(), op.getScale(), scratch);
