@@ -87,14 +87,14 @@ struct BackwardEntry {
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
 // multiplies dS with the keys, as many columns at a time as its registers hold.
 // Up to 64 registers hold the keys and values too, which leaves shared memory
-// less to read. Above 128, both warpgroups share 64 keys and split the columns;
-// towards 256, where additions to dQ's sum are what a block waits for, two
-// products more in a kernel of its own take less time.
-// docs/measurements has what each was worth.
+// less to read. Above 128, both warpgroups share 64 keys and split the columns.
+// One slot for dS where with two ptxas spills; the order that a search finds
+// where columns are whole panels. docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
     // d   kv  stages exchange order                   begins with     turns  in registers, dQ by producer, columns
     {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta,  true,  true,  true,  64},
+    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
     {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
     {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,   true,  false, true,  32},
     { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
@@ -122,7 +122,7 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.stages = e.stages;
       s.exchangeSlots = e.exchangeSlots;
       s.loopOrder = e.loopOrder;
-      s.preload = e.preload;
+      s.preload = problem.masked ? Preload::Both : e.preload;
       s.pingPong = e.turns;
       s.qInRegisters = e.keysInRegisters;
       s.dq = GradQ::AtomicV4;
