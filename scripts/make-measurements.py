@@ -27,7 +27,7 @@ MASKS = {"none": "full", "causal": "causal"}
 OURS = ("fa2", "fa2, deterministic")
 # Ours in red, peers in colours that differ in brightness too.
 COLORS = {"fa2": "#d1495b", "fa2, deterministic": "#edae49", "FlashAttention-2": "#5b9bd5", "cuDNN": "#b8a1cf",
-          "reference kernels": "#9a9a9a"}
+          "FlashAttention-3": "#2f4b7c", "reference kernels": "#9a9a9a"}
 
 
 def mean(values):
