@@ -1,8 +1,8 @@
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=BEHIND
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=scores_first stop-after=fa2gpu-order-loop" | FileCheck %s
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=written stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=WRITTEN
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=keys_behind_lean stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=LEAN
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-split-masked-tiles" | FileCheck %s --check-prefix=SPLIT
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=BEHIND
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=scores_first,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=written,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=WRITTEN
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=keys_behind_lean,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=LEAN
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=preload=delta stop-after=fa2gpu-split-masked-tiles" | FileCheck %s --check-prefix=SPLIT
 
 // Both products of scores start before either is waited for: dP is multiplied while P is computed, dV while dS is. The
 // accumulator that begins with -delta is written before the first of them, each slot is released behind its last reader, and dS is
