@@ -36,18 +36,14 @@ struct ShareAccumulatorsPass
     : public fa2::impl::ShareAccumulatorsBase<ShareAccumulatorsPass> {
   void runOnOperation() override {
     getOperation().walk([](Block *block) {
-      SmallVector<DotStartOp> pieces;
+      llvm::DenseMap<std::pair<Attribute, Type>, DotStartOp> last;
       for (auto dot : block->getOps<DotStartOp>()) {
         if (!dot.isAsynchronous() || !dot.getName())
           continue;
-        auto *last =
-            llvm::find_if(llvm::reverse(pieces), [&](DotStartOp piece) {
-              return piece.getNameAttr() == dot.getNameAttr() &&
-                     piece.getD().getType() == dot.getD().getType();
-            }).base();
-        if (last != pieces.begin() && !dot.getAcc())
-          share(dot, *std::prev(last));
-        pieces.push_back(dot);
+        DotStartOp &piece = last[{dot.getNameAttr(), dot.getD().getType()}];
+        if (piece && !dot.getAcc())
+          share(dot, piece);
+        piece = dot;
       }
     });
   }

@@ -41,10 +41,12 @@ struct ShareBarriersPass
           auto tiles = acquire.getRing().getDefiningOp<RingCreateOp>();
           if (!tiles)
             return {};
-          waitForTilesFirst(vector.getRing(), tiles.getRing());
+          Moved moved = waitForTilesFirst(vector.getRing(), tiles.getRing());
           std::string why = whyNotShared(vector.getRing(), tiles);
           if (why.empty())
             return tiles;
+          for (auto [wait, next] : llvm::reverse(moved))
+            wait->moveBefore(next);
           decided(vector, "fa2gpu-share-barriers", "own",
                   "{0} has mbarriers of its own beside those of {1}: {2}",
                   vector.getRing().getDefiningOp<RingCreateOp>().getName(),
@@ -54,17 +56,24 @@ struct ShareBarriersPass
     return {};
   }
 
-  /// A tile is there when what arrives with it is: to wait for it earlier in
-  /// the block costs nothing.
-  static void waitForTilesFirst(Value vectors, Value tiles) {
+  /// Waits, and what stood behind each of them.
+  using Moved = SmallVector<std::pair<Operation *, Operation *>>;
+
+  /// A tile is there when what is copied behind it is: to wait for it earlier
+  /// in the block costs nothing.
+  static Moved waitForTilesFirst(Value vectors, Value tiles) {
+    Moved moved;
     for (Operation *user : vectors.getUsers())
       if (auto wait = dyn_cast<RingWaitOp>(user))
         for (Operation *other : tiles.getUsers())
           if (auto outer = dyn_cast<RingWaitOp>(other);
               outer && outer.getUse() == wait.getUse() &&
               outer->getBlock() == wait->getBlock() &&
-              wait->isBeforeInBlock(outer))
+              wait->isBeforeInBlock(outer)) {
+            moved.push_back({outer, outer->getNextNode()});
             outer->moveBefore(wait);
+          }
+    return moved;
   }
 
   static void share(RingCreateOp vector, RingCreateOp tiles) {

@@ -133,7 +133,8 @@ private:
     double lacks = std::max(0.0, wanted / double(budget.consumer) - 1);
     if (s.dqByProducer) {
       double columns = s.dqColumns ? std::min(double(s.dqColumns), d()) : d();
-      double own = double(s.blockQ) * columns / 128 + n.producerRegisters;
+      double rows = double(std::min(s.blockQ, 16 * s.derived().dqWarps));
+      double own = rows * columns / 128 + n.producerRegisters;
       lacks += std::max(0.0, own / double(budget.producer) - 1);
     }
     return 1 + n.spillCost * 10 * lacks / (1 + lacks);

@@ -41,6 +41,7 @@ NOT_RUN = {
         "python3 bench/pairs.py": "needs PyTorch and a GPU",
         "cmake --preset portable": "builds the runtime and its tools once more",
         "python3 bench/hardware.py build": "needs what that builds; bench/tests builds and runs a small session",
+        "python3 bench/waits.py": "reads a profile, which needs a GPU; bench/tests has one in small",
         "scp -r session gpu:": "needs another machine",
         "ssh gpu": "needs another machine",
         "scp -r gpu:": "needs another machine",

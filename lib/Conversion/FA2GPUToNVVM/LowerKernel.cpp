@@ -241,9 +241,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       // (Emit::uniformWarp).
       rewriter.setInsertionPointToStart(&func.getBody().front());
       Emit e(rewriter, loc);
-      NVVM::ShflOp::create(rewriter, loc, rewriter.getI32Type(), e.i32(-1),
-                           e.warp(), e.i32(0), e.i32(31), NVVM::ShflKind::idx,
-                           UnitAttr{});
+      e.sameInWarp(e.warp());
     }
 
     rewriter.setInsertionPoint(op); // launches keep the kernels' order

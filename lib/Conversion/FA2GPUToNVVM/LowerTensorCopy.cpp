@@ -193,7 +193,7 @@ struct WaitLowering : public OpConversionPattern<RingWaitOp> {
     // ptxas keeps the counters of a loop with code of one thread in each
     // thread's registers, and then the descriptors of what matmuls read there.
     if (ring.type.getSlots() > 1 && elects(op))
-      number = e.sameInWarp(number);
+      number = e.toIndex(e.sameInWarp(e.toI32(number)));
     RingUse use(e, ring.type, number);
     if (!sharesBarriers(op.getRing()))
       barrierWait(e, ring.full(e, use.barrier), use.parity);

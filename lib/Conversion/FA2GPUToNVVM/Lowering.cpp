@@ -305,11 +305,9 @@ Value Emit::shuffleXor(Value f, int64_t mask) {
   return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, i32(mask),
                               i32(31), NVVM::ShflKind::bfly, UnitAttr{});
 }
-Value Emit::sameInWarp(Value index) {
-  Value x =
-      NVVM::ShflOp::create(b, loc, b.getI32Type(), i32(-1), toI32(index),
-                           i32(0), i32(31), NVVM::ShflKind::idx, UnitAttr{});
-  return index.getType().isIndex() ? toIndex(x) : x;
+Value Emit::sameInWarp(Value x) {
+  return NVVM::ShflOp::create(b, loc, x.getType(), i32(-1), x, i32(0), i32(31),
+                              NVVM::ShflKind::idx, UnitAttr{});
 }
 Value Emit::voteAny(Value p) {
   return NVVM::VoteSyncOp::create(b, loc, b.getI1Type(), i32(-1), p,

@@ -65,8 +65,8 @@ public:
   mlir::Value lane();
   mlir::Value warp();
   mlir::Value shuffleXor(mlir::Value f, int64_t mask);
-  /// A number that all lanes have, said to be one value of the warp.
-  mlir::Value sameInWarp(mlir::Value index);
+  /// An i32 that all lanes have, said to be one value of the warp.
+  mlir::Value sameInWarp(mlir::Value x);
   mlir::Value voteAny(mlir::Value predicate);
 
   /// The warp's number as one value of the whole warp: the kernel begins with

@@ -38,10 +38,13 @@ bool fa2::gpu::isReadByEngines(Value ring) {
 }
 
 bool fa2::gpu::copiesFence(Value ring) {
-  return isCopied(ring) && llvm::all_of(ring.getUsers(), [](Operation *user) {
-           auto acquire = dyn_cast<RingAcquireOp>(user);
-           return !acquire || acquire.getFences();
-         });
+  // Slots in parts are acquired part by part, where their copies start.
+  if (!isCopied(ring) || cast<RingType>(ring.getType()).getParts() > 1)
+    return false;
+  return llvm::all_of(ring.getUsers(), [](Operation *user) {
+    auto acquire = dyn_cast<RingAcquireOp>(user);
+    return !acquire || acquire.getFences();
+  });
 }
 
 bool fa2::gpu::isWaitedFor(Value ring) {

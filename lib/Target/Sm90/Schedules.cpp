@@ -79,7 +79,7 @@ struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockKV, stages, exchangeSlots;
   LoopOrder loopOrder;
-  Preload preload;
+  Preload preload, preloadMasked;
   bool turns, keysInRegisters, dqByProducer;
   int64_t dqColumns;
 };
@@ -92,19 +92,19 @@ struct BackwardEntry {
 // where columns are whole panels. docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d   kv  stages exchange order                   begins with     turns  in registers, dQ by producer, columns
-    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta,  true,  true,  true,  64},
-    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,   true,  false, true,  32},
-    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   true,  false, true,  32},
-    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   false, false, false, 128},
-    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,   false, false, false, 128},
-    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,   false, false, false, 128},
-    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,   false, false, false, 128},
+    // d   kv  stages exchange order                      begins with,    with a mask    turns  in registers, dQ by producer, columns
+    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64},
+    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32},
+    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
+    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128},
+    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128},
+    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128},
+    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128},
 };
 // clang-format on
 
@@ -122,7 +122,7 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.stages = e.stages;
       s.exchangeSlots = e.exchangeSlots;
       s.loopOrder = e.loopOrder;
-      s.preload = problem.masked ? Preload::Both : e.preload;
+      s.preload = problem.masked ? e.preloadMasked : e.preload;
       s.pingPong = e.turns;
       s.qInRegisters = e.keysInRegisters;
       s.dq = GradQ::AtomicV4;
