@@ -79,13 +79,18 @@ std::string scheduleText(ModuleOp module) {
 std::vector<std::string> choicesOf(ModuleOp module) {
   std::vector<std::string> choices;
   module.walk([&](Operation *op) {
+    ScheduleAttr schedule;
+    ArrayAttr variants;
     if (auto gradient = dyn_cast<AttentionGradOp>(op))
-      choices = {fieldsText(gradient.getScheduleAttr().getFields())};
-    auto attention = dyn_cast<AttentionOp>(op);
-    if (!attention || !attention.getScheduleAttr())
+      schedule = gradient.getScheduleAttr(),
+      variants = gradient.getVariantsAttr();
+    else if (auto attention = dyn_cast<AttentionOp>(op))
+      schedule = attention.getScheduleAttr(),
+      variants = attention.getVariantsAttr();
+    if (!schedule)
       return;
-    choices = {fieldsText(attention.getScheduleAttr().getFields())};
-    if (ArrayAttr variants = attention.getVariantsAttr())
+    choices = {fieldsText(schedule.getFields())};
+    if (variants)
       for (auto variant : variants.getAsRange<VariantAttr>())
         choices.push_back(variant.getWhen().getExpression().str() + ": " +
                           fieldsText(variant.getSchedule().getFields()));

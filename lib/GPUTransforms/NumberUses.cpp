@@ -12,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_NUMBERUSES
@@ -89,7 +90,10 @@ struct NumberUsesPass : public fa2::impl::NumberUsesBase<NumberUsesPass> {
       count(loop);
       mergeCarried(loop);
     });
-    getOperation().walk([&](TileLoopOp loop) { merge(loop); });
+    getOperation().walk([&](TileLoopOp loop) {
+      mergeThroughLoops(loop);
+      merge(loop);
+    });
     // What is left to say is said where it is used.
     for (auto &[cursor, sum] : ends)
       for (OpOperand &use : llvm::make_early_inc_range(cursor.getUses())) {
@@ -200,6 +204,45 @@ struct NumberUsesPass : public fa2::impl::NumberUsesBase<NumberUsesPass> {
     arg.replaceAllUsesWith(n);
   }
 
+  /// What a tile adds to a cursor that one of its loops carries on: the loop
+  /// and what an iteration adds.
+  std::pair<scf::ForOp, Sum> stepOf(Value next, Value arg) {
+    auto result = dyn_cast<OpResult>(next);
+    auto loop = result ? dyn_cast<scf::ForOp>(result.getOwner()) : scf::ForOp();
+    if (!loop || loop.getInitArgs()[result.getResultNumber()] != arg)
+      return {};
+    Sum step = numberOf(loop.getYieldedValues()[result.getResultNumber()]);
+    step.add(loop.getRegionIterArg(result.getResultNumber()), -1);
+    return {loop, simplified(step)};
+  }
+
+  /// Cursors that begin and go on alike are one, where a loop in the tile
+  /// carries them on: that loop sees them as different, as the tile does.
+  void mergeThroughLoops(TileLoopOp loop) {
+    Block &body = loop.getBody().front();
+    auto yield = cast<TileYieldOp>(body.getTerminator());
+    SmallVector<std::tuple<scf::ForOp, Sum, BlockArgument>> kept;
+    llvm::SetVector<scf::ForOp> merged;
+    for (size_t i = 0; i < loop.getInits().size();) {
+      BlockArgument arg = loop.getCarried()[i];
+      auto [inner, step] = stepOf(yield.getCursors()[i], arg);
+      auto *same = llvm::find_if(kept, [&, in = inner, by = step](auto &other) {
+        return std::get<0>(other) == in && std::get<1>(other) == by;
+      });
+      bool fromZero = matchPattern(loop.getInits()[i], m_Zero());
+      if (!inner || !fromZero || same == kept.end()) {
+        if (inner && fromZero)
+          kept.push_back({inner, step, arg});
+        ++i;
+        continue;
+      }
+      replaceCarried(loop, i, std::get<2>(*same));
+      merged.insert(inner);
+    }
+    for (scf::ForOp inner : merged)
+      mergeCarried(inner);
+  }
+
   /// Cursors that begin and go on alike are one, and those that go on by one
   /// are the number of the tile.
   void merge(TileLoopOp loop) {
@@ -229,15 +272,21 @@ struct NumberUsesPass : public fa2::impl::NumberUsesBase<NumberUsesPass> {
         ++i;
         continue;
       }
-      for (auto &[cursor, sum] : ends)
-        for (auto &term : sum.terms)
-          if (term.first == arg)
-            term.first = instead;
-      arg.replaceAllUsesWith(instead);
-      yield.getCursorsMutable().erase(i);
-      loop.getInitsMutable().erase(i);
-      body.eraseArgument(arg.getArgNumber());
+      replaceCarried(loop, i, instead);
     }
+  }
+
+  void replaceCarried(TileLoopOp loop, size_t i, Value instead) {
+    Block &body = loop.getBody().front();
+    BlockArgument arg = loop.getCarried()[i];
+    for (auto &[cursor, sum] : ends)
+      for (auto &term : sum.terms)
+        if (term.first == arg)
+          term.first = instead;
+    arg.replaceAllUsesWith(instead);
+    cast<TileYieldOp>(body.getTerminator()).getCursorsMutable().erase(i);
+    loop.getInitsMutable().erase(i);
+    body.eraseArgument(arg.getArgNumber());
   }
 
   /// The numbers that loops end with.

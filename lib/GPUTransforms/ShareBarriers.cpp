@@ -31,6 +31,17 @@ struct ShareBarriersPass
           break;
         }
     }
+    getOperation().walk([](RingWaitOp wait) {
+      if (wait.getTile().use_empty() || !whyNotImplied(wait).empty())
+        return;
+      wait.setImplied(true);
+      auto roles = wait->getParentOfType<RolesOp>();
+      decided(wait, "fa2gpu-share-barriers", "implied",
+              "role {0} does not wait for {1}, which it reads beside what was "
+              "made of it",
+              roles.getRoleName(roles.getRoleOf(wait)),
+              wait.getRing().getDefiningOp<RingCreateOp>().getName());
+    });
   }
 
   /// The ring of the tile that is copied last before, if it may be shared.

@@ -91,21 +91,21 @@ struct SpecializeWarpsPass
     OpBuilder b(loop);
     auto roles = RolesOp::create(b, loop->getLoc(),
                                  llvm::to_vector(plan.getAsRange<RoleAttr>()));
-    TileLoopOp ahead;
+    TileLoopOp draws;
     for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
       b.createBlock(&program);
       Operation *tiles = b.clone(*loop);
       keep(tiles->getRegion(0).front(), roles.getRoleName(i));
+      draws = dyn_cast<TileLoopOp>(tiles); // the last that can
       if (!isOneThreads(tiles->getRegion(0)))
         continue;
       // One thread runs ahead.
       if (getOperation().getSchedule().getOverlap() &&
           failed(keysFirst(tiles->getRegion(0).front())))
         return failure();
-      ahead = dyn_cast<TileLoopOp>(tiles);
     }
-    if (ahead)
-      ahead.setDraws(true);
+    if (draws)
+      draws.setDraws(true);
     loop->erase();
     return success();
   }

@@ -42,8 +42,9 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       roles = op;
     if (failed(checkMemory(*target, roles)))
       return signalPassFailure();
-    if (roles && (failed(checkRegisters(*target, roles)) ||
-                  failed(checkNamedBarriers(roles))))
+    if (roles &&
+        (failed(checkRegisters(*target, roles)) ||
+         failed(checkNamedBarriers(roles)) || failed(checkImplied(kernel))))
       return signalPassFailure();
     Symbols symbols;
     llvm::SmallPtrSet<Value, 4> shared;
@@ -242,6 +243,17 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     return failure(result.wasInterrupted());
   }
 
+  static LogicalResult checkImplied(KernelOp kernel) {
+    WalkResult result = kernel.walk([](RingWaitOp wait) {
+      std::string why = wait.getImplied() ? whyNotImplied(wait) : "";
+      if (why.empty())
+        return WalkResult::advance();
+      wait.emitOpError() << "expected a wait that is not implied: " << why;
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
   /// What shares mbarriers has those, and each use within one of their ring's.
   static LogicalResult checkSharing(RingCreateOp ring, RingCreateOp tiles) {
     if (!tiles)
@@ -294,20 +306,17 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   }
 
   /// One thread runs a role only where that is all the role asks for; of
-  /// persistent blocks such a role draws the tiles.
+  /// persistent blocks one role draws the tiles.
   LogicalResult checkOneThread(RolesOp roles) {
     int64_t drawing = 0, waiting = 0;
     for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
-      bool draws = false;
-      program.walk([&](TileLoopOp op) {
-        draws |= op.getDraws();
-        ++(op.getDraws() ? drawing : waiting);
-      });
-      if ((draws || roles.getOneThread()[i]) && !isOneThreads(program))
+      program.walk(
+          [&](TileLoopOp op) { ++(op.getDraws() ? drawing : waiting); });
+      if (roles.getOneThread()[i] && !isOneThreads(program))
         return roles.emitOpError()
                << "expected role '" << roles.getRoleName(i)
-               << "' to do what one thread does and nothing else because "
-               << (draws ? "it draws the tiles" : "one thread runs it");
+               << "' to do what one thread does and nothing else because one "
+                  "thread runs it";
     }
     if (waiting > 0 && drawing != 1)
       return roles.emitOpError()

@@ -141,7 +141,8 @@ struct DeriveBackwardPass
         op.getExtraNamesAttr(),
         wanted.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(wanted),
         op.getMaskAttr(),
-        /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr());
+        /*schedule=*/ScheduleAttr(), /*dq_schedule=*/ScheduleAttr(),
+        /*variants=*/ArrayAttr());
     func::ReturnOp::create(b, loc, grad.getResults());
     if (!op.getScore().empty()) {
       IRMapping map;

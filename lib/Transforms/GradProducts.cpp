@@ -202,7 +202,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   return SmallVector<Value>(loop.getResults().take_front(sums.size()));
 }
 
-void GradTiler::createKeys() {
+void GradTiler::createKeys(StringRef suffix, StringRef when) {
   int64_t bkv = schedule.getBlockKv();
   // The first keys are those that most queries see.
   TileOrder order = schedule.getOrder();
@@ -210,7 +210,10 @@ void GradTiler::createKeys() {
     order = TileOrder::Interleaved;
   else if (keysFall())
     order = TileOrder::LongestFirst;
-  auto tiles = createKernel("", schedule, Keys, bkv, order);
+  auto tiles = createKernel(suffix, schedule, Keys, bkv, order);
+  if (!when.empty())
+    tiles->getParentOfType<KernelOp>().setWhenAttr(
+        GuardAttr::get(b.getContext(), when));
   Block &body = tiles.getBody().front();
   Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
         batch = body.getArgument(2);

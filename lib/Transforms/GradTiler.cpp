@@ -32,13 +32,29 @@ void GradTiler::run() {
   createStatistics();
   if (op.getDsink())
     createSinkGradient();
-  createKeys();
+  createAllKeys();
   if (atomic)
     createScaledSum();
   else
     createQueries();
   func.erase();
 }
+
+/// The kernel of keys, and one for each variant beside it.
+void GradTiler::createAllKeys() {
+  SmallVector<VariantAttr> variants;
+  if (ArrayAttr attrs = op.getVariantsAttr())
+    llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
+  GuardedVariants guarded(variants);
+  createKeys("", guarded.otherwise);
+  ScheduleAttr base = schedule;
+  for (auto [i, variant] : llvm::enumerate(variants)) {
+    schedule = variant.getSchedule();
+    createKeys(("_variant" + Twine(i + 1)).str(), guarded.when[i]);
+  }
+  schedule = base;
+}
+
 ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
                                       RowsOf rowsOf, int64_t block,
                                       TileOrder order) {
@@ -175,7 +191,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = false;
-  fields.qInRegisters = false;
+  fields.qInRegisters = fields.persistent = fields.separateOutput = false;
   // It waits for memory: several blocks a multiprocessor, which have 64
   // registers a thread for rows of up to 128 columns.
   auto values = cast<RankedTensorType>(op.getV().getType());
@@ -204,8 +220,9 @@ void GradTiler::createZeros() {
 /// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum and
 /// its turns are zeroed.
 void GradTiler::createStatistics() {
+  // What the next kernel reads first is written last, and is in the cache.
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
-                            TileOrder::Ascending);
+                            TileOrder::Descending);
   Block &body = tiles.getBody().front();
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
@@ -302,9 +319,11 @@ void GradTiler::createScaledSum() {
   fields.blockQ = bq;
   fields.warps = schedule.warpsOfGradQ();
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
+  fields.persistent = fields.separateOutput = false;
+  // What was added to last is read first.
   auto tiles = createKernel(
       "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),
-      Queries, bq, TileOrder::Ascending);
+      Queries, bq, TileOrder::Descending);
   Block &body = tiles.getBody().front();
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);

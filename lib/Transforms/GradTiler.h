@@ -36,7 +36,8 @@ private:
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
                      mlir::Value lse, mlir::Value negDelta);
   void createSinkGradient();
-  void createKeys();
+  void createAllKeys();
+  void createKeys(llvm::StringRef suffix, llvm::StringRef when);
   void createScaledSum();
   void createQueries();
   /// One pass over the query tiles of one head: dK and dV with its part.

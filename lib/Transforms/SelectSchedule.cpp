@@ -66,21 +66,16 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     ScheduleOverrides asked;
     if (error = asked.setFields("schedule", schedule); !error.empty())
       return op.emitOpError(error);
-    if (problem.backward && !variants.empty() && variants != "none")
-      return op.emitOpError()
-             << "expected no variants for backward, got '" << variants << "'";
     auto selection = standing ? checkSchedule(*t, problem, standing, error)
                               : choose(*t, problem, asked, error);
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
-    if constexpr (std::is_same_v<Op, AttentionGradOp>) {
+    if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (failed(selectForGradQ(op, *t, problem)))
         return failure();
-    } else if (failed(selectVariantsOf(op, bool(standing), *t, problem,
-                                       *selection))) {
+    if (failed(selectVariantsOf(op, bool(standing), *t, problem, *selection)))
       return failure();
-    }
     if (getContext().getRemarkEngine())
       explain(op, bool(standing), *t, problem, *selection);
     return success();
@@ -145,13 +140,14 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
   }
 
   /// Beside a schedule that stood already, the variants that stand.
-  LogicalResult selectVariantsOf(AttentionOp op, bool standing, const Target &t,
+  template <typename Op>
+  LogicalResult selectVariantsOf(Op op, bool standing, const Target &t,
                                  const Problem &problem, Selection &selection) {
     std::string error;
     if (standing) {
       SmallVector<VariantAttr> variants;
       if (ArrayAttr stand = op.getVariantsAttr())
-        llvm::append_range(variants, stand.getAsRange<VariantAttr>());
+        llvm::append_range(variants, stand.template getAsRange<VariantAttr>());
       if (failed(checkVariants(t, problem, variants, selection, error)))
         return op.emitOpError(error);
       return success();

@@ -91,21 +91,12 @@ void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
        both + "!(" + copied + ")");
 }
 
-/// A kernel for the schedule and one for each variant. Variant n is for
-/// launches where the guards before it do not hold and its own does, the
-/// schedule's kernel for those where none does.
+/// A kernel for the schedule and one for each variant.
 void tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<VariantAttr> variants;
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
-  SmallVector<std::string> when;
-  std::string none;
-  for (VariantAttr variant : variants) {
-    std::string own = variant.getWhen().getExpression().str();
-    when.push_back(none.empty() ? own
-                                : (none + " && (").append(own).append(")"));
-    none.append(none.empty() ? "!(" : " && !(").append(own).append(")");
-  }
+  GuardedVariants guarded(variants);
   StringRef name = func.getName();
   SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
   for (VariantAttr variant : variants)
@@ -113,10 +104,10 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
-  tileLaunch(func, op, scores, schedules[0], name, none);
+  tileLaunch(func, op, scores, schedules[0], name, guarded.otherwise);
   for (auto [i, variant] : llvm::enumerate(variants))
     tileLaunch(func, op, scores, variant.getSchedule(),
-               name + "_variant" + Twine(i + 1), when[i]);
+               name + "_variant" + Twine(i + 1), guarded.when[i]);
 }
 
 struct TileAttentionPass

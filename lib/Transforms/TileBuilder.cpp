@@ -101,6 +101,18 @@ Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
       DenseI64ArrayAttr(), CacheHintAttr());
 }
 
+GuardedVariants::GuardedVariants(ArrayRef<VariantAttr> variants) {
+  for (VariantAttr variant : variants) {
+    std::string own = variant.getWhen().getExpression().str();
+    when.push_back(otherwise.empty()
+                       ? own
+                       : (otherwise + " && (").append(own).append(")"));
+    otherwise.append(otherwise.empty() ? "!(" : " && !(")
+        .append(own)
+        .append(")");
+  }
+}
+
 FailureOr<func::FuncOp> fa2::functionOf(Operation *op, ArrayRef<Value> inputs,
                                         StringRef inputNames) {
   auto func = op->getParentOfType<func::FuncOp>();

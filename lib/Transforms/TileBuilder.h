@@ -76,6 +76,15 @@ protected:
   mlir::Location loc;
 };
 
+/// When the kernels of a schedule and of its variants are launched: variant n
+/// where the guards before it do not hold and its own does, the schedule's
+/// kernel where none does.
+struct GuardedVariants {
+  explicit GuardedVariants(llvm::ArrayRef<VariantAttr> variants);
+  llvm::SmallVector<std::string> when;
+  std::string otherwise; // empty: always
+};
+
 /// The function that `op` is all of, with these arguments; else an error.
 mlir::FailureOr<mlir::func::FuncOp>
 functionOf(mlir::Operation *op, llvm::ArrayRef<mlir::Value> inputs,

@@ -16,13 +16,14 @@
 // REDEFINE: %{target} = sm_90a
 // RUN: %{compile} && %{run} --seed 3
 // REDEFINE: %{target} = sm_80 pass=backward
-// RUN: %{compile} && %{run} --seed 4
+// RUN: %if long_tests %{ %{compile} && %{run} --seed 4 %}
 // REDEFINE: %{target} = sm_80 pass=backward schedule=dq=recompute
-// RUN: %{compile} && %{run} --seed 5
+// RUN: %if nightly_tests %{ %{compile} && %{run} --seed 5 %}
 
 // The gradients of all that is read: summed over what it lacks, in registers where the place stays.
 // REDEFINE: %{target} = sm_80 pass=backward grads=temperature,slopes,query_bias,key_bias,bias,table
-// RUN: %{compile} && %{run} --seed 6
+// RUN: %{compile}
+// RUN: %if long_tests %{ %{run} --seed 6 %}
 // RUN: FileCheck %s --check-prefix=GRADS < %t.ptx
 // A sum that gets zeros is seen in each of them.
 // RUN: sed 's/^\(\t@.p[0-9]* red.relaxed.gpu.global.add.f32 .*, \).r[0-9]*;/\10f00000000;/' %t.ptx > %t.less.ptx
@@ -34,7 +35,7 @@
 // LESS: dbias element
 // LESS: dtable element
 // REDEFINE: %{target} = sm_80 pass=backward grads=slopes,key_bias,table schedule=dq=recompute
-// RUN: %{compile} && %{run} --seed 7
+// RUN: %if nightly_tests %{ %{compile} && %{run} --seed 7 %}
 // GRADS: "deterministic": false
 // GRADS: {"name":"dtemperature","kind":"tensor","direction":"out","dtype":"f32","shape":[1],"alignment":4,"stride_multiple":1,"broadcast":true},
 // GRADS: {"name":"dkey_bias",{{.*}}"dtype":"f32","shape":["batch","heads","seqlen_k"],

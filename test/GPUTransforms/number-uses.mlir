@@ -96,6 +96,34 @@ fa2.kernel @tiles(%n: index, %m: index) attributes {spec = #spec, schedule = #sc
   fa2.return
 }
 
+// So are those that a loop in the tile carries on, by numbers that follow from each iteration.
+// CHECK-LABEL: fa2.kernel @through_loops
+// CHECK: fa2gpu.tile_loop{{.*}} carries(%c0) {
+// CHECK: %[[TOTAL:.*]] = scf.for %{{.*}} = %c0 to %m step %c1 iter_args(%[[C:.*]] = %{{.*}}) -> (index) {
+// CHECK: fa2gpu.tile_yield %[[TOTAL]]
+fa2.kernel @through_loops(%n: index, %m: index) attributes {spec = #spec, schedule = #schedule, arguments = #args} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %k = fa2gpu.ring.create {name = "k"} : !ring
+  %v = fa2gpu.ring.create {name = "v"} : !ring
+  %tiles = fa2gpu.ring.create {name = "tiles"} : !fa2gpu.ring<2 x tensor<1xi32>>
+  fa2gpu.tile_loop(%n by 128, %n, %n) order ascending queue %tiles carries(%c0, %c0) {
+  ^bb0(%tile: index, %head: index, %batch: index, %visit: index, %ku: index, %vu: index):
+    %a:2 = scf.for %h = %c0 to %m step %c1 iter_args(%x = %ku, %y = %vu) -> (index, index) {
+      %b:2 = scf.for %i = %c0 to %n step %c1 iter_args(%x1 = %x, %y1 = %y) -> (index, index) {
+        %kt, %kn = fa2gpu.ring.wait %k[%x1] : !ring -> !t
+        fa2gpu.ring.release %k[%x1] : !ring
+        %vt, %vn = fa2gpu.ring.wait %v[%y1] : !ring -> !t
+        fa2gpu.ring.release %v[%y1] : !ring
+        scf.yield %kn, %vn : index, index
+      }
+      scf.yield %b#0, %b#1 : index, index
+    }
+    fa2gpu.tile_yield %a#0, %a#1
+  } : !fa2gpu.ring<2 x tensor<1xi32>>
+  fa2.return
+}
+
 // Cursors that begin and go on alike are one, here those of two rings that an inner loop takes a use of each.
 // CHECK-LABEL: fa2.kernel @alike
 // CHECK: scf.for %{{.*}} = %c0 to %n step %c1 iter_args(%[[U:.*]] = %c0) -> (index) {

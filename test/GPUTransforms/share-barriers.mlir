@@ -15,6 +15,15 @@
 // CHECK: fa2gpu.ring.acquire %[[Q]]{{.*}} {fences}
 // CHECK: fa2gpu.ring.acquire %[[LSE]]
 
+// The producer multiplies keys with dS alone, for which the consumers have waited for the keys. So it need not, and its next copies
+// do not stand behind the arrival of the first.
+// CHECK: @producer
+// CHECK: fa2gpu.ring.wait %{{.*}} {implied} : <1 x tensor<128x64xbf16
+
+// Whoever makes the other tile must have waited. Here nobody has.
+// RUN: %{before} | %{after} | sed -e '/@consumer/,/@producer/s/\(ring.wait.*\]\) : <1 x/\1 {implied} : <1 x/' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=IMPLIED
+// IMPLIED: error: 'fa2gpu.ring.wait' op expected a wait that is not implied: something reads the tile beside nothing that another role made
+
 // A tile that may be released before the vector has been read keeps its mbarriers to itself. Here what is released a tile behind gets the
 // number of the tile that has just arrived.
 // DEFINE: %{edit} = sed -e '/arith.subi .*, %%c1 : index/{N;/ring.slot/s/%%c1 : index/%%c0 : index/;}'

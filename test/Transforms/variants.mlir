@@ -8,7 +8,8 @@
 // RUN: fa2-opt %t.mlir --fa2-pipeline --mlir-print-local-scope | FileCheck %s --check-prefix=LAUNCH
 // RUN: fa2-opt %t.mlir --fa2-pipeline | fa2-translate --fa2-manifest | FileCheck %s --check-prefix=MANIFEST
 // RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: block_kv=16'" 2>&1 | FileCheck %s --check-prefix=BATCH
-// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="variants='heads > 1: stages=1'" 2>&1 | FileCheck %s --check-prefix=BACKWARD
+// RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='seqlen_k <= 32: persistent=1; heads > 3: stages=2'" --fa2-tile-grad | FileCheck %s --check-prefix=BACKWARD
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='heads > 1: preload=delta'" 2>&1 | FileCheck %s --check-prefix=AROUND
 
 // The table's, where nothing is asked.
 // TABLE: fa2.attention
@@ -62,7 +63,19 @@
 // MANIFEST-NEXT: "when": "!(seqlen_k <= 32) && (heads > 3)",
 
 // BATCH: error: 'fa2.attention' op guard 'batch > 1' reads batch, but its schedule and one after it differ in 
-// BACKWARD: error: 'fa2.attention_grad' op expected no variants for backward, got 'heads > 1: stages=1'
+
+// Of backward's kernels the one of keys has variants; the kernels around it are launched whatever holds.
+// BACKWARD: fa2.kernel @attention_backward_statistics(
+// BACKWARD-NOT: when =
+// BACKWARD: fa2.kernel @attention_backward(
+// BACKWARD-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && !(heads > 3)">
+// BACKWARD: fa2.kernel @attention_backward_variant1(
+// BACKWARD-SAME: when = #fa2.guard<"seqlen_k <= 32">
+// BACKWARD: fa2.kernel @attention_backward_variant2(
+// BACKWARD-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
+// BACKWARD: fa2.kernel @attention_backward_dq(
+// BACKWARD-NOT: when =
+// AROUND: error: 'fa2.attention_grad' op expected variants with the schedule's preload, which other kernels of the program see, got another where heads > 1
 func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) {mask = #fa2.mask<causal>} : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>

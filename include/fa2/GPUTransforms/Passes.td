@@ -177,12 +177,16 @@ def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
 }
 
 def ShareBarriers : Pass<"fa2gpu-share-barriers", "::fa2::KernelOp"> {
-  let summary = "vectors that arrive with a tile have its mbarriers";
+  let summary = "waits that another wait implies cost nothing";
   let description = [{
     Backward copies with each tile of queries a value a row, into a ring of its own. To wait at one more mbarrier costs a warp
     tens of cycles even where its phase is over. So a ring of vectors shares the mbarriers of the tile that is copied before, where
     each of its uses lies within one of the tile's: the slot is acquired behind the tile's, waited for behind the tile's and released while the tile's
     use is held. Then the tile's mbarrier counts the bytes of both, and waits and releases of the vector cost nothing.
+
+    And a role that reads a tile only in products with what another role made of it, as backward's producer reads
+    keys in those with dS, need not wait for the tile itself, since the other role has: its wait is `implied`. So the producer's
+    next copies do not stand behind the arrival of its first.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

@@ -204,7 +204,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
       params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
     }
-    if (tiles->order != TileOrder::Ascending) {
+    if (usesSections(tiles->order)) {
       signature.addInputs(rewriter.getIndexType());
       params.push_back(ParamAttr::get(
           ctx, "i32", sectionExpression(op.getSpec(), extents[0] == "seqlen_k"),
@@ -313,7 +313,12 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
 
 } // namespace
 
-/// Ascending: the tiles of a head are neighbours. Interleaved, shortest first:
+bool fa2::gpu::usesSections(TileOrder order) {
+  return order != TileOrder::Ascending && order != TileOrder::Descending;
+}
+
+/// Ascending: the tiles of a head are neighbours. Descending: the same from the
+/// last tile of all to the first. Interleaved, shortest first:
 /// sections of heads one after the other; in a section the first tiles of all
 /// heads, then the second, and so on. Longest first: the same from the last to
 /// the first. In each, a head's tiles have rising numbers from one end to the
@@ -321,7 +326,11 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   Value tile, headAndBatch;
-  if (order != TileOrder::Ascending) {
+  if (order == TileOrder::Descending) {
+    Value total = e.mul(e.mul(tiles, heads), batches);
+    number = e.sub(e.add(total, -1), number);
+  }
+  if (usesSections(order)) {
     Value perSection = e.mul(section, tiles);
     Value sections = e.divU(number, perSection),
           rest = e.remU(number, perSection);

@@ -26,13 +26,11 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     auto order = op.getOrder();
     Value section = func.getArguments().back();
     unsigned last = func.getNumArguments() - 1;
-    Value counter =
-        func.getArgument(order != TileOrder::Ascending ? last - 1 : last);
+    Value counter = func.getArgument(usesSections(order) ? last - 1 : last);
     Value heads = adaptor.getHeads()[0], batches = adaptor.getBatches()[0];
     Value tiles = e.divU(e.add(adaptor.getRows()[0], op.getBlock() - 1),
                          e.index(op.getBlock()));
     Value total = e.mul(e.mul(tiles, heads), batches);
-    RingParts queue(op.getQueue().getType(), adaptor.getQueue());
     auto dim = mlir::gpu::Dimension::x;
     Value id = mlir::gpu::BlockIdOp::create(rewriter, loc, dim);
     Value blocks = mlir::gpu::GridDimOp::create(rewriter, loc, dim);
@@ -54,6 +52,14 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
                                order, section);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
+    RingParts queue(op.getQueue().getType(), adaptor.getQueue());
+    bool ofMany = op.getDraws() && !isOneThreadsRole(op);
+    Value drawn, draws;
+    if (ofMany) { // it comes while the tile's work goes on
+      draws = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                    e.thread(), e.i32(0));
+      drawn = drawWhere(e, counter, draws);
+    }
     rewriter.setInsertionPointToEnd(after);
     auto marker =
         scf::YieldOp::create(rewriter, loc); // the block's end for now
@@ -62,17 +68,29 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     rewriter.inlineBlockBefore(&body, marker, args);
     SmallVector<Value> cursors(end->getOperands());
     rewriter.setInsertionPoint(marker);
-    Value next = op.getDraws() ? draw(e, counter, blocks, queue, visit)
-                               : receive(e, queue, visit);
+    if (ofMany) {
+      auto one = scf::IfOp::create(rewriter, loc, draws);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(one.thenBlock());
+      give(e, drawn, blocks, queue, visit);
+    }
+    Value next = op.getDraws() && !ofMany
+                     ? draw(e, counter, blocks, queue, visit)
+                     : receive(e, queue, visit);
     cursors.insert(cursors.begin(), {next, e.add(visit, 1)});
     scf::YieldOp::create(rewriter, loc, cursors);
     rewriter.eraseOp(marker);
     rewriter.eraseOp(end);
     rewriter.setInsertionPointAfter(loop);
     if (op.getDraws())
-      reset(e, counter, blocks);
+      onOneThread(e, [&] { reset(e, counter, blocks); });
     rewriter.eraseOp(op);
     return success();
+  }
+
+  static bool isOneThreadsRole(TileLoopOp op) {
+    auto roles = op->getParentOfType<RolesOp>();
+    return !roles || roles.getOneThread()[roles.getRoleOf(op)];
   }
 
   static Value slotAddress(Emit &e, const RingParts &queue, Value slot) {
@@ -84,6 +102,25 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value old =
         LLVM::AtomicRMWOp::create(e.b, e.loc, LLVM::AtomicBinOp::add, counter,
                                   e.i32(1), LLVM::AtomicOrdering::monotonic);
+    return give(e, old, blocks, queue, visit);
+  }
+
+  /// The counter before one thread added to it; anything in the others. No
+  /// branch, which would wait for it.
+  static Value drawWhere(Emit &e, Value counter, Value draws) {
+    return LLVM::InlineAsmOp::create(
+               e.b, e.loc, e.b.getI32Type(), ValueRange{counter, draws},
+               "{\nmov.b32 $0, 0;\n"
+               "@$2 atom.relaxed.gpu.global.add.u32 $0, [$1], 1;\n}",
+               "=&r,l,b,~{memory}", /*has_side_effects=*/true,
+               /*is_align_stack=*/false, LLVM::TailCallKind::None,
+               LLVM::AsmDialectAttr{}, ArrayAttr{})
+        .getResult(0);
+  }
+
+  /// Puts the next tile's number into the queue.
+  static Value give(Emit &e, Value old, Value blocks, const RingParts &queue,
+                    Value visit) {
     Value next = e.add(old, e.toI32(blocks));
     RingUse use(e, queue.type, visit);
     barrierWait(e, queue.empty(e, use.slot), e.bitXor(use.parity, 1));

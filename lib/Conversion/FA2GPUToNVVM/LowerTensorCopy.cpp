@@ -195,7 +195,7 @@ struct WaitLowering : public OpConversionPattern<RingWaitOp> {
     if (ring.type.getSlots() > 1 && elects(op))
       number = e.toIndex(e.sameInWarp(e.toI32(number)));
     RingUse use(e, ring.type, number);
-    if (!sharesBarriers(op.getRing()))
+    if (!sharesBarriers(op.getRing()) && !op.getImplied())
       barrierWait(e, ring.full(e, use.barrier), use.parity);
     Value tile = e.add(ring.slots, e.mul(use.slot, slotBytes(ring.type)));
     rewriter.replaceOp(op, {tile, next(e, adaptor)});

@@ -116,6 +116,8 @@ private:
 struct TileCoords {
   mlir::Value tile, head, batch;
 };
+/// Whether an order has tiles of several heads start side by side.
+bool usesSections(TileOrder order);
 /// The tile of this number (index), of `tiles` a sequence; `section` is what
 /// longest_first takes as the number of heads that start together.
 TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,

@@ -219,6 +219,48 @@ static LogicalResult verifyExtraGradients(AttentionGradOp op) {
   return success();
 }
 
+/// Constraint 6 of attention.
+template <typename Op> static LogicalResult verifyVariants(Op op) {
+  ArrayAttr variants = op.getVariantsAttr();
+  if (!variants)
+    return success();
+  ScheduleAttr schedule = op.getScheduleAttr();
+  if (!schedule)
+    return op.emitOpError() << "expected a schedule because there are variants";
+  constexpr size_t most = 8;
+  if (variants.size() > most)
+    return op.emitOpError() << "expected at most " << most << " variants, got "
+                            << variants.size();
+  for (auto variant : variants.template getAsRange<VariantAttr>())
+    if (StringRef target = variant.getSchedule().getTarget();
+        target != schedule.getTarget())
+      return op.emitOpError()
+             << "expected variants for the schedule's target "
+             << schedule.getTarget() << ", got one for " << target;
+  if (std::string fault = batchGuardFault(
+          llvm::to_vector(variants.template getAsRange<VariantAttr>()),
+          schedule);
+      !fault.empty())
+    return op.emitOpError() << fault;
+  return success();
+}
+
+/// Constraint 9 of attention_grad.
+static LogicalResult verifySameAround(AttentionGradOp op) {
+  ArrayAttr variants = op.getVariantsAttr();
+  if (!variants)
+    return success();
+  for (auto variant : variants.getAsRange<VariantAttr>())
+    if (StringRef field =
+            op.getScheduleAttr().differsAround(variant.getSchedule());
+        !field.empty())
+      return op.emitOpError()
+             << "expected variants with the schedule's " << field
+             << ", which other kernels of the program see, got another where "
+             << variant.getWhen().getExpression();
+  return success();
+}
+
 LogicalResult AttentionGradOp::verify() {
   SmallVector<NamedType> vectors{{"lse", tensorType(getLse())}};
   if (getDlse())
@@ -258,32 +300,10 @@ LogicalResult AttentionGradOp::verify() {
     return emitOpError() << "expected dsink to have the type of sink, "
                          << getSink().getType() << ", got "
                          << getDsink().getType();
+  // 9. variants
+  if (failed(verifyVariants(*this)) || failed(verifySameAround(*this)))
+    return failure();
   return verifyExtraGradients(*this);
-}
-
-/// Constraint 6 of attention.
-static LogicalResult verifyVariants(AttentionOp op) {
-  ArrayAttr variants = op.getVariantsAttr();
-  if (!variants)
-    return success();
-  ScheduleAttr schedule = op.getScheduleAttr();
-  if (!schedule)
-    return op.emitOpError() << "expected a schedule because there are variants";
-  constexpr size_t most = 8;
-  if (variants.size() > most)
-    return op.emitOpError() << "expected at most " << most << " variants, got "
-                            << variants.size();
-  for (auto variant : variants.getAsRange<VariantAttr>())
-    if (StringRef target = variant.getSchedule().getTarget();
-        target != schedule.getTarget())
-      return op.emitOpError()
-             << "expected variants for the schedule's target "
-             << schedule.getTarget() << ", got one for " << target;
-  if (std::string fault = batchGuardFault(
-          llvm::to_vector(variants.getAsRange<VariantAttr>()), schedule);
-      !fault.empty())
-    return op.emitOpError() << fault;
-  return success();
 }
 
 LogicalResult AttentionOp::verify() {

@@ -36,6 +36,22 @@ StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
   return "";
 }
 
+StringRef ScheduleAttr::differsAround(ScheduleAttr otherAttr) const {
+  // Fields that decide about the kernel itself and nothing in memory.
+  static constexpr StringLiteral own[] = {
+      "block_kv",   "stages",       "order",           "q_in_registers",
+      "ping_pong",  "persistent",   "separate_output", "key_warps",
+      "loop_order", "rounded_p",    "rings.exchange",  "cache.dq",
+      "cache.keys", "cache.queries"};
+  StringRef difference = getTarget() != otherAttr.getTarget() ? "target" : "";
+  forEachScheduleField([&](auto field) {
+    if (difference.empty() && !llvm::is_contained(own, field.name) &&
+        getFields().*field.member != otherAttr.getFields().*field.member)
+      difference = field.name;
+  });
+  return difference;
+}
+
 /// The parts of `a && b && ...`, or the whole of anything else.
 static SmallVector<StringRef> conjuncts(StringRef text) {
   SmallVector<StringRef> parts;

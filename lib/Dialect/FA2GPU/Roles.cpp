@@ -72,7 +72,10 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
   };
   auto reads = [&](Operation *op) {
     auto tiles = dyn_cast<TileLoopOp>(op);
-    return isa<RingWaitOp, RingReleaseOp>(op) || (tiles && !tiles.getDraws());
+    // Of a role that draws, one thread fills the queue; the others read it.
+    return isa<RingWaitOp, RingReleaseOp>(op) ||
+           (tiles &&
+            (!tiles.getDraws() || !isOneThreads(*tiles->getParentRegion())));
   };
   bool queue = llvm::any_of(ring.getUsers(), llvm::IsaPred<TileLoopOp>);
   return {warpsOf(reads), copied || queue ? 1 : warpsOf(fills)};

@@ -117,3 +117,64 @@ std::string fa2::gpu::whyNotShared(Value vectors, RingCreateOp create) {
                    filled, acquired);
   return "";
 }
+
+/// The ring of a tile that is read in the same product as `tile`, if threads
+/// of another role fill it.
+static Value filledBeside(DotStartOp dot, Value tile, RolesOp roles) {
+  for (Value other : {dot.getA(), dot.getB()}) {
+    Operation *source = other.getDefiningOp();
+    if (other == tile || !isa_and_nonnull<RingWaitOp, RingSlotOp>(source))
+      continue;
+    Value ring = source->getOperand(0);
+    bool elsewhere = llvm::all_of(ring.getUsers(), [&](Operation *user) {
+      return !isa<RingCommitOp>(user) ||
+             roles.getRoleOf(user) != roles.getRoleOf(dot);
+    });
+    if (!isCopied(ring) && elsewhere)
+      return ring;
+  }
+  return {};
+}
+
+/// The wait of a role's tile for a use of the ring, in front of all else in
+/// which `op` stands; null where there is none or another one.
+static RingWaitOp waitInFront(Operation *op, Value ring) {
+  RingWaitOp found;
+  for (Operation *user : ring.getUsers())
+    if (auto wait = dyn_cast<RingWaitOp>(user);
+        wait && wait->getParentOfType<RolesOp>() &&
+        wait->getParentOfType<RolesOp>().getRoleOf(wait) ==
+            wait->getParentOfType<RolesOp>().getRoleOf(op)) {
+      if (found)
+        return {};
+      found = wait;
+    }
+  Operation *top =
+      found ? found->getBlock()->findAncestorOpInBlock(*op) : nullptr;
+  bool ofTile = found && isa<ForEachTileOp, TileLoopOp>(found->getParentOp());
+  return top && ofTile && found->isBeforeInBlock(top) && !found.getImplied()
+             ? found
+             : RingWaitOp();
+}
+
+std::string fa2::gpu::whyNotImplied(RingWaitOp wait) {
+  auto roles = wait->getParentOfType<RolesOp>();
+  if (!roles || !isa<ForEachTileOp, TileLoopOp>(wait->getParentOp()))
+    return "it is not the one wait of a tile of a role";
+  for (Operation *user : wait.getTile().getUsers()) {
+    auto dot = dyn_cast<DotStartOp>(user);
+    Value made = dot ? filledBeside(dot, wait.getTile(), roles) : Value();
+    if (!made)
+      return "something reads the tile beside nothing that another role made";
+    for (Operation *commit : made.getUsers())
+      if (isa<RingCommitOp>(commit) && !waitInFront(commit, wait.getRing()))
+        return formatv("ring '{0}' is filled without having waited for it",
+                       made.getDefiningOp<RingCreateOp>().getName());
+  }
+  // One wait a tile in each role, so that all take the same use.
+  int64_t waits = 0;
+  for (Operation *user : wait.getRing().getUsers())
+    waits += isa<RingWaitOp>(user) && roles->isProperAncestor(user) &&
+             roles.getRoleOf(user) == roles.getRoleOf(wait);
+  return waits == 1 ? "" : "the role waits for several uses";
+}

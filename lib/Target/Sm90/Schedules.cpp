@@ -278,10 +278,19 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
 
 std::vector<Variant> sm90::tunedVariants(const Problem &problem,
                                          const Schedule &base) {
-  if (problem.backward)
-    return {};
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Variant> variants;
+  if (problem.backward) {
+    // Short rows end often: the next tile's copies are on their way then. Long
+    // ones are shared out more evenly by the hardware.
+    if (dim <= 64 && base.dqByProducer && !problem.program &&
+        !problem.dropout) {
+      Variant &v = variants.emplace_back();
+      v.when = problem.masked ? "seqlen_k <= 8192" : "seqlen_k <= 2048";
+      setFields(v, "persistent=1");
+    }
+    return variants;
+  }
   // Few queries of grouped heads share the tile that reads their keys. The
   // tiles that read the same keys run side by side.
   Variant &few = variants.emplace_back();

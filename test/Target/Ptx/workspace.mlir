@@ -3,11 +3,11 @@
 // A program with a counter of tiles and arrays in its workspace: the counter has the first bytes, at a place that no
 // length moves, and is in the sum.
 // CHECK: "workspace": {
-// CHECK-NEXT: "bytes": "16 + 4 * (batch) * (seqlen_q) * (heads) * 64 + 4 * (batch) * (heads) * (seqlen_q)",
+// CHECK-NEXT: "bytes": "128 + 4 * (batch) * (seqlen_q) * (heads) * 64 + 4 * (batch) * (heads) * (seqlen_q)",
 // CHECK-NEXT: "alignment": 16,
 // CHECK-NEXT: "zeroed": true
-// CHECK: {"kind":"workspace","offset":"16"},
-// CHECK-NEXT: {"kind":"workspace","offset":"16 + 4 * (batch) * (seqlen_q) * (heads) * 64"},
+// CHECK: {"kind":"workspace","offset":"128"},
+// CHECK-NEXT: {"kind":"workspace","offset":"128 + 4 * (batch) * (seqlen_q) * (heads) * 64"},
 // CHECK-NEXT: {"kind":"workspace","offset":0}
 gpu.module @sums_module {
   llvm.mlir.global external @shared_memory() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>

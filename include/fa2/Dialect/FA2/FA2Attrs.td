@@ -92,7 +92,8 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of que
     I32EnumAttrCase<"Ascending", 0, "ascending">,
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">,
     I32EnumAttrCase<"Interleaved", 2, "interleaved">,
-    I32EnumAttrCase<"ShortestFirst", 3, "shortest_first">]> {
+    I32EnumAttrCase<"ShortestFirst", 3, "shortest_first">,
+    I32EnumAttrCase<"Descending", 4, "descending">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -150,6 +151,10 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     int64_t warpsAlongGradQ() const { return getFields().derived().dqWarps; }
     /// All warps that multiply dS with the keys.
     int64_t warpsOfGradQ() const { return getFields().warpsOfGradQ(); }
+
+    /// The first field by which backward's kernel of keys differs from one of `other` so that the
+    /// kernels around it do too; empty where they are the same.
+    ::llvm::StringRef differsAround(ScheduleAttr other) const;
 
     /// The first field by which a forward kernel of this schedule may give a row other bits than
     /// one of `other`; empty where both are of one class of bits.

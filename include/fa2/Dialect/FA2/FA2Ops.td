@@ -127,6 +127,9 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
     the products they enter.
 
+    `variants` are schedules for launches where a guard holds, as attention's are, of the kernel whose key tiles stay;
+    the kernels around it are those of `schedule`.
+
     1. q, k, v, out and dout have one element type, bf16 or f16.
     2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout. Batch, length and heads are `?`.
     3. lse and dlse are f32 of rank 3, all `?`.
@@ -136,6 +139,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     7. `grads` are numbers of extras of floats, each once, in order, with one result of f32 each: of the extra's shape, [1] of a
        scalar. Their names as arguments, d and the extra's, are free.
     8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type. rng is as its constraint 8 says.
+    9. Variants are as attention's constraint 6 says. They differ from the schedule in nothing that the other kernels see: tiles of queries,
+       warps, preload, and how dQ is summed.
 
     Example:
 
@@ -156,7 +161,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Optional<AnyRankedTensor>:$sink, Optional<F32>:$dropout, Optional<AnyRankedTensor>:$rng, Variadic<AnyType>:$extras, OptionalAttr<StrArrayAttr>:$extra_names,
     OptionalAttr<DenseI64ArrayAttr>:$grads,
     OptionalAttr<FA2_IntervalMask>:$mask, OptionalAttr<FA2_ScheduleAttr>:$schedule,
-    OptionalAttr<FA2_ScheduleAttr>:$dq_schedule);
+    OptionalAttr<FA2_ScheduleAttr>:$dq_schedule,
+    OptionalAttr<TypedArrayAttrBase<FA2_VariantAttr, "variants">>:$variants);
   let results = (outs AnyRankedTensor:$dq, AnyRankedTensor:$dk, AnyRankedTensor:$dv,
     Variadic<AnyRankedTensor>:$dextras, Optional<AnyRankedTensor>:$dsink);
   let regions = (region AnyRegion:$score);

@@ -323,10 +323,13 @@ def FA2GPU_RingCommitOp : FA2GPU_RingUseOp<"commit", "the copies into use n have
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring)";
 }
 
-def FA2GPU_RingWaitOp : FA2GPU_RingUseOp<"wait", "the tile of use n, once it has arrived for every warp", "`next` is n + 1."> {
+def FA2GPU_RingWaitOp : FA2GPU_RingUseOp<"wait", "the tile of use n, once it has arrived for every warp",
+    [{`next` is n + 1. With `implied`, nobody waits here: the role reads the tile only beside another that a role made
+    after it had waited for this one (`fa2gpu-share-barriers`).}]> {
+  let arguments = (ins FA2GPU_RingType:$ring, Index:$use, UnitAttr:$implied);
   let results = (outs AnyRankedTensor:$tile, Index:$next);
   let builders = [OpBuilder<(ins "::mlir::Type":$tile, "::mlir::Value":$ring, "::mlir::Value":$use),
-    [{ build($_builder, $_state, tile, $_builder.getIndexType(), ring, use); }]>];
+    [{ build($_builder, $_state, tile, $_builder.getIndexType(), ring, use, /*implied=*/false); }]>];
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring) `->` type($tile)";
 }
 
@@ -560,8 +563,9 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
     index along the sequence, its head, its batch entry, how many tiles the block has had before
     (`visit`), and what is carried from tile to tile: rings' cursors, which begin with `inits`.
 
-    The role that `draws` takes the next tile's number from a counter in the workspace and puts
-    it into `queue`; every other role reads it there.
+    A thread of the role that `draws` takes the next tile's number from a counter in the workspace and puts
+    it into `queue`, where all others read it. A role of one thread draws when it is done with a tile; one that
+    has more to do draws when it begins with one.
 
     Example: see `fa2gpu.tile_yield`.
   }];
