@@ -1,5 +1,5 @@
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=TABLE
-// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=BACKWARD
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none variants=none pass=backward stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=BACKWARD
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none schedule=overlap=0,speculate_max=0 stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=WRITTEN
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none schedule=loop_order=derived stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=DERIVED
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none schedule=loop_order=derived stop-after=fa2gpu-order-loop" --remarks-filter=fa2gpu-order-loop -o /dev/null 2>&1 | FileCheck %s --check-prefix=TIMES

@@ -65,8 +65,8 @@ TEST(ScheduleFields, AreRefusedByName) {
   EXPECT_EQ(wrong("overlap=yes"), "expected overlap to be 0 or 1, got 'yes'");
   EXPECT_EQ(wrong("overlap=2"), "expected overlap to be 0 or 1, got '2'");
   EXPECT_EQ(wrong("order=1"),
-            "expected order to be ascending, longest_first, interleaved or "
-            "shortest_first, got '1'");
+            "expected order to be ascending, longest_first, interleaved, "
+            "shortest_first or descending, got '1'");
   EXPECT_EQ(
       wrong("dq=sum"),
       "expected dq to be atomic, recompute, atomic_v4 or ordered, got 'sum'");

@@ -108,12 +108,11 @@ TEST_F(Space, AskedFieldsAndText) {
 TEST_F(Space, NothingFits) {
   Problem problem{64, 64, false, /*backward=*/true};
   ScheduleOverrides asked;
-  asked.persistent = true;
+  asked.overlap = true;
   SearchSpace space = searchSpace(target("sm_90a"), problem, asked);
   EXPECT_TRUE(space.fits.empty());
   EXPECT_TRUE(llvm::any_of(space.dropped, [](const auto &drop) {
-    return drop.example.find("expected persistent = false") !=
-           std::string::npos;
+    return drop.example.find("expected overlap = false") != std::string::npos;
   }));
 }
 
