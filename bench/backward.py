@@ -191,11 +191,11 @@ def measure(options):
         for name in options.peers:
             if name != "none":
                 try:
-                    contestants.append(Contestant(BACKENDS[name][0], peer_launch(name, inputs), 1))
-                    contestants[-1].launch(0)
+                    peer = Contestant(BACKENDS[name][0], peer_launch(name, inputs), 1)
+                    peer.launch(0)
                     torch.cuda.synchronize()
+                    contestants.append(peer)
                 except RuntimeError as error:
-                    contestants.pop()
                     print(f"{BACKENDS[name][0]}: {str(error).splitlines()[0]}", file=sys.stderr)
         interleave(contestants, options.seconds, options.pause)
         flops = case.flops * 2.5
