@@ -32,9 +32,15 @@ for python in (config.python, "/usr/bin/python3"):
         config.available_features.add("numpy")
         break
 
-# What a test may ask for with REQUIRES. The quick tier, `lit --param tier=quick`, leaves out what takes more than ten seconds.
-if lit_config.params.get("tier", "full") != "quick":
+# What a test may ask for with REQUIRES. The quick tier, `lit --param tier=quick`, leaves out what takes more than ten seconds. The full
+# tier runs a fixed sample of the longest tests: `RUN: %if nightly_tests %{ ... %}` is a line that only the nightly tier runs.
+tier = lit_config.params.get("tier", "full")
+if tier not in ("quick", "full", "nightly"):
+    lit_config.fatal(f"expected the tier to be quick, full or nightly, got '{tier}'")
+if tier != "quick":
     config.available_features.add("long_tests")
+if tier == "nightly":
+    config.available_features.add("nightly_tests")
 if shutil.which("ptxas", path=config.environment["PATH"]):
     config.available_features.add("ptxas")
 if os.path.exists(os.path.join(tools, "fa2-run")):

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 using fa2run::Configuration;
 using fa2run::Kernel;
@@ -100,9 +101,27 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
   list[0].seqlenK = 0;
   list.push_back(list[1]);
   list.back().seqlenQ = 0;
+  // Persistent blocks without queries take one tile of keys after another.
+  list.push_back(list[1]);
+  list.back().seqlenQ = 0;
+  list.back().seqlenK = 3 * residues + 5;
   list.push_back(list[2]);
   list.back().batch = 0;
   return list;
+}
+
+std::pair<std::vector<Configuration>, size_t>
+sampleOf(std::vector<Configuration> list, int64_t every, uint64_t first) {
+  auto inSample = [&, i = uint64_t(0)](const Configuration &c) mutable {
+    bool empty = c.seqlenK == 0 || c.seqlenQ == 0 || c.batch == 0;
+    return (i++ + first) % uint64_t(every) == 0 || empty;
+  };
+  std::vector<Configuration> sample, rest;
+  for (Configuration &c : list)
+    (inSample(c) ? sample : rest).push_back(std::move(c));
+  size_t sampled = sample.size();
+  std::ranges::move(rest, std::back_inserter(sample));
+  return {std::move(sample), sampled};
 }
 
 std::array<std::string, 3> devicesOf(const Kernel &kernel, uint64_t seed) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fa2grid {
@@ -17,6 +18,14 @@ namespace fa2grid {
 /// every residue of theirs.
 std::vector<fa2run::Configuration>
 configurationsOf(const fa2run::Kernel &kernel, uint64_t seed);
+
+/// The configurations with a sample of them in front, and its size: every
+/// `every`-th, and those with an empty sequence or batch. `first` shifts the
+/// places, so that kernels with the same tiles meet different residues. A step
+/// that 2 and 3 do not divide leaves no kind of length out.
+std::pair<std::vector<fa2run::Configuration>, size_t>
+sampleOf(std::vector<fa2run::Configuration> list, int64_t every,
+         uint64_t first);
 
 /// The schedules under which each runs: with 1, 2 and all blocks resident,
 /// late, random and early completion, each with seeds of its own.

@@ -1,7 +1,8 @@
 //===- fa2-grid.cpp - every kernel of a list over many configurations -----===//
 //
 // fa2-grid --compiler fa2-compile --kernels FILE [--unexecuted FILE]
-//          [--at-least N] [--only TEXT] [--threads N] [--seed N] [--verbose]
+//          [--at-least N] [--every N] [--only TEXT] [--threads N] [--seed N]
+//          [--verbose]
 //
 // Compiles each kernel of the list once and runs its configurations on the
 // simulator under three schedules with all checks, warnings as errors: every
@@ -9,6 +10,9 @@
 // Every PTX line must be executed by some lane in some configuration, or match
 // a line of the --unexecuted file; a line of that file that nothing needs is an
 // error too, unless --only leaves kernels out.
+//
+// With --every N a kernel runs every N-th of its configurations, the empty
+// ones among them, and then others only until every PTX line has been executed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +24,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <set>
 
 using namespace fa2grid;
@@ -32,6 +38,7 @@ namespace {
 struct Settings {
   std::string compiler = "fa2-compile", kernels, unexecuted, only;
   int64_t atLeast = 0;
+  int64_t every = 1;
   unsigned threads = threadCount();
   uint64_t seed = 1;
   bool verbose = false;
@@ -88,8 +95,19 @@ std::string unlike(const Kernel &kernel, const Configuration &c,
   return "";
 }
 
+/// The number of the exemption that covers a PTX line, if one does.
+std::optional<unsigned> exemptionFor(const std::string &kernel,
+                                     const std::string &line,
+                                     const std::vector<Exemption> &exemptions) {
+  for (const Exemption &e : exemptions)
+    if (std::regex_match(kernel, e.kernel) &&
+        std::regex_match(normalised(line), e.instruction))
+      return e.line;
+  return std::nullopt;
+}
+
 void runKernel(const Settings &settings, const KernelEntry &entry,
-               Verdict &verdict) {
+               const std::vector<Exemption> &exemptions, Verdict &verdict) {
   std::string ptx = ptxOf(entry, settings.compiler);
   Kernel kernel = describeKernel(manifestOf(ptx));
   uint64_t seed = settings.seed * 1000 + entry.line;
@@ -107,9 +125,28 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
   options.check = CheckMode::Full;
   std::set<unsigned> all, executed;
   std::set<std::string> ran;
-  for (const Configuration &c : configurationsOf(kernel, seed)) {
+  std::vector<std::string> text;
+  std::istringstream stream(ptx);
+  for (std::string line; std::getline(stream, line);)
+    text.push_back(line);
+  // Every PTX line of every kernel, but the exempted.
+  auto covered = [&] {
+    for (const auto &info : kernelReport(programs[0].get()))
+      if (!ran.count(info["name"]))
+        return false;
+    return std::ranges::all_of(all, [&](unsigned number) {
+      return executed.count(number) ||
+             exemptionFor(entry.text, text[number - 1], exemptions);
+    });
+  };
+  auto [configurations, sampled] =
+      sampleOf(configurationsOf(kernel, seed), settings.every, entry.line);
+  for (size_t i = 0; i < configurations.size(); ++i) {
+    if (i >= sampled && covered())
+      break;
+    const Configuration &c = configurations[i];
     verdict.reached.add(kernel, c);
-    Tensors first;
+    std::optional<Tensors> first; // none of a launch that failed
     for (size_t d = 0; d < devices.size(); ++d) {
       std::string failure;
       try {
@@ -124,12 +161,12 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
         else if (!result.passed)
           failure = result.check.failures.empty() ? result.disturbed
                                                   : result.check.failures[0];
-        else if (d > 0)
-          failure = unlike(kernel, c, first, tensors);
+        else if (first)
+          failure = unlike(kernel, c, *first, tensors);
         // A launch without blocks has no profile.
         if (d == 0 && result.launchFailure.empty() && c.batch && c.seqlenQ)
           addExecuted(programs[d].get(), all, executed);
-        if (d == 0)
+        if (d == 0 && result.launchFailure.empty())
           first = std::move(tensors);
       } catch (const Failure &refusal) {
         failure = refusal.what();
@@ -146,24 +183,19 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
       verdict.failures.push_back(fmt::format("no configuration runs {}",
                                              info["name"].get<std::string>()));
   verdict.lines = all.size();
-  std::istringstream lines(ptx);
-  std::string line;
-  for (unsigned number = 1; std::getline(lines, line); ++number)
-    if (all.count(number) && !executed.count(number))
-      verdict.unexecuted.emplace_back(number, line);
+  for (unsigned number : all)
+    if (!executed.count(number))
+      verdict.unexecuted.emplace_back(number, text[number - 1]);
 }
 
 /// Moves what an exemption covers out of the list; notes which were of use.
 void exempt(Verdict &verdict, const std::vector<Exemption> &exemptions,
             std::set<unsigned> &used) {
   std::erase_if(verdict.unexecuted, [&](const auto &line) {
-    for (const Exemption &e : exemptions)
-      if (std::regex_match(verdict.text, e.kernel) &&
-          std::regex_match(normalised(line.second), e.instruction)) {
-        used.insert(e.line);
-        return true;
-      }
-    return false;
+    auto found = exemptionFor(verdict.text, line.second, exemptions);
+    if (found)
+      used.insert(*found);
+    return found.has_value();
   });
 }
 
@@ -209,7 +241,7 @@ int go(const Settings &settings) {
         Verdict verdict;
         verdict.text = entries[size_t(i)].text;
         try {
-          runKernel(settings, entries[size_t(i)], verdict);
+          runKernel(settings, entries[size_t(i)], exemptions, verdict);
         } catch (const Failure &failure) {
           verdict.failures.push_back(failure.what());
         }
@@ -253,6 +285,8 @@ int main(int argc, char **argv) {
                  "PTX lines that need not be executed, and why");
   app.add_option("--only", s.only, "kernels whose text contains this");
   app.add_option("--at-least", s.atLeast, "fail with fewer configurations");
+  app.add_option("--every", s.every, "a sample: every N-th configuration")
+      ->check(CLI::PositiveNumber);
   app.add_option("--threads", s.threads, "kernels at once");
   app.add_option("--seed", s.seed, "of the configurations and schedules");
   app.add_flag("--verbose,-v", s.verbose, "every unexecuted line");

@@ -1,4 +1,5 @@
-"""Every kind of argument that fa2-run draws is drawn for times, too: a kernel that passes there is timed by fa2-tune. Usage: FOLDER."""
+"""Every kind of argument that fa2-run draws is drawn for times, too: a kernel that passes there is timed by fa2-tune. Usage: FOLDER [EVERY].
+With EVERY, every EVERY-th kind of argument for an architecture, beginning one later for the next: with 2 each kind is drawn for one of both."""
 import concurrent.futures
 import os
 import shutil
@@ -8,6 +9,7 @@ import sys
 from tune_groups import SHAPE, compile_kernel, lines, measure, write_bundle
 
 folder = sys.argv[1]
+every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 shutil.rmtree(folder, ignore_errors=True)
 os.mkdir(folder)
 
@@ -57,9 +59,11 @@ BACKWARD = ["", "--mask causal --dtype f16", "--dq recompute", "--dq ordered", "
             "--bias head --grads bias", "--bias head-key --grads bias", f"{table} --grads table,factor", lengths,
             "--sink head --dropout argument --grad-lse argument --bias head-key --grads sink,bias"]
 groups, wanted = {}, []
-for arch in ("sm_80", "sm_90a"):
+for first, arch in enumerate(("sm_80", "sm_90a")):
     for pass_, table_of in (("forward", FORWARD), ("backward", BACKWARD)):
         for number, flags in enumerate(table_of):
+            if (number + first) % every:
+                continue
             words = flags.split()
             own = [] if any(word.endswith(".mlir") for word in words) else ["--head-dim", "32"]
             file = f"{pass_}-{arch}-{number:02}.ptx"
