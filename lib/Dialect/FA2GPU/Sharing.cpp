@@ -159,8 +159,8 @@ static RingWaitOp waitInFront(Operation *op, Value ring) {
 
 std::string fa2::gpu::whyNotImplied(RingWaitOp wait) {
   auto roles = wait->getParentOfType<RolesOp>();
-  if (!roles || !isa<ForEachTileOp, TileLoopOp>(wait->getParentOp()))
-    return "it is not the one wait of a tile of a role";
+  if (!roles || !isa<ForEachTileOp>(wait->getParentOp()))
+    return "it is not the one wait of a role for the block's one tile";
   for (Operation *user : wait.getTile().getUsers()) {
     auto dot = dyn_cast<DotStartOp>(user);
     Value made = dot ? filledBeside(dot, wait.getTile(), roles) : Value();
