@@ -36,6 +36,8 @@ struct ShareBarriersPass
         return;
       wait.setImplied(true);
       auto roles = wait->getParentOfType<RolesOp>();
+      for (RingReleaseOp release : releasesOf(wait))
+        release.setWaits(true);
       decided(wait, "fa2gpu-share-barriers", "implied",
               "role {0} does not wait for {1}, which it reads beside what was "
               "made of it",

@@ -246,6 +246,11 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   static LogicalResult checkImplied(KernelOp kernel) {
     WalkResult result = kernel.walk([](RingWaitOp wait) {
       std::string why = wait.getImplied() ? whyNotImplied(wait) : "";
+      bool behind = llvm::all_of(releasesOf(wait), [](RingReleaseOp release) {
+        return release.getWaits();
+      });
+      if (why.empty() && wait.getImplied() && !behind)
+        why = "it releases the use without having waited for it";
       if (why.empty())
         return WalkResult::advance();
       wait.emitOpError() << "expected a wait that is not implied: " << why;

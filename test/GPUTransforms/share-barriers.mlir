@@ -19,10 +19,15 @@
 // do not stand behind the arrival of the first.
 // CHECK: @producer
 // CHECK: fa2gpu.ring.wait %{{.*}} {implied} : <1 x tensor<128x64xbf16
+// Where it had nothing to read, it waits before it releases: it must not release the next use too before this one has come.
+// CHECK: fa2gpu.ring.release %{{.*}} {waits} : <1 x tensor<128x64xbf16
 
 // Whoever makes the other tile must have waited. Here nobody has.
 // RUN: %{before} | %{after} | sed -e '/@consumer/,/@producer/s/\(ring.wait.*\]\) : <1 x/\1 {implied} : <1 x/' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=IMPLIED
 // IMPLIED: error: 'fa2gpu.ring.wait' op expected a wait that is not implied: something reads the tile beside nothing that another role made
+
+// RUN: %{before} | %{after} | sed -e 's/ {waits}//' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EARLY
+// EARLY: error: 'fa2gpu.ring.wait' op expected a wait that is not implied: it releases the use without having waited for it
 
 // A tile that may be released before the vector has been read keeps its mbarriers to itself. Here what is released a tile behind gets the
 // number of the tile that has just arrived.

@@ -212,6 +212,8 @@ struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
     RingParts ring(op.getRing().getType(), adaptor.getRing());
     if (!sharesBarriers(op.getRing())) {
       RingUse use(e, ring.type, adaptor.getUse()[0]);
+      if (op.getWaits())
+        barrierWait(e, ring.full(e, use.barrier), use.parity);
       barrierArrive(e, ring.empty(e, use.barrier), isZero(e, e.lane()));
     }
     rewriter.eraseOp(op);

@@ -159,8 +159,8 @@ static RingWaitOp waitInFront(Operation *op, Value ring) {
 
 std::string fa2::gpu::whyNotImplied(RingWaitOp wait) {
   auto roles = wait->getParentOfType<RolesOp>();
-  if (!roles || !isa<ForEachTileOp>(wait->getParentOp()))
-    return "it is not the one wait of a role for the block's one tile";
+  if (!roles || !isa<ForEachTileOp, TileLoopOp>(wait->getParentOp()))
+    return "it is not the one wait of a tile of a role";
   for (Operation *user : wait.getTile().getUsers()) {
     auto dot = dyn_cast<DotStartOp>(user);
     Value made = dot ? filledBeside(dot, wait.getTile(), roles) : Value();
@@ -177,4 +177,15 @@ std::string fa2::gpu::whyNotImplied(RingWaitOp wait) {
     waits += isa<RingWaitOp>(user) && roles->isProperAncestor(user) &&
              roles.getRoleOf(user) == roles.getRoleOf(wait);
   return waits == 1 ? "" : "the role waits for several uses";
+}
+
+SmallVector<RingReleaseOp> fa2::gpu::releasesOf(RingWaitOp wait) {
+  SmallVector<RingReleaseOp> found;
+  auto roles = wait->getParentOfType<RolesOp>();
+  for (Operation *user : wait.getRing().getUsers())
+    if (auto release = dyn_cast<RingReleaseOp>(user);
+        release && roles && roles->isProperAncestor(release) &&
+        roles.getRoleOf(release) == roles.getRoleOf(wait))
+      found.push_back(release);
+  return found;
 }

@@ -77,6 +77,8 @@ std::string whyNotShared(mlir::Value vectors, RingCreateOp tiles);
 /// Why a role must wait for a use itself; empty where it reads the tile only
 /// beside what another role made of it, which has waited.
 std::string whyNotImplied(RingWaitOp wait);
+/// The releases, in the role of a wait, of its ring.
+llvm::SmallVector<RingReleaseOp> releasesOf(RingWaitOp wait);
 /// The rings that share a ring's mbarriers.
 llvm::SmallVector<RingCreateOp> sharersOf(mlir::Value ring);
 /// Whether a ring has the mbarriers of another.

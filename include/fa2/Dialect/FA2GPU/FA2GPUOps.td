@@ -333,7 +333,12 @@ def FA2GPU_RingWaitOp : FA2GPU_RingUseOp<"wait", "the tile of use n, once it has
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring) `->` type($tile)";
 }
 
-def FA2GPU_RingReleaseOp : FA2GPU_RingUseOp<"release", "this warp no longer reads use n", ""> {
+def FA2GPU_RingReleaseOp : FA2GPU_RingUseOp<"release", "this warp no longer reads use n",
+    [{With `waits`, the warp waits for the use first: one whose wait was implied, and that had nothing to read, might otherwise
+    release the next use too before this one has come.}]> {
+  let arguments = (ins FA2GPU_RingType:$ring, Index:$use, UnitAttr:$waits);
+  let builders = [OpBuilder<(ins "::mlir::Value":$ring, "::mlir::Value":$use),
+    [{ build($_builder, $_state, ring, use, /*waits=*/false); }]>];
   let assemblyFormat = "$ring `[` $use `]` attr-dict `:` type($ring)";
 }
 
