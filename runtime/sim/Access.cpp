@@ -18,9 +18,70 @@ static u32 indexOf(const Warp &warp, const Inst &inst) {
   return u32(&inst - warp.block->kernel->code.data());
 }
 
-void boundShared(Warp &warp, const Inst &inst, int lane, u64 address,
-                 u32 bytes) {
-  const auto &shared = warp.block->shared;
+u64 ownOffset(Warp &warp, const Inst &inst, int lane, u64 address) {
+  u64 rank = address >> kRankShift;
+  const Block &block = *warp.block;
+  if (rank == 0 || rank >= block.cluster->blocks.size())
+    return address;
+  if (rank != block.rank)
+    warp.machine->fatal(13, warp, inst, lane, "shared", address,
+                        "the address is in the shared memory of the cluster's "
+                        "block " +
+                            std::to_string(rank) + ", this is block " +
+                            std::to_string(block.rank) +
+                            ": the instruction takes its own block's only");
+  return address & kOffsetMask;
+}
+
+Block &ownerOf(Warp &warp, const Inst &inst, int lane, u64 &address) {
+  u64 rank = address >> kRankShift;
+  Block &block = *warp.block;
+  const auto &blocks = block.cluster->blocks;
+  if (rank == block.rank) {
+    address &= kOffsetMask;
+    return block;
+  }
+  if (blocks.size() == 1 || rank >= kMaxCluster)
+    return block; // out of bounds
+  Machine &m = *warp.machine;
+  if (rank >= blocks.size())
+    m.fatal(13, warp, inst, lane, "shared", address,
+            "the address is of the cluster's block " + std::to_string(rank) +
+                "; the cluster has " + std::to_string(blocks.size()) +
+                " blocks");
+  Block *owner = blocks[size_t(rank)];
+  std::string touches = "touches the shared memory of the cluster's block " +
+                        std::to_string(rank) + ", which ";
+  if (!owner)
+    m.fatal(13, warp, inst, lane, "shared", address, touches + "has exited");
+  if (m.checks() && !warp.metCluster) {
+    bool started = false;
+    for (const Warp &other : owner->warps)
+      started |= warp.clocks.g.own[other.agent] != 0;
+    if (!started)
+      m.error(13, warp, inst, lane, "shared", address,
+              touches + "may not have started; barrier.cluster is missing");
+  }
+  address &= kOffsetMask;
+  return *owner;
+}
+
+void noteVisit(Block &block, const Inst &inst, u32 agent, u32 count,
+               bool source) {
+  if (!block.machine->checks())
+    return;
+  for (Visit &visit : block.visits)
+    if (visit.agent == agent && visit.source == source) {
+      visit.count = std::max(visit.count, count);
+      visit.inst = &inst;
+      return;
+    }
+  block.visits.push_back({agent, count, &inst, source});
+}
+
+void boundShared(Warp &warp, const Inst &inst, int lane, u64 address, u32 bytes,
+                 const Block *owner) {
+  const auto &shared = (owner ? owner : warp.block)->shared;
   if (address < kSharedBase || address + bytes > shared.size() ||
       address + bytes < address)
     warp.machine->fatal(11, warp, inst, lane, "shared", address,
@@ -30,9 +91,12 @@ void boundShared(Warp &warp, const Inst &inst, int lane, u64 address,
 }
 
 static void explain(Warp &warp, const Inst &inst, int lane,
-                    const SharedConflict &c, bool write) {
+                    const SharedConflict &c, bool write, const Block &owner) {
   Machine &m = *warp.machine;
-  const char *what = write ? "write" : "read";
+  std::string what = write ? "write" : "read";
+  if (&owner != warp.block)
+    what += " of the shared memory of the cluster's block " +
+            std::to_string(owner.rank);
   std::string other = warp.block->agents.describe(c.agent);
   std::string access = (c.wasWrite ? "a write by " : "a read by ") + other;
   Severity severity = Severity::Error;
@@ -43,30 +107,31 @@ static void explain(Warp &warp, const Inst &inst, int lane,
     return;
   case SharedConflict::Unwritten:
     m.error(11, warp, inst, lane, "shared", c.address,
-            "shared memory is read but was never written");
+            &owner == warp.block ? "shared memory is read but was never written"
+                                 : what + ", which was never written");
     return;
   case SharedConflict::Race:
-    text = std::string(what) + " is unordered with " + access;
+    text = what + " is unordered with " + access;
     break;
   case SharedConflict::AsyncRace:
     rule = 4;
-    text = std::string(what) + " is unordered with " + access;
+    text = what + " is unordered with " + access;
     break;
   case SharedConflict::Proxy:
     rule = 5;
-    text = std::string("async-proxy ") + what + " after " + access +
+    text = "async-proxy " + what + " after " + access +
            " without fence.proxy.async";
     break;
   case SharedConflict::ProxyRead:
     rule = 5;
     severity = Severity::Warning;
-    text = std::string("async-proxy ") + what + " after " + access +
+    text = "async-proxy " + what + " after " + access +
            " without fence.proxy.async";
     break;
   case SharedConflict::Lanes:
     rule = 7;
     severity = Severity::Warning;
-    text = std::string(what) + " after " + (c.wasWrite ? "a write" : "a read") +
+    text = what + " after " + (c.wasWrite ? "a write" : "a read") +
            " by another lane of the warp without bar.warp.sync";
     break;
   }
@@ -75,8 +140,7 @@ static void explain(Warp &warp, const Inst &inst, int lane,
 }
 
 static void touchesMbarrier(Warp &warp, const Inst &inst, int lane, u32 address,
-                            u32 bytes, const char *what) {
-  const Block &block = *warp.block;
+                            u32 bytes, const char *what, const Block &block) {
   if (address >= block.mbarriersEnd || address + bytes <= block.mbarriersFrom)
     return;
   for (const Mbarrier &m : block.mbarriers)
@@ -87,13 +151,13 @@ static void touchesMbarrier(Warp &warp, const Inst &inst, int lane, u32 address,
 }
 
 void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
-                 u32 bytes, AccessKind kind) {
+                 u32 bytes, AccessKind kind, Block *owner) {
   Machine &m = *warp.machine;
-  Block &block = *warp.block;
+  Block &block = owner ? *owner : *warp.block;
   for (u32 rest = mask; rest; rest &= rest - 1) {
     int lane = std::countr_zero(rest);
     u32 address = addresses[lane];
-    boundShared(warp, inst, lane, address, bytes);
+    boundShared(warp, inst, lane, address, bytes, &block);
     if (address % bytes)
       m.fatal(11, warp, inst, lane, "shared", address,
               "address is not a multiple of the access's " +
@@ -102,7 +166,7 @@ void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
   if (!m.checks())
     return;
   SharedBy by;
-  by.agent = by.issuer = warp.id;
+  by.agent = by.issuer = warp.agent;
   by.count = warp.epoch;
   by.clocks = &warp.clocks;
   by.syncEpoch = warp.syncEpoch;
@@ -116,22 +180,26 @@ void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
     SharedConflict conflict;
     block.shadow.access(block.agents, by, addresses[lane], bytes, conflict);
     if (conflict.kind != SharedConflict::None)
-      explain(warp, inst, lane, conflict, kind.write);
+      explain(warp, inst, lane, conflict, kind.write, block);
     touchesMbarrier(warp, inst, lane, addresses[lane], bytes,
-                    kind.write ? "write" : "read");
+                    kind.write ? "write" : "read", block);
+  }
+  if (&block != warp.block) {
+    noteVisit(block, inst, warp.agent, warp.epoch);
+    warp.storedToOthers |= kind.write;
   }
   (kind.write ? warp.unsyncedWrites : warp.unsyncedReads) |=
       kind.collective ? kFullMask : mask;
 }
 
 void checkSharedAs(Warp &warp, const Inst &inst, u32 agent, u32 count,
-                   u32 address, u32 bytes, bool write, int lane) {
-  Block &block = *warp.block;
+                   u32 address, u32 bytes, bool write, int lane, Block *owner) {
+  Block &block = owner ? *owner : *warp.block;
   if (!warp.machine->checks() || bytes == 0)
     return;
   SharedBy by;
   by.agent = agent;
-  by.issuer = warp.id;
+  by.issuer = warp.agent;
   by.count = count;
   by.clocks = &warp.clocks;
   by.inst = indexOf(warp, inst);
@@ -142,9 +210,9 @@ void checkSharedAs(Warp &warp, const Inst &inst, u32 agent, u32 count,
   SharedConflict conflict;
   block.shadow.access(block.agents, by, address, bytes, conflict);
   if (conflict.kind != SharedConflict::None)
-    explain(warp, inst, lane, conflict, write);
+    explain(warp, inst, lane, conflict, write, block);
   touchesMbarrier(warp, inst, -1, address, bytes,
-                  write ? "async write" : "async read");
+                  write ? "async write" : "async read", block);
 }
 
 static void checkGlobalOne(Warp &warp, const Inst &inst, int lane, GlobalBy &by,
@@ -188,7 +256,7 @@ static void checkGlobalOne(Warp &warp, const Inst &inst, int lane, GlobalBy &by,
   std::string other = "block " + std::to_string(conflict.agent >> 12) +
                       ", agent " + std::to_string(conflict.agent & 0xfff) +
                       " (line " + std::to_string(conflict.line) + ")";
-  if (conflict.agent >> 12 == warp.block->sequence)
+  if (conflict.agent >> 12 == warp.block->cluster->sequence)
     other = warp.block->agents.describe(u32(conflict.agent & 0xfff)) +
             " (line " + std::to_string(conflict.line) + ")";
   if (conflict.before || conflict.behind) {
@@ -225,10 +293,10 @@ static GlobalBy globalBy(const Warp &warp, const Inst &inst, u32 agent,
                          u32 count, AccessKind kind) {
   const Block &block = *warp.block;
   GlobalBy by;
-  by.agent = globalAgent(block.sequence, agent);
+  by.agent = globalAgent(block.cluster->sequence, agent);
   by.count = count;
   by.order = &warp.clocks.g;
-  by.block = block.sequence;
+  by.block = block.cluster->sequence;
   by.firstBlock = block.grid->firstSequence;
   by.endBlock = by.firstBlock + block.grid->total;
   by.overlaps = block.grid->watermark;
@@ -242,7 +310,7 @@ static GlobalBy globalBy(const Warp &warp, const Inst &inst, u32 agent,
 
 void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
                  u32 bytes, AccessKind kind) {
-  GlobalBy by = globalBy(warp, inst, warp.id, warp.epoch, kind);
+  GlobalBy by = globalBy(warp, inst, warp.agent, warp.epoch, kind);
   for (u32 rest = mask; rest; rest &= rest - 1) {
     int lane = std::countr_zero(rest);
     if (addresses[lane] % bytes)

@@ -17,17 +17,31 @@ struct AccessKind {
   bool readOnly = false;   ///< ld.global.nc
 };
 
-/// Shared accesses of the warp's own lanes: bounds, alignment, mbarrier words,
-/// races. Ends the run when out of bounds.
+/// The offset that a shared::cta address has in the warp's own shared memory.
+/// Ends the run when it is another block's (rule 13).
+u64 ownOffset(Warp &warp, const Inst &inst, int lane, u64 address);
+/// The block of the cluster in whose shared memory a shared::cluster address
+/// lies; `address` becomes the offset. Ends the run when there is no
+/// such block or it has exited (rule 13).
+Block &ownerOf(Warp &warp, const Inst &inst, int lane, u64 &address);
+/// An agent accesses the shared memory of a block that it is not of: to be over
+/// when that block exits (rule 13). `source`: a copy from there.
+void noteVisit(Block &block, const Inst &inst, u32 agent, u32 count,
+               bool source = false);
+
+/// Accesses to the shared memory of the warp's own block, or of `owner`, by the
+/// warp's own lanes: bounds, alignment, mbarrier words, races. Ends the run
+/// when out of bounds.
 void checkShared(Warp &warp, const Inst &inst, u32 mask, const u32 *addresses,
-                 u32 bytes, AccessKind kind);
+                 u32 bytes, AccessKind kind, Block *owner = nullptr);
 /// The same for a single range, stamped with another agent: async copies and
 /// wgmma (rules 4 and 5).
 void checkSharedAs(Warp &warp, const Inst &inst, u32 agent, u32 count,
-                   u32 address, u32 bytes, bool write, int lane = -1);
+                   u32 address, u32 bytes, bool write, int lane = -1,
+                   Block *owner = nullptr);
 /// Bounds of shared memory only.
-void boundShared(Warp &warp, const Inst &inst, int lane, u64 address,
-                 u32 bytes);
+void boundShared(Warp &warp, const Inst &inst, int lane, u64 address, u32 bytes,
+                 const Block *owner = nullptr);
 
 void checkGlobal(Warp &warp, const Inst &inst, u32 mask, const u64 *addresses,
                  u32 bytes, AccessKind kind);

@@ -43,8 +43,7 @@ Flow copy(Warp &w, const Inst &inst, u32 mask) {
     unsigned l = unsigned(std::countr_zero(rest));
     u64 to = w.laneValue(inst.ops[0], l) + u64(s64(inst.d));
     u64 from = w.laneValue(inst.ops[1], l) + u64(inst.offset);
-    if ((to & kWindowMask) == kSharedWindow)
-      to &= ~kWindowMask;
+    to = ownOffset(w, inst, int(l), withoutWindow(to));
     boundShared(w, inst, int(l), to, bytes);
     if (to % bytes)
       m.fatal(11, w, inst, int(l), "shared", to,

@@ -86,9 +86,10 @@ Flow atomic(Warp &w, const Inst &inst, u32 mask) {
     u64 a = w.laneValue(base, l) + u64(inst.offset);
     if (inst.space == Space::Generic) {
       shared = (a & kWindowMask) == kSharedWindow;
-      if (shared)
-        a &= ~kWindowMask;
+      a = withoutWindow(a);
     }
+    if (shared)
+      a = ownOffset(w, inst, int(l), a);
     address[l] = a;
     offset[l] = u32(a);
   }

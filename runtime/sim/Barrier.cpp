@@ -1,12 +1,30 @@
-//===- Barrier.cpp - bar, barrier (PTX ISA 9.7.13.1, 9.7.13.2) ------------===//
+//===- Barrier.cpp - bar, barrier (PTX ISA 9.7.13.1 to 9.7.13.4) ----------===//
 //
 // Rule 2. A barrier counts whole warps: every arriving warp adds 32 threads.
+// That of a cluster counts the warps that have not exited.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Lanes.h"
 
 namespace fa2::sim {
+
+void finishClusterPhase(Machine &m, Cluster &cluster) {
+  if (cluster.arrived == 0 || cluster.arrived < cluster.warps)
+    return;
+  if (m.checks()) {
+    cluster.completed.join(cluster.current);
+    cluster.inits = cluster.currentInits;
+  }
+  cluster.arrived = 0;
+  ++cluster.phase;
+  for (Block *block : cluster.blocks)
+    if (block)
+      for (Warp &warp : block->warps)
+        if (warp.wait == Wait::Cluster)
+          m.wake(warp);
+}
+
 namespace {
 
 enum Kind : s32 { Sync, Arrive, RedPopc, RedAnd, RedOr };
@@ -133,6 +151,88 @@ Flow bar(Warp &w, const Inst &inst, u32 mask) {
   return Flow::Stay;
 }
 
+// barrier.cluster (9.7.13.4): each warp arrives, then waits. Inst: a =
+// .relaxed, which publishes what fences have made releasable and no more.
+Flow clusterArrive(Warp &w, const Inst &inst, u32 mask) {
+  Machine &m = *w.machine;
+  Cluster &cluster = *w.block->cluster;
+  if (mask != w.lanes)
+    m.fatal(2, w, inst, std::countr_zero(w.lanes & ~mask), "cluster", 0,
+            "barrier.cluster by a partial warp is not simulated");
+  if (w.arrivedAtCluster)
+    m.fatal(2, w, inst, -1, "cluster", 0,
+            "the warp arrives twice at the cluster's barrier without a "
+            "barrier.cluster.wait between");
+  if (m.checks()) {
+    if (cluster.completed.g.own.empty()) {
+      u32 agents = w.block->agents.count();
+      cluster.completed.resize(agents);
+      cluster.current.resize(agents);
+      cluster.currentInits.resize(agents);
+    }
+    if (!inst.a) {
+      w.unsyncedReads = w.unsyncedWrites = w.unsyncedGlobal = 0;
+      cluster.current.join(w.clocks);
+      w.storedToOthers = false;
+    } else if (w.hasFence) {
+      cluster.current.g.join(w.fenced);
+    }
+    u32 &init = cluster.currentInits[w.agent];
+    init = std::max(init, w.initFence);
+    advanceEpoch(w);
+  }
+  ++w.work;
+  w.arrivedAtCluster = true;
+  w.clusterPhase = cluster.phase;
+  ++cluster.arrived;
+  finishClusterPhase(m, cluster);
+  return Flow::Next;
+}
+
+Flow clusterWait(Warp &w, const Inst &inst, u32 mask) {
+  Machine &m = *w.machine;
+  Cluster &cluster = *w.block->cluster;
+  if (mask != w.lanes)
+    m.fatal(2, w, inst, std::countr_zero(w.lanes & ~mask), "cluster", 0,
+            "barrier.cluster by a partial warp is not simulated");
+  if (!w.arrivedAtCluster)
+    m.fatal(2, w, inst, -1, "cluster", 0,
+            "the warp waits at the cluster's barrier and has not arrived");
+  if (w.clusterPhase == cluster.phase) {
+    m.park(w, Wait::Cluster, 0, inst);
+    return Flow::Stay;
+  }
+  w.arrivedAtCluster = false;
+  w.metCluster = true;
+  if (m.checks()) {
+    w.clocks.join(cluster.completed);
+    w.inits = cluster.inits;
+    warpSynchronized(w, kFullMask);
+  }
+  return Flow::Next;
+}
+
+bool decodeClusterBarrier(Decoder &d) {
+  Inst &inst = d.inst;
+  if (d.builder.program.capability < 90)
+    d.fail("barrier.cluster needs sm_90");
+  int kind = d.eatAny({"arrive", "wait"});
+  if (kind < 0)
+    return false;
+  if (kind == 0) {
+    inst.a = d.eat("relaxed");
+    if (!inst.a)
+      d.eat("release");
+  } else {
+    d.eat("acquire");
+  }
+  d.eat("aligned");
+  d.operands(0);
+  inst.sync = true;
+  d.emit(kind == 0 ? clusterArrive : clusterWait, Category::Synchronize);
+  return true;
+}
+
 // bar.warp.sync membermask (9.7.13.3)
 Flow warpSync(Warp &w, const Inst &inst, u32 mask) {
   u32 members = u32(w.laneValue(inst.ops[0], u32(std::countr_zero(mask))));
@@ -156,6 +256,8 @@ Flow warpSync(Warp &w, const Inst &inst, u32 mask) {
 bool decodeBarrier(Decoder &d) {
   Inst &inst = d.inst;
   bool isBar = d.root == "bar";
+  if (!isBar && d.eat("cluster"))
+    return decodeClusterBarrier(d);
   d.eat("cta");
   if (isBar && d.eat("warp")) {
     d.need("sync");

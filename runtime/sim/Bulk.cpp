@@ -15,10 +15,13 @@
 namespace fa2::sim {
 
 void completeBulk(Machine &, const BulkCopy &copy) {
-  Block &block = *copy.warp->block;
+  Block &block = *copy.block;
   u8 *shared = block.shared.data();
-  bool load = copy.kind == BulkCopy::Load || copy.kind == BulkCopy::TensorLoad;
-  if (copy.kind == BulkCopy::Load)
+  bool load = !copy.stores();
+  if (copy.kind == BulkCopy::Exchange)
+    std::memmove(shared + copy.shared,
+                 copy.warp->block->shared.data() + copy.from, copy.bytes);
+  else if (copy.kind == BulkCopy::Load)
     std::memcpy(shared + copy.shared,
                 reinterpret_cast<const void *>(copy.global), copy.bytes);
   else if (copy.kind == BulkCopy::Store)
@@ -45,7 +48,7 @@ void completeBulk(Machine &, const BulkCopy &copy) {
       }
     });
   if (load)
-    completeBytes(block, copy.mbarrier, copy.bytes);
+    completeBytes(block.mbarriers[copy.mbarrier], copy.bytes);
   else
     ++block.machine->globalVersion;
 }
@@ -53,9 +56,7 @@ void completeBulk(Machine &, const BulkCopy &copy) {
 void completeBulkOf(Machine &machine, Warp &w, u32 upToGroup) {
   for (size_t k = 0; k < machine.bulk.size();) {
     const BulkCopy &copy = machine.bulk[k];
-    bool store =
-        copy.kind == BulkCopy::Store || copy.kind == BulkCopy::TensorStore;
-    if (copy.warp != &w || !store || copy.group > upToGroup) {
+    if (copy.warp != &w || !copy.stores() || copy.group > upToGroup) {
       ++k;
       continue;
     }
@@ -107,14 +108,69 @@ TensorMap fetchMap(Warp &w, const Inst &inst, int lane, u64 address,
 
 // Inst: offset of the shared address, c of the mbarrier's, d of the global one.
 u64 sharedAddress(Warp &w, const Inst &inst, const Operand &op, unsigned lane) {
-  u64 a = w.laneValue(op, lane) + u64(inst.offset);
-  return (a & kWindowMask) == kSharedWindow ? a & ~kWindowMask : a;
+  return withoutWindow(w.laneValue(op, lane) + u64(inst.offset));
 }
 
-Mbarrier &mbarrierOf(Warp &w, const Inst &inst, const Operand &op,
-                     unsigned lane) {
-  return liveMbarrier(w, inst, int(lane),
-                      w.laneValue(op, lane) + u64(s64(inst.c)));
+/// What a copy writes: `bytes` at an address of shared::cluster, and the
+/// mbarrier of the same block that it signals.
+void aimAt(Warp &w, const Inst &inst, unsigned lane, const Operand &to,
+           const Operand &mbarrier, BulkCopy &copy) {
+  u64 address = sharedAddress(w, inst, to, lane);
+  copy.block = &ownerOf(w, inst, int(lane), address);
+  boundShared(w, inst, int(lane), address, copy.bytes, copy.block);
+  copy.shared = u32(address);
+  Mbarrier &m = liveMbarrier(w, inst, int(lane),
+                             w.laneValue(mbarrier, lane) + u64(s64(inst.c)),
+                             Space::Cluster);
+  if (m.block != copy.block)
+    w.machine->fatal(
+        4, w, inst, int(lane), "mbarrier", m.address,
+        "the copy writes to the cluster's block " +
+            std::to_string(copy.block->rank) + ", its mbarrier is in block " +
+            std::to_string(m.block->rank) + "; both must be in one");
+  copy.mbarrier = m.index;
+}
+
+/// The phase of an mbarrier that a copy counts in: who accesses memory.
+struct Signal {
+  u32 agent, count;
+  explicit Signal(const BulkCopy &copy) {
+    const Mbarrier &m = copy.block->mbarriers[copy.mbarrier];
+    agent = copy.block->agents.mbarrier(m.index);
+    count = m.phase;
+  }
+};
+
+/// Issues a load for each block that is to have it: the one that it names, or
+/// with .multicast::cluster those of the mask, at the same offsets.
+template <class Check>
+void deliver(Warp &w, const Inst &inst, unsigned lane, BulkCopy &copy,
+             const Operand *mask, Check check) {
+  auto issue = [&] {
+    Signal by(copy);
+    check(by);
+    if (copy.block != w.block)
+      noteVisit(*copy.block, inst, by.agent, by.count);
+    start(w, copy);
+  };
+  if (!mask)
+    return issue();
+  u32 ranks = w.words(*mask)[lane] & 0xffff;
+  u32 size = u32(w.block->cluster->blocks.size());
+  if (ranks == 0 || ranks >> size)
+    w.machine->fatal(13, w, inst, int(lane), "cluster", ranks,
+                     "the mask of a multicast is " + std::to_string(ranks) +
+                         "; a cluster of " + std::to_string(size) +
+                         " blocks takes 1 to " +
+                         std::to_string((1u << size) - 1));
+  u32 offset = copy.block->mbarriers[copy.mbarrier].address;
+  for (; ranks; ranks &= ranks - 1) {
+    u64 address = u64(std::countr_zero(ranks)) << kRankShift | copy.shared;
+    copy.block = &ownerOf(w, inst, int(lane), address);
+    copy.mbarrier =
+        liveMbarrierOf(w, inst, int(lane), *copy.block, offset).index;
+    issue();
+  }
 }
 
 // A tensor copy's accesses: global memory by rows; shared memory as a whole,
@@ -123,12 +179,13 @@ Mbarrier &mbarrierOf(Warp &w, const Inst &inst, const Operand &op,
 void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
                  bool load, u32 sharedAgent, u32 globalAgentId, u32 count) {
   Machine &m = *w.machine;
+  Block *owner = copy.block;
   if (copy.shared % 128)
     m.fatal(4, w, inst, lane, "shared", copy.shared,
             "a tensor copy's shared address is a multiple of 128");
   u32 span = copy.map.swizzle;
   forEachRun(copy.shared, copy.bytes, span, [&](u32 address, u32 bytes) {
-    boundShared(w, inst, lane, address, bytes);
+    boundShared(w, inst, lane, address, bytes, owner);
   });
   AccessKind kind;
   kind.write = !load;
@@ -141,7 +198,8 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
   });
   if (load || moved == copy.bytes)
     forEachRun(copy.shared, copy.bytes, span, [&](u32 address, u32 bytes) {
-      checkSharedAs(w, inst, sharedAgent, count, address, bytes, load);
+      checkSharedAs(w, inst, sharedAgent, count, address, bytes, load, -1,
+                    owner);
     });
   else
     forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
@@ -169,8 +227,8 @@ void storing(Warp &w, BulkCopy &copy, u32 lane) {
   w.bulkLanes |= 1u << lane;
 }
 
-// Load: shared address, map, coordinates, mbarrier. Store: map, coordinates,
-// shared address. Inst: a = rank, b = load.
+// Load: shared address, map, coordinates, mbarrier, [mask]. Store: map,
+// coordinates, shared address. Inst: a = rank, b = load.
 Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
   Block &block = *w.block;
   unsigned rank = unsigned(inst.a), at = inst.b ? 1 : 0;
@@ -182,6 +240,7 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
     copy.kind = inst.b ? BulkCopy::TensorLoad : BulkCopy::TensorStore;
     copy.warp = &w;
     copy.inst = &inst;
+    copy.block = &block;
     copy.map = fetchMap(w, inst, int(l), w.laneValue(inst.ops[at], l), inst.b);
     if (copy.map.rank != rank)
       w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
@@ -195,26 +254,38 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
                            std::to_string(copy.coords[0]) +
                            " is not a multiple of 16 bytes");
     copy.bytes = u32(boxBytes(copy.map));
-    u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : rank + 1], l);
+    if (inst.b) {
+      aimAt(w, inst, l, inst.ops[0], inst.ops[rank + 2], copy);
+      deliver(w, inst, l, copy, inst.multicast ? inst.ops + rank + 3 : nullptr,
+              [&](Signal by) {
+                checkTensor(w, inst, int(l), copy, true, by.agent, by.agent,
+                            by.count);
+              });
+      continue;
+    }
+    u64 shared = ownOffset(w, inst, int(l),
+                           sharedAddress(w, inst, inst.ops[rank + 1], l));
     boundShared(w, inst, int(l), shared, copy.bytes);
     copy.shared = u32(shared);
-    if (inst.b) {
-      Mbarrier &m = mbarrierOf(w, inst, inst.ops[rank + 2], l);
-      copy.mbarrier = m.index;
-      u32 agent = block.agents.mbarrier(m.index);
-      checkTensor(w, inst, int(l), copy, true, agent, agent, m.phase);
-    } else {
-      storing(w, copy, l);
-      checkTensor(w, inst, int(l), copy, false, block.agents.bulkReads(w.id),
-                  block.agents.bulkWrites(w.id), copy.group);
-    }
+    storing(w, copy, l);
+    checkTensor(w, inst, int(l), copy, false, block.agents.bulkReads(w.id),
+                block.agents.bulkWrites(w.id), copy.group);
     start(w, copy);
   }
   ++w.work;
   return Flow::Next;
 }
 
-// Load: shared, global, size, mbarrier. Store: global, shared, size.
+void checkAlignment(Warp &w, const Inst &inst, unsigned lane, u64 shared,
+                    u64 other, u32 bytes) {
+  if (bytes == 0 || bytes % 16 || other % 16 || shared % 16)
+    w.machine->fatal(
+        4, w, inst, int(lane), "shared", shared,
+        "addresses and size of a bulk copy are multiples of 16, and the "
+        "size is not 0");
+}
+
+// Load: shared, global, size, mbarrier, [mask]. Store: global, shared, size.
 Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
   Block &block = *w.block;
   Machine &m = *w.machine;
@@ -226,30 +297,32 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
     copy.kind = inst.b ? BulkCopy::Load : BulkCopy::Store;
     copy.warp = &w;
     copy.inst = &inst;
+    copy.block = &block;
     u64 shared = sharedAddress(w, inst, inst.ops[inst.b ? 0 : 1], l);
     copy.global = w.laneValue(inst.ops[inst.b ? 1 : 0], l) + u64(s64(inst.d));
     copy.bytes = w.lanes32(inst.ops[2], l);
-    if (copy.bytes == 0 || copy.bytes % 16 || copy.global % 16 || shared % 16)
-      m.fatal(4, w, inst, int(l), "shared", shared,
-              "addresses and size of a bulk copy are multiples of 16, and the "
-              "size is not 0");
-    boundShared(w, inst, int(l), shared, copy.bytes);
-    copy.shared = u32(shared);
+    checkAlignment(w, inst, l, shared, copy.global, copy.bytes);
     AccessKind kind;
     if (inst.b) {
-      Mbarrier &bar = mbarrierOf(w, inst, inst.ops[3], l);
-      copy.mbarrier = bar.index;
-      u32 agent = block.agents.mbarrier(bar.index);
-      checkSharedAs(w, inst, agent, bar.phase, copy.shared, copy.bytes, true);
-      checkGlobalAs(w, inst, int(l), agent, bar.phase, copy.global, copy.bytes,
-                    kind);
+      aimAt(w, inst, l, inst.ops[0], inst.ops[3], copy);
+      deliver(w, inst, l, copy, inst.multicast ? inst.ops + 4 : nullptr,
+              [&](Signal by) {
+                checkSharedAs(w, inst, by.agent, by.count, copy.shared,
+                              copy.bytes, true, -1, copy.block);
+                checkGlobalAs(w, inst, int(l), by.agent, by.count, copy.global,
+                              copy.bytes, kind);
+              });
     } else {
+      shared = ownOffset(w, inst, int(l), shared);
+      boundShared(w, inst, int(l), shared, copy.bytes);
+      copy.shared = u32(shared);
       storing(w, copy, l);
       kind.write = true;
       checkSharedAs(w, inst, block.agents.bulkReads(w.id), copy.group,
                     copy.shared, copy.bytes, false);
       checkGlobalAs(w, inst, int(l), block.agents.bulkWrites(w.id), copy.group,
                     copy.global, copy.bytes, kind);
+      start(w, copy);
     }
     if (LineProfile *line = m.profileOf(w, inst)) {
       Profile &p = m.result.profile;
@@ -259,7 +332,42 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
       (inst.b ? p.globalLoadBytes : p.globalStoreBytes) += copy.bytes;
       (inst.b ? p.sharedStoreBytes : p.sharedLoadBytes) += copy.bytes;
     }
-    start(w, copy);
+  }
+  ++w.work;
+  return Flow::Next;
+}
+
+// Between shared memories of a cluster: to, from, size, mbarrier. The source
+// is in use until the destination's mbarrier says so.
+Flow exchange(Warp &w, const Inst &inst, u32 mask) {
+  Machine &m = *w.machine;
+  checkRelease(w, inst, mask, false);
+  for (; mask; mask &= mask - 1) {
+    unsigned l = unsigned(std::countr_zero(mask));
+    BulkCopy copy;
+    copy.kind = BulkCopy::Exchange;
+    copy.warp = &w;
+    copy.inst = &inst;
+    copy.bytes = w.lanes32(inst.ops[2], l);
+    u64 from = withoutWindow(w.laneValue(inst.ops[1], l) + u64(s64(inst.d)));
+    from = ownOffset(w, inst, int(l), from);
+    checkAlignment(w, inst, l, sharedAddress(w, inst, inst.ops[0], l), from,
+                   copy.bytes);
+    boundShared(w, inst, int(l), from, copy.bytes);
+    copy.from = u32(from);
+    aimAt(w, inst, l, inst.ops[0], inst.ops[3], copy);
+    deliver(w, inst, l, copy, nullptr, [&](Signal by) {
+      checkSharedAs(w, inst, by.agent, by.count, copy.from, copy.bytes, false);
+      checkSharedAs(w, inst, by.agent, by.count, copy.shared, copy.bytes, true,
+                    -1, copy.block);
+      if (copy.block != w.block)
+        noteVisit(*w.block, inst, by.agent, by.count, true);
+    });
+    if (LineProfile *line = m.profileOf(w, inst)) {
+      line->sharedBytes += 2 * copy.bytes;
+      m.result.profile.sharedLoadBytes += copy.bytes;
+      m.result.profile.sharedStoreBytes += copy.bytes;
+    }
   }
   ++w.work;
   return Flow::Next;
@@ -329,11 +437,14 @@ bool decodeBulk(Decoder &d) {
                     : std::initializer_list<std::string_view>{"shared::cta"}) <
       0)
     return false;
-  d.need("global");
+  bool between = load && !tensor && d.eat("shared::cta");
+  if (!between)
+    d.need("global");
   if (tensor)
     d.eat("tile");
   d.need(load ? "mbarrier::complete_tx::bytes" : "bulk_group");
-  bool hint = d.eat("L2::cache_hint");
+  inst.multicast = load && !between && d.eat("multicast::cluster");
+  bool hint = !between && d.eat("L2::cache_hint");
   auto mapAndCoordinates = [&](size_t index) {
     d.address(index);
     const auto &coordinates = d.at(index).elements;
@@ -350,7 +461,7 @@ bool decodeBulk(Decoder &d) {
       d.fail("the offset of an address is not within 32 bits");
   };
   size_t operands = tensor ? (load ? 3 : 2) : (load ? 4 : 3);
-  d.operands(operands + hint);
+  d.operands(operands + inst.multicast + hint);
   if (tensor && load) {
     address(0, sharedOffset);
     mapAndCoordinates(1);
@@ -368,9 +479,14 @@ bool decodeBulk(Decoder &d) {
   inst.offset = sharedOffset;
   inst.c = s32(mbarrierOffset);
   inst.d = s32(globalOffset);
+  if (inst.multicast)
+    d.src(operands, Type::B16);
   if (hint)
-    d.src(operands, Type::U64);
-  d.emit(tensor ? tensorCopy : bulkCopy, Category::AsyncCopy);
+    d.src(operands + inst.multicast, Type::U64);
+  d.emit(tensor    ? tensorCopy
+         : between ? exchange
+                   : bulkCopy,
+         Category::AsyncCopy);
   return true;
 }
 

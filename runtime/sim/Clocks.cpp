@@ -7,9 +7,14 @@ namespace fa2::sim {
 std::string Agents::describe(u32 agent) const {
   static const char *const kinds[] = {"", "a cp.async of ", "a bulk copy of ",
                                       "a wgmma of ", "a bulk copy of "};
-  if (agent < 5 * warps)
-    return kinds[agent / warps] + ("warp " + std::to_string(agent % warps));
-  return "a copy signalling mbarrier " + std::to_string(agent - 5 * warps);
+  u32 number = local(agent), other = agent / perBlock();
+  std::string text =
+      number < 5 * warps
+          ? kinds[number / warps] + ("warp " + std::to_string(number % warps))
+          : "a copy signalling mbarrier " + std::to_string(number - 5 * warps);
+  return other == rank
+             ? text
+             : text + " of the cluster's block " + std::to_string(other);
 }
 
 void Clock::clear() {

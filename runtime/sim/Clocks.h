@@ -2,8 +2,9 @@
 //
 // Agents of a block (simulator-rules.md, 1): each warp; per warp its
 // cp.async groups, bulk reads, wgmma groups and bulk writes; each mbarrier's
-// phases. A stamp is (agent, count); a clock says for each agent up to which
-// count everything is ordered before its owner.
+// phases. The blocks of a cluster number their agents one block after the
+// other, and their clocks know all of them. A stamp is (agent, count); a clock
+// says for each agent up to which count everything is ordered before its owner.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_RUNTIME_SIM_CLOCKS_H
@@ -16,35 +17,48 @@
 namespace fa2::sim {
 
 constexpr unsigned kMaxMbarriers = 96;
+constexpr unsigned kMaxCluster = 8; ///< blocks; what every device can launch
 
-/// The numbering of one block's agents.
+/// The numbering of one block's agents, among those of its cluster.
 struct Agents {
   u32 warps = 0;
-  u32 warp(u32 w) const { return w; }
-  u32 copies(u32 w) const { return warps + w; }
-  u32 bulkReads(u32 w) const { return 2 * warps + w; }
-  u32 wgmma(u32 w) const { return 3 * warps + w; }
-  u32 bulkWrites(u32 w) const { return 4 * warps + w; }
-  u32 mbarrier(u32 m) const { return 5 * warps + m; }
-  u32 count() const { return 5 * warps + kMaxMbarriers; }
-  bool isWarp(u32 agent) const { return agent < warps; }
-  bool isCopies(u32 agent) const { return agent >= warps && agent < 2 * warps; }
+  u32 rank = 0, blocks = 1; ///< of the cluster
+  u32 perBlock() const { return 5 * warps + kMaxMbarriers; }
+  u32 base() const { return rank * perBlock(); }
+  u32 warp(u32 w) const { return base() + w; }
+  u32 copies(u32 w) const { return base() + warps + w; }
+  u32 bulkReads(u32 w) const { return base() + 2 * warps + w; }
+  u32 wgmma(u32 w) const { return base() + 3 * warps + w; }
+  u32 bulkWrites(u32 w) const { return base() + 4 * warps + w; }
+  u32 mbarrier(u32 m) const { return base() + 5 * warps + m; }
+  u32 count() const { return blocks * perBlock(); }
+  /// The number that the agent has in its own block.
+  u32 local(u32 agent) const {
+    return blocks == 1 ? agent : agent % perBlock();
+  }
+  /// The cp.async groups of the warp whose agent this is.
+  u32 copiesOf(u32 warp) const { return warp + warps; }
+  bool isCopies(u32 agent) const {
+    agent = local(agent);
+    return agent >= warps && agent < 2 * warps;
+  }
   /// Accesses through the async proxy; cp.async is generic (rule 5).
-  bool isAsyncProxy(u32 agent) const { return agent >= 2 * warps; }
+  bool isAsyncProxy(u32 agent) const { return local(agent) >= 2 * warps; }
   std::string describe(u32 agent) const;
 };
 
-/// An agent of any block of the run: block sequence number and agent.
+/// An agent of any block of the run: the sequence number of its cluster's first
+/// block, and the agent, of which there are at most 8 * 256.
 using GlobalAgent = u64;
 constexpr GlobalAgent globalAgent(u64 block, u32 agent) {
   return block << 12 | agent;
 }
 
-/// What is known of other blocks: sorted by agent.
+/// What is known of other clusters: sorted by agent.
 using Foreign = std::vector<std::pair<GlobalAgent, u32>>;
 
 struct Clock {
-  std::vector<u32> own;                   ///< by agent of this block
+  std::vector<u32> own;                   ///< by agent of this cluster
   std::shared_ptr<const Foreign> foreign; ///< null: nothing
   u64 watermark = 0; ///< every block with a smaller sequence number is over
 

@@ -223,7 +223,7 @@ bool decodeCvta(Decoder &d) {
   bool to = d.eat("to");
   int space = d.eatAny({"global", "shared", "local", "param", "const"});
   if (space < 0)
-    // Clusters have one block: its shared memory is all there is.
+    // One window: the addresses of shared::cta are some of shared::cluster's.
     space = d.eatAny({"shared::cta", "shared::cluster"}) >= 0 ? 1 : -1;
   if (space < 0 || space == 4)
     return false;
@@ -237,9 +237,66 @@ bool decodeCvta(Decoder &d) {
   return true;
 }
 
+// mapa (9.7.9.22): d, address, rank. Inst: a = generic addresses.
+Flow mapa(Warp &w, const Inst &inst, u32 mask) {
+  u32 size = w.block->grid->clusterBlocks;
+  for (; mask; mask &= mask - 1) {
+    unsigned l = unsigned(std::countr_zero(mask));
+    u64 address = w.laneValue(inst.ops[1], l);
+    u32 rank = u32(w.laneValue(inst.ops[2], l));
+    if (rank >= size)
+      w.machine->fatal(13, w, inst, int(l), "cluster", rank,
+                       "rank " + std::to_string(rank) +
+                           " is not that of a block; the cluster has " +
+                           std::to_string(size));
+    if (inst.a && (address & kWindowMask) != kSharedWindow)
+      w.machine->fatal(13, w, inst, int(l), "generic", address,
+                       "this generic address is not in shared memory");
+    u64 ranks = u64(kMaxCluster - 1) << kRankShift;
+    address = (address & ~ranks) | u64(rank) << kRankShift;
+    if (inst.ops[0].bytes == 8)
+      putLane<u64>(w.words(inst.ops[0]), l, address);
+    else
+      w.words(inst.ops[0])[l] = u32(address);
+  }
+  return Flow::Next;
+}
+
+// getctarank (9.7.9.23): d, address. Inst: a = generic addresses.
+Flow rankOf(Warp &w, const Inst &inst, u32 mask) {
+  for (; mask; mask &= mask - 1) {
+    unsigned l = unsigned(std::countr_zero(mask));
+    u64 address = w.laneValue(inst.ops[1], l);
+    if (inst.a && (address & kWindowMask) != kSharedWindow)
+      w.machine->fatal(13, w, inst, int(l), "generic", address,
+                       "this generic address is not in shared memory");
+    w.words(inst.ops[0])[l] = u32(withoutWindow(address) >> kRankShift);
+  }
+  return Flow::Next;
+}
+
+bool decodeRank(Decoder &d) {
+  if (d.builder.program.capability < 90)
+    d.fail("clusters need sm_90");
+  d.inst.a = !d.eat("shared::cluster");
+  Type t = d.type();
+  if ((t != Type::U32 && t != Type::U64) || (d.inst.a && t != Type::U64))
+    return false;
+  bool maps = d.root == "mapa";
+  d.operands(maps ? 3 : 2);
+  d.dst(0, maps ? t : Type::U32);
+  d.src(1, t);
+  if (maps)
+    d.src(2, Type::U32);
+  d.emit(maps ? mapa : rankOf, Category::Move);
+  return true;
+}
+
 } // namespace
 
 bool decodeConvert(Decoder &d) {
+  if (d.root == "mapa" || d.root == "getctarank")
+    return decodeRank(d);
   if (d.root == "cvta")
     return decodeCvta(d);
   static constexpr Round rounds[] = {Round::Nearest, Round::Zero, Round::Down,

@@ -124,7 +124,8 @@ void Decoder::add(const RawOperand &operand, Type t, Role role) {
     const Symbol &symbol = builder.symbolNamed(raw.line, operand.name);
     if (bytes != 4 && bytes != 8)
       fail("an address needs 32 or 64 bits");
-    result = constant(symbol.offset + u64(operand.offset), bytes);
+    result = builder.constant(symbol.offset + u64(operand.offset), bytes,
+                              symbol.space == Space::Shared);
     result.dynamicShared = symbol.isDynamicShared;
   } else if (t == Type::Pred) {
     if (operand.kind != RawOperand::Integer)
@@ -173,7 +174,7 @@ void Decoder::address(size_t index) {
     base.bytes = u8(bytesOf(ref.type));
   } else {
     const Symbol &symbol = builder.symbolNamed(raw.line, operand.name);
-    base = constant(symbol.offset, 8);
+    base = builder.constant(symbol.offset, 8, symbol.space == Space::Shared);
     base.dynamicShared = symbol.isDynamicShared;
   }
   inst.offset = operand.offset;
@@ -211,7 +212,7 @@ void decode(KernelBuilder &builder, const RawInst &raw, Inst inst) {
                         "brev", "clz", "popc", "lop3", "prmt", "sad", "mul24"});
     put(decodeFloat, {"fma", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos",
                       "tanh", "copysign", "testp"});
-    put(decodeConvert, {"cvt", "cvta"});
+    put(decodeConvert, {"cvt", "cvta", "mapa", "getctarank"});
     put(decodeMove, {"mov", "selp"});
     put(decodeCompare, {"setp", "set"});
     put(decodeControl, {"bra", "ret", "exit", "trap", "nanosleep", "setmaxnreg",

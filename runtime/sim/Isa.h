@@ -33,6 +33,16 @@ constexpr u64 kSharedWindow = u64(1) << 56;
 constexpr u64 kLocalWindow = u64(2) << 56;
 constexpr u64 kParamWindow = u64(3) << 56;
 constexpr u64 kWindowMask = ~((u64(1) << 56) - 1);
+/// In a cluster, bits 24 and up of a shared address are the block's rank, in
+/// shared::cta too: so it was measured on an H200.
+constexpr u32 kRankShift = 24;
+constexpr u32 kOffsetMask = (1u << kRankShift) - 1;
+/// A generic address of shared memory as one of shared::cluster; others as they
+/// are.
+constexpr u64 withoutWindow(u64 address) {
+  return (address & kWindowMask) == kSharedWindow ? address & ~kWindowMask
+                                                  : address;
+}
 /// Shared memory starts here; the first bytes belong to the system, and a null
 /// pointer is never a legal shared address.
 constexpr u32 kSharedBase = 1024;
@@ -69,7 +79,15 @@ bool isSigned(Type type);
 Type typeNamed(std::string_view name);
 std::string_view nameOf(Type type);
 
-enum class Space : u8 { Generic, Global, Shared, Local, Param, Const };
+enum class Space : u8 {
+  Generic,
+  Global,
+  Shared,  ///< shared::cta
+  Cluster, ///< shared::cluster
+  Local,
+  Param,
+  Const
+};
 enum class Sem : u8 { Weak, Volatile, Relaxed, Acquire, Release, AcqRel };
 
 /// Instruction classes of the profile.
@@ -120,6 +138,7 @@ struct Operand {
   bool constant = false;
   bool sink = false;          ///< `_`
   bool negated = false;       ///< `!%p`
+  bool sharedAddress = false; ///< of a variable in shared memory
   bool dynamicShared = false; ///< the dynamic array's address is to be added
   s64 value = 0;              ///< of a constant
 };
@@ -141,10 +160,12 @@ struct Inst {
   Space space = Space::Generic;
   Sem sem = Sem::Weak;
   u8 vec = 1;
-  bool hasCta = false;    ///< .cta scope
-  u32 target = kNone;     ///< of a branch
-  u32 reconverge = kNone; ///< immediate post-dominator of a branch
-  s64 offset = 0;         ///< of the address operand
+  bool hasCta = false;     ///< .cta scope
+  bool hasCluster = false; ///< .cluster scope
+  bool multicast = false;  ///< .multicast::cluster
+  u32 target = kNone;      ///< of a branch
+  u32 reconverge = kNone;  ///< immediate post-dominator of a branch
+  s64 offset = 0;          ///< of the address operand
   /// Small numbers whose meaning the decoder and the handler share.
   s32 a = 0, b = 0, c = 0, d = 0;
 };
@@ -160,15 +181,19 @@ struct Kernel {
   std::vector<Inst> code;
   std::vector<Operand> operands;
   std::vector<u32> constants; ///< 32 lanes each, as in the register file
+  /// Those that are addresses of shared memory: (slot, bytes of a lane).
+  std::vector<std::pair<u32, u32>> sharedConstants;
   std::vector<Location> locations;
   u32 fileWords = 0;
   u32 numRegisters = 0; ///< of all classes, for the written bits
   u32 numPredicates = 0;
-  u32 staticShared = 0;  ///< bytes after kSharedBase
-  u32 dynamicAlign = 16; ///< of the .extern .shared array
-  u32 localBytes = 0;    ///< a thread
-  u32 minBlocks = 0;     ///< .minnctapersm
-  u32 maxRegisters = 0;  ///< .maxnreg
+  u32 staticShared = 0;         ///< bytes after kSharedBase
+  u32 dynamicAlign = 16;        ///< of the .extern .shared array
+  u32 localBytes = 0;           ///< a thread
+  u32 minBlocks = 0;            ///< .minnctapersm
+  u32 maxCluster = 0;           ///< .maxclusterrank, blocks
+  bool explicitCluster = false; ///< .explicitcluster
+  u32 maxRegisters = 0;         ///< .maxnreg
   bool usesWgmma = false;
   bool listens = false; ///< strong loads of global memory: to other blocks
   std::vector<std::string> registerNames;

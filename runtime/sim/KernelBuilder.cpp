@@ -100,14 +100,16 @@ const Symbol &KernelBuilder::symbolNamed(unsigned line,
   throw SyntaxError{line, "unknown name " + quoted(name)};
 }
 
-Operand KernelBuilder::constant(u64 bits, unsigned bytes) {
+Operand KernelBuilder::constant(u64 bits, unsigned bytes, bool sharedAddress) {
   Operand operand;
   operand.constant = true;
+  operand.sharedAddress = sharedAddress;
   operand.bytes = u8(bytes == 8 ? 8 : 4);
   if (bytes != 8)
     bits &= 0xffffffffu;
   operand.value = bytes == 8 ? s64(bits) : s64(s32(bits));
-  auto [it, fresh] = constantSlots.try_emplace({bits, operand.bytes}, 0);
+  auto [it, fresh] = constantSlots.try_emplace(
+      std::tuple(bits, unsigned(operand.bytes), sharedAddress), 0);
   if (fresh) {
     it->second = u32(kernel.constants.size());
     for (unsigned lane = 0; lane < kWarpSize; ++lane) {
@@ -115,6 +117,8 @@ Operand KernelBuilder::constant(u64 bits, unsigned bytes) {
       if (operand.bytes == 8)
         kernel.constants.push_back(u32(bits >> 32));
     }
+    if (sharedAddress)
+      kernel.sharedConstants.emplace_back(it->second, operand.bytes);
   }
   operand.slot = it->second;
   return operand;
@@ -139,7 +143,7 @@ void KernelBuilder::finish() {
             kernel.dynamicAlign;
   for (size_t i = 0; i < kernel.operands.size(); ++i)
     if (Operand old = kernel.operands[i]; old.dynamicShared) {
-      Operand fixed = constant(dynamic + u64(old.value), old.bytes);
+      Operand fixed = constant(dynamic + u64(old.value), old.bytes, true);
       fixed.role = old.role;
       kernel.operands[i] = fixed;
     }

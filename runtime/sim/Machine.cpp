@@ -50,16 +50,38 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
     if (launch.grid[k] == 0 || launch.grid[k] > 0x7fffffffu)
       refuse("grid extent " + std::to_string(launch.grid[k]) +
              " is not 1 to 2^31-1");
-    if (launch.cluster[k] != 1)
-      refuse("clusters of more than one block are not simulated");
     const auto &required = kernel->info.requiredBlock;
     if (required[0] && launch.block[k] != required[k])
       refuse("block differs from the kernel's .reqntid");
     threads *= launch.block[k];
     blockCount *= launch.grid[k];
+    // Each is at most 8, so that the product is none too large.
+    if (launch.cluster[k] == 0 || launch.cluster[k] > kMaxCluster)
+      refuse("cluster extent " + std::to_string(launch.cluster[k]) +
+             " is not 1 to " + std::to_string(kMaxCluster));
+    grid.clusterBlocks *= launch.cluster[k];
+    if (launch.grid[k] % launch.cluster[k])
+      refuse("grid extent " + std::to_string(launch.grid[k]) +
+             " is not a multiple of the cluster's " +
+             std::to_string(launch.cluster[k]));
+    const auto &cluster = kernel->info.requiredCluster;
+    if (cluster[0] && launch.cluster[k] != cluster[k])
+      refuse("cluster extent " + std::to_string(launch.cluster[k]) +
+             " differs from the " + std::to_string(cluster[k]) +
+             " of the kernel's .reqnctapercluster");
     if (blockCount > 1u << 24)
       refuse("more than 2^24 blocks are not simulated");
   }
+  if (grid.clusterBlocks > kMaxCluster)
+    refuse(std::to_string(grid.clusterBlocks) +
+           " blocks a cluster; the limit is " + std::to_string(kMaxCluster));
+  if (kernel->maxCluster && grid.clusterBlocks > kernel->maxCluster)
+    refuse(std::to_string(grid.clusterBlocks) +
+           " blocks a cluster; .maxclusterrank is " +
+           std::to_string(kernel->maxCluster));
+  if (grid.clusterBlocks > 1 && options.capability < 90)
+    refuse("clusters need sm_90, the device is sm_" +
+           std::to_string(options.capability));
   if (threads > 1024)
     refuse(std::to_string(threads) + " threads a block; the limit is 1024");
   if (kernel->info.maxThreads && threads > kernel->info.maxThreads)
@@ -85,9 +107,16 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
   u64 resident = options.residentBlocks
                      ? options.residentBlocks
                      : std::min<u64>(processors * perProcessor, 64);
-  grid.capacity = u32(std::max<u64>(1, resident));
+  u32 together = grid.clusterBlocks;
+  grid.capacity = u32(std::max<u64>(1, resident / together) * together);
   grid.resident = u32(std::min<u64>(grid.capacity, blockCount));
-  grid.order.resize(size_t(blockCount));
+  for (u32 rank = 0; rank < together && together > 1; ++rank) {
+    grid.constants.push_back(kernel->constants);
+    for (auto [slot, bytes] : kernel->sharedConstants)
+      for (u32 lane = 0; lane < kWarpSize; ++lane)
+        grid.constants[rank][slot + lane * bytes / 4] += rank << kRankShift;
+  }
+  grid.order.resize(size_t(blockCount / together));
   for (u32 k = 0; k < grid.order.size(); ++k)
     grid.order[k] = k;
   // Seed 0 starts blocks in the order of their numbers. Blocks that may wait
@@ -95,7 +124,7 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
   // are resident together are in any order.
   if (options.seed) {
     u32 all = u32(grid.order.size());
-    u32 window = kernel->listens ? grid.capacity : all;
+    u32 window = kernel->listens ? grid.capacity / together : all;
     for (u32 first = 0; first < all; first += std::min(window, all - first))
       for (u32 k = std::min(window, all - first); k > 1; --k)
         std::swap(grid.order[first + k - 1],
@@ -172,7 +201,32 @@ bool Machine::previousGridsDone(const Grid &grid) const {
   return true;
 }
 
-void Machine::startBlock(Grid &grid) {
+// A cluster's blocks are resident together.
+void Machine::startCluster(Grid &grid) {
+  if (grid.started == 0) {
+    grid.firstSequence = nextSequence;
+    // Everything before is ordered, but a programmatic launch may overlap:
+    // only griddepcontrol.wait orders it (rule 9).
+    grid.watermark = nextSequence;
+    grid.programmatic = grid.launch->programmatic && &grid != &grids.front();
+    if (grid.programmatic)
+      grid.watermark = grids[openGrid - 1].watermark;
+  }
+  const auto &n = grid.launch->grid, &c = grid.launch->cluster;
+  u32 linear = grid.order[size_t(grid.started / grid.clusterBlocks)];
+  u32 x = n[0] / c[0], y = n[1] / c[1];
+  std::array<u32, 3> first{linear % x * c[0], linear / x % y * c[1],
+                           linear / x / y * c[2]};
+  auto cluster = std::make_shared<Cluster>();
+  cluster->sequence = nextSequence;
+  for (u32 rank = 0; rank < grid.clusterBlocks; ++rank)
+    startBlock(grid, cluster,
+               {first[0] + rank % c[0], first[1] + rank / c[0] % c[1],
+                first[2] + rank / c[0] / c[1]});
+}
+
+void Machine::startBlock(Grid &grid, const std::shared_ptr<Cluster> &cluster,
+                         std::array<u32, 3> id) {
   std::unique_ptr<Block> owner;
   if (spare.empty()) {
     owner = std::make_unique<Block>();
@@ -183,25 +237,22 @@ void Machine::startBlock(Grid &grid) {
   Block &block = *owner;
   const Kernel &kernel = *grid.kernel;
   const Launch &launch = *grid.launch;
-  if (grid.started == 0) {
-    grid.firstSequence = nextSequence;
-    // Everything before is ordered, but a programmatic launch may overlap:
-    // only griddepcontrol.wait orders it (rule 9).
-    grid.watermark = nextSequence;
-    grid.programmatic = launch.programmatic && &grid != &grids.front();
-    if (grid.programmatic)
-      grid.watermark = grids[openGrid - 1].watermark;
-  }
-  u32 linear = grid.order[size_t(grid.started++)];
+  ++grid.started;
   block.machine = this;
   block.grid = &grid;
   block.kernel = &kernel;
   block.sequence = nextSequence++;
-  block.id = {linear % launch.grid[0], linear / launch.grid[0] % launch.grid[1],
-              linear / launch.grid[0] / launch.grid[1]};
+  block.id = id;
+  block.cluster = cluster;
+  block.rank = u32(cluster->blocks.size());
+  cluster->blocks.push_back(&block);
+  block.constants = grid.constants.empty() ? kernel.constants.data()
+                                           : grid.constants[block.rank].data();
+  block.visits.clear();
   block.threads = launch.block[0] * launch.block[1] * launch.block[2];
   u32 warps = (block.threads + kWarpSize - 1) / kWarpSize;
-  block.agents.warps = warps;
+  block.agents = {warps, block.rank, grid.clusterBlocks};
+  cluster->warps += warps;
   u32 base = kSharedBase + kernel.staticShared;
   base = (base + kernel.dynamicAlign - 1) / kernel.dynamicAlign *
          kernel.dynamicAlign;
@@ -230,8 +281,8 @@ void Machine::startBlock(Grid &grid) {
     block.warps.pop_back();
   while (block.warps.size() < warps)
     block.warps.emplace_back();
-  for (u32 id = 0; id < warps; ++id) {
-    Warp &old = block.warps[id];
+  for (u32 k = 0; k < warps; ++k) {
+    Warp &old = block.warps[k];
     Warp fresh;
     fresh.file = std::move(old.file);
     fresh.file.resize(kernel.fileWords);
@@ -244,12 +295,13 @@ void Machine::startBlock(Grid &grid) {
     fresh.local.assign(size_t(kernel.localBytes) * kWarpSize, 0x7f);
     fresh.block = &block;
     fresh.machine = this;
-    fresh.id = id;
-    u32 lanes = std::min(kWarpSize, block.threads - id * kWarpSize);
+    fresh.id = k;
+    fresh.agent = block.agents.warp(k);
+    u32 lanes = std::min(kWarpSize, block.threads - k * kWarpSize);
     fresh.lanes = lanes == 32 ? kFullMask : (1u << lanes) - 1;
     fresh.stack.push_back({0, kNone, fresh.lanes});
     fresh.clocks.resize(block.agents.count());
-    fresh.clocks.g.own[id] = 1;
+    fresh.clocks.g.own[fresh.agent] = 1;
     fresh.clocks.g.watermark = fresh.clocks.a.watermark = grid.watermark;
     fresh.registers = block.entryRegisters;
     old = std::move(fresh);
@@ -263,8 +315,9 @@ void Machine::startBlock(Grid &grid) {
 void Machine::startBlocks() {
   while (openGrid < grids.size()) {
     Grid &grid = grids[openGrid];
-    while (grid.started < grid.total && blocks.size() < grid.capacity)
-      startBlock(grid);
+    while (grid.started < grid.total &&
+           blocks.size() + grid.clusterBlocks <= grid.capacity)
+      startCluster(grid);
     if (grid.started < grid.total || openGrid + 1 == grids.size())
       return;
     const Grid &next = grids[openGrid + 1];
@@ -476,6 +529,11 @@ void Machine::finishWarp(Warp &w, const Inst &inst) {
   w.wait = Wait::Done;
   w.waitInst = &inst;
   --w.block->liveWarps;
+  Cluster &cluster = *w.block->cluster;
+  --cluster.warps;
+  if (w.arrivedAtCluster && w.clusterPhase == cluster.phase)
+    --cluster.arrived;
+  finishClusterPhase(*this, cluster);
   if (options.checks) {
     if (w.copyLast > w.copyWaited)
       error(4, w, inst, -1, "shared", 0,
@@ -494,7 +552,7 @@ void Machine::finishWarp(Warp &w, const Inst &inst) {
 void Machine::finishBlock(Block &block, const Inst &inst) {
   Warp &last = block.warps.front();
   for (size_t k = 0; k < bulk.size();) {
-    if (bulk[k].warp->block != &block) {
+    if (bulk[k].warp->block != &block && bulk[k].block != &block) {
       ++k;
       continue;
     }
@@ -506,6 +564,7 @@ void Machine::finishBlock(Block &block, const Inst &inst) {
     completeBulk(*this, copy);
   }
   if (options.checks) {
+    checkVisits(block, inst);
     for (size_t id = 0; id < block.barriers.size(); ++id)
       if (const NamedBarrier &b = block.barriers[id]; b.expected)
         report(Severity::Deviation, 2, &last, b.first, -1, "barrier", id,
@@ -536,12 +595,33 @@ void Machine::finishBlock(Block &block, const Inst &inst) {
           --gridWaiters;
           wake(warp);
         }
+  block.cluster->blocks[block.rank] = nullptr;
+  block.cluster.reset();
   for (size_t k = 0; k < blocks.size(); ++k)
     if (blocks[k].get() == &block) {
       spare.push_back(std::move(blocks[k]));
       blocks.erase(blocks.begin() + s64(k));
       break;
     }
+}
+
+// Rule 13: all that other blocks did in this one's shared memory is over.
+void Machine::checkVisits(Block &block, const Inst &inst) {
+  for (const Visit &visit : block.visits) {
+    bool ordered = false;
+    for (const Warp &warp : block.warps)
+      ordered |= warp.clocks.g.own[visit.agent] >= visit.count;
+    if (!ordered)
+      report(Severity::Error, 13, &block.warps.front(), &inst, -1, "cluster",
+             block.rank,
+             visit.source
+                 ? "the block exits unordered with a bulk copy from its "
+                   "shared memory to another block of the cluster"
+                 : "the block exits unordered with an access to its shared "
+                   "memory by " +
+                       block.agents.describe(visit.agent),
+             visit.inst);
+  }
 }
 
 // Nothing can run and nothing is in flight (rule 10).
@@ -570,6 +650,11 @@ void Machine::deadlock() {
                " arrivals and " + std::to_string(m.bytes) + " bytes";
         break;
       }
+      case Wait::Cluster:
+        what = "the cluster's barrier, to which " +
+               std::to_string(b.cluster->arrived) + " of " +
+               std::to_string(b.cluster->warps) + " warps have come";
+        break;
       case Wait::Global:
         what = "global memory at " + std::to_string(w.waitOn) + " to change";
         break;

@@ -36,7 +36,16 @@ struct Frame {
   u32 pc = 0, reconverge = kNone, mask = 0;
 };
 
-enum class Wait : u8 { None, Barrier, Mbarrier, Global, Registers, Grid, Done };
+enum class Wait : u8 {
+  None,
+  Barrier,
+  Mbarrier,
+  Cluster,
+  Global,
+  Registers,
+  Grid,
+  Done
+};
 
 /// A copy by cp.async that has not taken effect (PTX ISA 9.7.9.25.3).
 struct PendingCopy {
@@ -55,21 +64,28 @@ struct PendingWgmma {
 
 /// A bulk copy in flight (PTX ISA 9.7.9.25.4, 9.7.9.25.5).
 struct BulkCopy {
-  enum Kind : u8 { TensorLoad, TensorStore, Load, Store } kind = Load;
+  enum Kind : u8 { TensorLoad, TensorStore, Load, Store, Exchange };
+  Kind kind = Load;
   Warp *warp = nullptr;
   const Inst *inst = nullptr;
+  /// Whose `shared` it is: the warp's block, but of loads and exchanges any of
+  /// the cluster's.
+  Block *block = nullptr;
   u32 shared = 0, bytes = 0;
+  u32 from = 0; ///< exchanges: in the shared memory of the warp's block
   u64 global = 0;
   TensorMap map;
   s32 coords[5] = {};
-  u32 mbarrier = 0; ///< loads
+  u32 mbarrier = 0; ///< loads and exchanges: of `block`
   u32 group = 0;    ///< stores
+  bool stores() const { return kind == Store || kind == TensorStore; }
 };
 
 struct Warp {
   Block *block = nullptr;
   Machine *machine = nullptr;
   u32 id = 0;
+  u32 agent = 0; ///< block->agents.warp(id)
   u32 lanes = 0; ///< threads that exist and have not exited
   std::vector<Frame> stack;
   std::vector<u32> file;
@@ -105,6 +121,14 @@ struct Warp {
   u32 pollPc = kNone; ///< rule 10: the last polling load
   u64 pollAddress = 0, pollValue = 0, pollWork = 0;
   u64 work = 0; ///< stores and barriers so far
+
+  // The cluster.
+  bool arrivedAtCluster = false; ///< by barrier.cluster.arrive, not yet waited
+  u64 clusterPhase = 0;          ///< of the cluster's barrier, where it arrived
+  bool metCluster = false;       ///< all its blocks have started
+  bool storedToOthers = false;   ///< since the last release at cluster scope
+  u32 initFence = 0;      ///< epoch at the last fence.mbarrier_init, 0: none
+  std::vector<u32> inits; ///< by agent: what such fences make known
 
   // Asynchronous work.
   std::deque<PendingCopy> copies;
@@ -151,23 +175,48 @@ struct NamedBarrier {
 };
 
 struct Mbarrier {
+  Block *block = nullptr;
   u32 address = 0, index = 0;
   bool live = false;
   u32 expected = 0, pending = 0;
   s64 bytes = 0;
   u32 phase = 1; ///< number of the phase in progress
-  u32 initWarp = 0, initEpoch = 0;
+  u32 initAgent = 0, initEpoch = 0;
   Clocks current, completed;
   const Inst *lastExpect = nullptr;
 };
 
 struct Grid;
 
+/// Blocks that are started together and reach each other's shared memory (PTX
+/// ISA 2.2.2); a launch without clusters has one block in each.
+struct Cluster {
+  u64 sequence = 0;            ///< of its first block
+  std::vector<Block *> blocks; ///< by rank; null: has exited
+  /// barrier.cluster: warps that have not exited, and those of them that have
+  /// arrived in this phase.
+  u32 warps = 0, arrived = 0;
+  u64 phase = 0;
+  Clocks current, completed;
+  std::vector<u32> currentInits, inits; ///< by agent, of fence.mbarrier_init
+};
+
+/// The last access by an agent of another block to this block's shared memory.
+struct Visit {
+  u32 agent = 0, count = 0;
+  const Inst *inst = nullptr;
+  bool source = false; ///< a copy from here, by this block
+};
+
 struct Block {
   Machine *machine = nullptr;
   Grid *grid = nullptr;
   const Kernel *kernel = nullptr;
-  u64 sequence = 0; ///< over all launches of the run
+  const u32 *constants = nullptr; ///< the kernel's, as this rank sees them
+  std::shared_ptr<Cluster> cluster;
+  u32 rank = 0;              ///< in the cluster
+  std::vector<Visit> visits; ///< one an agent
+  u64 sequence = 0;          ///< over all launches of the run
   std::array<u32, 3> id{};
   u32 threads = 0;
   Agents agents;
@@ -193,7 +242,10 @@ struct Grid {
   u64 firstSequence = 0, total = 0, started = 0, finished = 0, released = 0;
   u64 watermark = 0;
   bool programmatic = false; ///< it may overlap with those before (rule 9)
-  std::vector<u32> order;
+  u32 clusterBlocks = 1;
+  std::vector<u32> order; ///< of clusters
+  /// The kernel's constants by rank, where addresses of shared memory differ.
+  std::vector<std::vector<u32>> constants;
   u32 capacity = 1;                 ///< blocks that may be resident at once
   u32 resident = 1;                 ///< of this grid
   std::vector<LineProfile> profile; ///< by instruction
@@ -241,12 +293,15 @@ public:
 private:
   void prepare(Grid &grid, const Launch &launch);
   void startBlocks();
-  void startBlock(Grid &grid);
+  void startCluster(Grid &grid);
+  void startBlock(Grid &grid, const std::shared_ptr<Cluster> &cluster,
+                  std::array<u32, 3> id);
   void execute(Warp &warp, u32 quantum);
   void branch(Warp &warp, const Inst &inst, u32 exec);
   bool exitLanes(Warp &warp, const Inst &inst, u32 exec);
   void finishWarp(Warp &warp, const Inst &inst);
   void finishBlock(Block &block, const Inst &inst);
+  void checkVisits(Block &block, const Inst &inst);
   void checkSources(Warp &warp, const Inst &inst, u32 exec);
   void checkFlight(Warp &warp, const Inst &inst);
   void markWritten(Warp &warp, const Inst &inst, u32 exec);
@@ -278,11 +333,12 @@ void completeBulk(Machine &machine, const BulkCopy &copy);
 void completeBulkOf(Machine &machine, Warp &warp, u32 upToGroup);
 void executeWgmma(Warp &warp, PendingWgmma &pending);
 void executeCopies(Warp &warp, u32 upToGroup);
+/// Ends the phase of the cluster's barrier when no warp is missing.
+void finishClusterPhase(Machine &machine, Cluster &cluster);
 
 inline u32 *Warp::words(const Operand &op) {
-  return op.constant
-             ? const_cast<u32 *>(block->kernel->constants.data()) + op.slot
-             : file.data() + op.slot;
+  return op.constant ? const_cast<u32 *>(block->constants) + op.slot
+                     : file.data() + op.slot;
 }
 
 } // namespace fa2::sim

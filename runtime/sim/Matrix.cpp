@@ -24,8 +24,9 @@ void rows(Warp &w, const Inst &inst, const Operand &base, bool write,
   u32 lanes = inst.vec == 4 ? kFullMask : (1u << 8 * inst.vec) - 1;
   for (unsigned l = 0; l < 8u * inst.vec; ++l) {
     u64 a = w.laneValue(base, l) + u64(inst.offset);
-    if (inst.space == Space::Generic && (a & kWindowMask) == kSharedWindow)
-      a &= ~kWindowMask;
+    if (inst.space == Space::Generic)
+      a = withoutWindow(a);
+    a = ownOffset(w, inst, int(l), a);
     boundShared(w, inst, int(l), a, 16);
     address[l] = u32(a);
   }

@@ -12,9 +12,10 @@
 
 namespace fa2::sim {
 
-void finishPhase(Block &block, Mbarrier &m) {
+void finishPhase(Mbarrier &m) {
   if (m.pending != 0 || m.bytes != 0)
     return;
+  Block &block = *m.block;
   Machine &machine = *block.machine;
   if (machine.checks()) {
     m.completed.join(m.current);
@@ -35,26 +36,40 @@ void finishPhase(Block &block, Mbarrier &m) {
   machine.wakeMbarrier(block, m.index);
 }
 
-void completeBytes(Block &block, u32 index, u32 bytes) {
-  Mbarrier &m = block.mbarriers[index];
+void completeBytes(Mbarrier &m, u32 bytes) {
   m.bytes -= bytes;
-  finishPhase(block, m);
+  finishPhase(m);
 }
 
-Mbarrier &liveMbarrier(Warp &w, const Inst &inst, int lane, u64 address) {
-  if ((address & kWindowMask) == kSharedWindow)
-    address &= ~kWindowMask;
-  boundShared(w, inst, lane, address, 8);
-  Mbarrier *m = w.block->mbarrierAt(u32(address));
+Mbarrier &liveMbarrierOf(Warp &w, const Inst &inst, int lane, Block &block,
+                         u64 address) {
+  boundShared(w, inst, lane, address, 8, &block);
+  Mbarrier *m = block.mbarrierAt(u32(address));
   if (!m)
     w.machine->fatal(3, w, inst, lane, "mbarrier", address,
-                     "no initialised mbarrier is at this address");
-  if (w.machine->checks() && m->initWarp != w.id &&
-      w.clocks.g.own[m->initWarp] < m->initEpoch)
+                     &block == w.block
+                         ? "no initialised mbarrier is at this address"
+                         : "no initialised mbarrier is at this address of the "
+                           "cluster's block " +
+                               std::to_string(block.rank));
+  if (w.machine->checks() && m->initAgent != w.agent &&
+      w.clocks.g.own[m->initAgent] < m->initEpoch &&
+      (w.inits.empty() || w.inits[m->initAgent] < m->initEpoch))
     w.machine->error(3, w, inst, lane, "mbarrier", address,
-                     "use is unordered with the mbarrier.init by warp " +
-                         std::to_string(m->initWarp));
+                     "use is unordered with the mbarrier.init by " +
+                         w.block->agents.describe(m->initAgent));
   return *m;
+}
+
+Mbarrier &liveMbarrier(Warp &w, const Inst &inst, int lane, u64 address,
+                       Space space) {
+  address = withoutWindow(address);
+  Block *block = w.block;
+  if (space == Space::Cluster)
+    block = &ownerOf(w, inst, lane, address);
+  else
+    address = ownOffset(w, inst, lane, address);
+  return liveMbarrierOf(w, inst, lane, *block, address);
 }
 
 namespace {
@@ -69,9 +84,8 @@ Flow init(Warp &w, const Inst &inst, u32 mask) {
   Machine &m = *w.machine;
   for (; mask; mask &= mask - 1) {
     unsigned l = unsigned(std::countr_zero(mask));
-    u64 address = addressOf(w, inst, inst.ops[0], l);
-    if ((address & kWindowMask) == kSharedWindow)
-      address &= ~kWindowMask;
+    u64 address = withoutWindow(addressOf(w, inst, inst.ops[0], l));
+    address = ownOffset(w, inst, int(l), address);
     boundShared(w, inst, int(l), address, 8);
     u32 count = w.lanes32(inst.ops[1], l);
     if (address % 8)
@@ -99,11 +113,12 @@ Flow init(Warp &w, const Inst &inst, u32 mask) {
               "more than " + std::to_string(kMaxMbarriers) +
                   " mbarriers in a block are not simulated");
     Mbarrier fresh;
+    fresh.block = &block;
     fresh.address = at;
     fresh.index = u32(block.mbarriers.size());
     fresh.live = true;
     fresh.expected = fresh.pending = count;
-    fresh.initWarp = w.id;
+    fresh.initAgent = w.agent;
     fresh.initEpoch = w.epoch;
     fresh.current.resize(block.agents.count());
     fresh.completed.resize(block.agents.count());
@@ -123,18 +138,39 @@ Flow invalidate(Warp &w, const Inst &inst, u32 mask) {
   return Flow::Next;
 }
 
+// At cta scope an arrival releases nothing to another block but that what was
+// read has been read. (Of stores to that block the copy is known to be late.)
+void arriveAtOther(Warp &w, const Inst &inst, int lane, Mbarrier &m) {
+  Machine &machine = *w.machine;
+  if (inst.c && !inst.ops[0].sink)
+    machine.fatal(3, w, inst, lane, "mbarrier", m.address,
+                  "an arrival at another block's mbarrier has no state; its "
+                  "destination is _");
+  noteVisit(*m.block, inst, w.agent, w.epoch);
+  if (!machine.checks() || !inst.b)
+    return;
+  if (inst.hasCluster)
+    w.storedToOthers = false;
+  else if (w.storedToOthers)
+    machine.error(3, w, inst, lane, "mbarrier", m.address,
+                  "arrival at cta scope at another block's mbarrier, after "
+                  "stores to another block's shared memory; .release.cluster "
+                  "is missing");
+}
+
 // Operands: [state], address, [count or bytes]. Inst: a = 1 with expect_tx,
 // b = arrives, c = has a state.
 Flow arrive(Warp &w, const Inst &inst, u32 mask) {
-  Block &block = *w.block;
   Machine &machine = *w.machine;
   unsigned first = inst.c ? 1 : 0;
   if (inst.b)
     checkRelease(w, inst, mask, false);
   for (u32 rest = mask; rest; rest &= rest - 1) {
     unsigned l = unsigned(std::countr_zero(rest));
-    Mbarrier &m =
-        liveMbarrier(w, inst, int(l), addressOf(w, inst, inst.ops[first], l));
+    Mbarrier &m = liveMbarrier(
+        w, inst, int(l), addressOf(w, inst, inst.ops[first], l), inst.space);
+    if (m.block != w.block)
+      arriveAtOther(w, inst, int(l), m);
     u32 value =
         inst.numOps > first + 1 ? u32(w.laneValue(inst.ops[first + 1], l)) : 1;
     if (inst.c && !inst.ops[0].sink)
@@ -160,7 +196,7 @@ Flow arrive(Warp &w, const Inst &inst, u32 mask) {
     if (machine.checks())
       m.current.join(w.clocks);
     m.pending -= count;
-    finishPhase(block, m);
+    finishPhase(m);
   }
   if (machine.checks() && inst.b)
     advanceEpoch(w);
@@ -201,7 +237,7 @@ Flow wait(Warp &w, const Inst &inst, u32 mask) {
   // A lane of this warp that arrived is ordered before all lanes that waited
   // (rule 7).
   if (machine.checks() && done == w.lanes && sameBarrier)
-    w.syncEpoch = std::max(w.syncEpoch, first->completed.g.own[w.id] + 1);
+    w.syncEpoch = std::max(w.syncEpoch, first->completed.g.own[w.agent] + 1);
   u32 &p = w.predicates[inst.ops[0].slot];
   if (done == 0) {
     bool again = inst.b || w.pollPc == w.pc();
@@ -240,8 +276,16 @@ bool decodeMbarrier(Decoder &d) {
     d.eat("release");
   else if (kind >= 4)
     d.eat("acquire");
-  d.eat("cta");
-  d.eatAny({"shared", "shared::cta"});
+  if (kind >= 2 && d.eatAny({"cta", "cluster"}) == 1)
+    inst.hasCluster = true;
+  int space = d.eatAny({"shared", "shared::cta", "shared::cluster"});
+  inst.space = Space::Shared;
+  if (kind == 2 || kind == 3) {
+    if (space < 0 || space == 2)
+      inst.space = Space::Cluster;
+  } else if (space == 2) {
+    d.fail("only an arrival or expect_tx takes another block's mbarrier");
+  }
   d.need("b64");
   Category c = Category::Synchronize;
   inst.sync = true;

@@ -6,12 +6,17 @@
 
 namespace fa2::sim {
 
-/// The live mbarrier at a shared address; ends the run when there is none.
-Mbarrier &liveMbarrier(Warp &warp, const Inst &inst, int lane, u64 address);
+/// The live mbarrier at an address of the block's own shared memory, or of
+/// shared::cluster; ends the run when there is none.
+Mbarrier &liveMbarrier(Warp &warp, const Inst &inst, int lane, u64 address,
+                       Space space = Space::Shared);
+/// That of a block, at an offset.
+Mbarrier &liveMbarrierOf(Warp &warp, const Inst &inst, int lane, Block &block,
+                         u64 offset);
 /// Ends the phase when nothing is pending.
-void finishPhase(Block &block, Mbarrier &mbarrier);
+void finishPhase(Mbarrier &mbarrier);
 /// complete_tx: an async copy has brought its bytes.
-void completeBytes(Block &block, u32 index, u32 bytes);
+void completeBytes(Mbarrier &mbarrier, u32 bytes);
 
 } // namespace fa2::sim
 

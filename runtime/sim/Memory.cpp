@@ -10,8 +10,9 @@ namespace {
 /// The lanes' addresses, split by the space they are in.
 struct Resolved {
   u64 address[kWarpSize];
-  u32 offset[kWarpSize]; ///< in shared, local or parameter memory
-  u32 global = 0, shared = 0, local = 0, param = 0;
+  u32 offset[kWarpSize];   ///< in shared, local or parameter memory
+  Block *owner[kWarpSize]; ///< of `others`' shared memory
+  u32 global = 0, shared = 0, others = 0, local = 0, param = 0;
 };
 
 void resolve(Warp &w, const Inst &inst, const Operand &base, u32 mask,
@@ -20,6 +21,10 @@ void resolve(Warp &w, const Inst &inst, const Operand &base, u32 mask,
     unsigned l = unsigned(std::countr_zero(rest));
     u64 a = w.laneValue(base, l) + u64(inst.offset);
     u32 bit = 1u << l;
+    auto shared = [&] {
+      r.owner[l] = &ownerOf(w, inst, int(l), a);
+      (r.owner[l] == w.block ? r.shared : r.others) |= bit;
+    };
     switch (inst.space) {
     case Space::Global:
       r.address[l] = a;
@@ -27,6 +32,10 @@ void resolve(Warp &w, const Inst &inst, const Operand &base, u32 mask,
       continue;
     case Space::Shared:
       r.shared |= bit;
+      a = ownOffset(w, inst, int(l), a);
+      break;
+    case Space::Cluster:
+      shared();
       break;
     case Space::Local:
       r.local |= bit;
@@ -41,7 +50,8 @@ void resolve(Warp &w, const Inst &inst, const Operand &base, u32 mask,
         r.global |= bit;
         continue;
       case kSharedWindow:
-        r.shared |= bit;
+        a = withoutWindow(a);
+        shared();
         break;
       case kLocalWindow:
         r.local |= bit;
@@ -99,6 +109,23 @@ void locate(Warp &w, const Inst &inst, Resolved &r, u32 bytes, bool write,
       int l = std::countr_zero(rest);
       out[l] = w.block->shared.data() + r.offset[l];
     }
+  }
+  for (u32 rest = r.others; rest;) {
+    Block *owner = r.owner[std::countr_zero(rest)];
+    u32 same = 0;
+    for (u32 each = rest; each; each &= each - 1) {
+      int l = std::countr_zero(each);
+      if (r.owner[l] != owner)
+        continue;
+      same |= 1u << l;
+      out[l] = owner->shared.data() + r.offset[l];
+    }
+    AccessKind kind;
+    kind.write = write;
+    checkShared(w, inst, same, r.offset, bytes, kind, owner);
+    if (m.options.profile)
+      profileShared(w, inst, same, r.offset, bytes, write);
+    rest &= ~same;
   }
   for (u32 rest = r.local; rest; rest &= rest - 1) {
     unsigned l = unsigned(std::countr_zero(rest));
@@ -187,7 +214,7 @@ Flow store(Warp &w, const Inst &inst, u32 mask) {
   }
   // Two lanes with different values on the same bytes: which one wins is
   // undefined.
-  if (w.machine->checks() && (r.shared | r.global))
+  if (w.machine->checks() && (r.shared | r.others | r.global))
     for (unsigned k = 0; k < inst.vec; ++k)
       for (u32 rest = mask; rest; rest &= rest - 1) {
         unsigned l = unsigned(std::countr_zero(rest));
@@ -211,8 +238,17 @@ Flow store(Warp &w, const Inst &inst, u32 mask) {
 
 // fence{.sc,.acq_rel}.scope, membar (9.7.13.4)
 Flow fence(Warp &w, const Inst &inst, u32) {
-  if (inst.a)
-    fenceOrder(w);
+  fenceOrder(w);
+  if (!inst.hasCta)
+    w.storedToOthers = false;
+  return Flow::Next;
+}
+// fence.mbarrier_init: of this warp's mbarrier.init, and of no other access.
+Flow fenceInit(Warp &w, const Inst &, u32) {
+  if (w.machine->checks() && w.block->cluster->blocks.size() > 1) {
+    w.initFence = w.epoch;
+    advanceEpoch(w);
+  }
   return Flow::Next;
 }
 // fence.proxy.async: A = G (rule 5)
@@ -228,9 +264,10 @@ Flow nothing(Warp &, const Inst &, u32) { return Flow::Next; }
 bool decodeFence(Decoder &d) {
   d.operands(0);
   if (d.root == "membar") {
-    d.inst.a = d.eatAny({"cta", "gl", "sys"}) >= 0;
-    if (!d.inst.a)
+    int scope = d.eatAny({"cta", "gl", "sys"});
+    if (scope < 0)
       return false;
+    d.inst.hasCta = scope == 0;
     d.emit(fence, Category::Synchronize);
     return true;
   }
@@ -244,13 +281,14 @@ bool decodeFence(Decoder &d) {
   if (d.eat("mbarrier_init")) {
     d.need("release");
     d.need("cluster");
-    d.emit(fence, Category::Synchronize);
+    d.emit(fenceInit, Category::Synchronize);
     return true;
   }
   d.eatAny({"sc", "acq_rel"});
-  if (d.eatAny({"cta", "cluster", "gpu", "sys"}) < 0)
+  int scope = d.eatAny({"cta", "cluster", "gpu", "sys"});
+  if (scope < 0)
     return false;
-  d.inst.a = 1;
+  d.inst.hasCta = scope == 0;
   d.emit(fence, Category::Synchronize);
   return true;
 }
@@ -316,8 +354,12 @@ bool decodeMemory(Decoder &d) {
     d.fail("a strong access needs a scope, a weak one has none");
   inst.hasCta = scope == 0;
   static constexpr Space spaces[] = {Space::Global, Space::Shared,
-                                     Space::Shared, Space::Local, Space::Param};
-  int space = d.eatAny({"global", "shared", "shared::cta", "local", "param"});
+                                     Space::Shared, Space::Local,
+                                     Space::Param,  Space::Cluster};
+  int space = d.eatAny(
+      {"global", "shared", "shared::cta", "local", "param", "shared::cluster"});
+  if (space == 5 && d.builder.program.capability < 90)
+    d.fail("shared::cluster needs sm_90");
   inst.space = space < 0 ? Space::Generic : spaces[space];
   d.eatAny({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   bool nc = d.eat("nc");
@@ -360,8 +402,9 @@ bool decodeMemory(Decoder &d) {
     d.src(2, Type::U64);
   Category c = inst.space == Space::Global || inst.space == Space::Generic
                    ? Category::GlobalMemory
-               : inst.space == Space::Shared ? Category::SharedMemory
-                                             : Category::OtherMemory;
+               : inst.space == Space::Shared || inst.space == Space::Cluster
+                   ? Category::SharedMemory
+                   : Category::OtherMemory;
   inst.sync = inst.sem != Sem::Weak;
   d.builder.kernel.listens |=
       isLoad && c == Category::GlobalMemory && inst.sem >= Sem::Relaxed;

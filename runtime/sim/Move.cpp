@@ -76,8 +76,20 @@ enum Special : s32 {
   LaneGt,
   DynamicShared,
   TotalShared,
-  One,
-  Zero,
+  ClusterIdX,
+  ClusterIdY,
+  ClusterIdZ,
+  NclusterIdX,
+  NclusterIdY,
+  NclusterIdZ,
+  ClusterCtaidX,
+  ClusterCtaidY,
+  ClusterCtaidZ,
+  ClusterNctaidX,
+  ClusterNctaidY,
+  ClusterNctaidZ,
+  ClusterRank,
+  ClusterSize,
   Clock
 };
 constexpr std::pair<std::string_view, s32> kSpecials[] = {
@@ -106,21 +118,20 @@ constexpr std::pair<std::string_view, s32> kSpecials[] = {
     {"%lanemask_gt", LaneGt},
     {"%dynamic_smem_size", DynamicShared},
     {"%total_smem_size", TotalShared},
-    // Clusters of one block (launches with larger ones are refused).
-    {"%clusterid.x", CtaidX},
-    {"%clusterid.y", CtaidY},
-    {"%clusterid.z", CtaidZ},
-    {"%nclusterid.x", NctaidX},
-    {"%nclusterid.y", NctaidY},
-    {"%nclusterid.z", NctaidZ},
-    {"%cluster_ctaid.x", Zero},
-    {"%cluster_ctaid.y", Zero},
-    {"%cluster_ctaid.z", Zero},
-    {"%cluster_nctaid.x", One},
-    {"%cluster_nctaid.y", One},
-    {"%cluster_nctaid.z", One},
-    {"%cluster_ctarank", Zero},
-    {"%cluster_nctarank", One},
+    {"%clusterid.x", ClusterIdX},
+    {"%clusterid.y", ClusterIdY},
+    {"%clusterid.z", ClusterIdZ},
+    {"%nclusterid.x", NclusterIdX},
+    {"%nclusterid.y", NclusterIdY},
+    {"%nclusterid.z", NclusterIdZ},
+    {"%cluster_ctaid.x", ClusterCtaidX},
+    {"%cluster_ctaid.y", ClusterCtaidY},
+    {"%cluster_ctaid.z", ClusterCtaidZ},
+    {"%cluster_nctaid.x", ClusterNctaidX},
+    {"%cluster_nctaid.y", ClusterNctaidY},
+    {"%cluster_nctaid.z", ClusterNctaidZ},
+    {"%cluster_ctarank", ClusterRank},
+    {"%cluster_nctarank", ClusterSize},
     {"%clock", Clock},
     {"%clock64", Clock},
     {"%globaltimer", Clock},
@@ -133,7 +144,7 @@ Flow movSpecial(Warp &w, const Inst &inst, u32 mask) {
   u32 *out = w.words(d);
   const Block &block = *w.block;
   const Launch &launch = *block.grid->launch;
-  const auto &n = launch.block;
+  const auto &n = launch.block, &c = launch.cluster;
   for (; mask; mask &= mask - 1) {
     unsigned l = unsigned(std::countr_zero(mask));
     u32 thread = w.id * kWarpSize + l;
@@ -202,11 +213,34 @@ Flow movSpecial(Warp &w, const Inst &inst, u32 mask) {
     case TotalShared:
       v = launch.dynamicSharedBytes + block.kernel->staticShared;
       break;
-    case One:
-      v = 1;
+    case ClusterIdX:
+    case ClusterIdY:
+    case ClusterIdZ:
+      v = block.id[size_t(inst.a - ClusterIdX)] /
+          c[size_t(inst.a - ClusterIdX)];
       break;
-    case Zero:
-      v = 0;
+    case NclusterIdX:
+    case NclusterIdY:
+    case NclusterIdZ:
+      v = launch.grid[size_t(inst.a - NclusterIdX)] /
+          c[size_t(inst.a - NclusterIdX)];
+      break;
+    case ClusterCtaidX:
+    case ClusterCtaidY:
+    case ClusterCtaidZ:
+      v = block.id[size_t(inst.a - ClusterCtaidX)] %
+          c[size_t(inst.a - ClusterCtaidX)];
+      break;
+    case ClusterNctaidX:
+    case ClusterNctaidY:
+    case ClusterNctaidZ:
+      v = c[size_t(inst.a - ClusterNctaidX)];
+      break;
+    case ClusterRank:
+      v = block.rank;
+      break;
+    case ClusterSize:
+      v = block.grid->clusterBlocks;
       break;
     case Clock:
       v = w.machine->result.warpInstructions * 4;

@@ -4,7 +4,7 @@
 
 namespace fa2::sim {
 
-void advanceEpoch(Warp &w) { w.clocks.g.own[w.id] = ++w.epoch; }
+void advanceEpoch(Warp &w) { w.clocks.g.own[w.agent] = ++w.epoch; }
 
 void warpSynchronized(Warp &w, u32 mask) {
   w.unsyncedWrites &= ~mask;
@@ -32,7 +32,7 @@ void checkRelease(Warp &w, const Inst &inst, u32 mask, bool global) {
                       "bar.warp.sync is missing");
 }
 
-// The clock as other blocks see it: own counts become foreign ones.
+// The clock as other clusters see it: own counts become foreign ones.
 static void exportTo(const Clock &from, u64 block, Clock &to) {
   auto own = std::make_shared<Foreign>();
   for (size_t agent = 0; agent < from.own.size(); ++agent)
@@ -69,7 +69,8 @@ void publish(Warp &w, const Inst &inst, const u64 *addresses, u32 mask,
     }
     auto clock = continues ? std::make_shared<Clock>(*it->second)
                            : std::make_shared<Clock>();
-    exportTo(release ? w.clocks.g : w.fenced, w.block->sequence, *clock);
+    exportTo(release ? w.clocks.g : w.fenced, w.block->cluster->sequence,
+             *clock);
     releases[word] = clock;
   }
 }
@@ -84,11 +85,11 @@ void observe(Warp &w, const Inst &inst, const u64 *addresses, u32 mask) {
     if (it == releases.end())
       continue;
     if (inst.sem == Sem::Acquire || inst.sem == Sem::AcqRel) {
-      importFrom(*it->second, w.block->sequence, w.clocks.g);
+      importFrom(*it->second, w.block->cluster->sequence, w.clocks.g);
     } else {
       if (w.observed.own.empty())
         w.observed.resize(w.block->agents.count());
-      importFrom(*it->second, w.block->sequence, w.observed);
+      importFrom(*it->second, w.block->cluster->sequence, w.observed);
       w.hasObserved = true;
     }
   }

@@ -214,13 +214,18 @@ void Parser::parseParameters(KernelBuilder &builder) {
   expect(')');
 }
 
-// .maxntid, .reqntid, .minnctapersm, .maxnreg (PTX ISA 11.4)
+// .maxntid, .reqntid, .minnctapersm, .maxnreg (PTX ISA 11.4),
+// .reqnctapercluster, .explicitcluster, .maxclusterrank (11.7)
 void Parser::parsePerformance(Kernel &kernel) {
   while (peek().kind == Token::Identifier) {
     Token word = lex.take();
     std::array<u64, 3> n{1, 1, 1};
     if (word.is(".noreturn"))
       continue;
+    if (word.is(".explicitcluster")) {
+      kernel.explicitCluster = true;
+      continue;
+    }
     if (word.is(".pragma")) {
       skipStatement();
       continue;
@@ -238,6 +243,10 @@ void Parser::parsePerformance(Kernel &kernel) {
       kernel.info.maxThreads = u32(std::min<u64>(n[0] * n[1] * n[2], 65536));
     else if (word.is(".reqntid"))
       kernel.info.requiredBlock = {u32(n[0]), u32(n[1]), u32(n[2])};
+    else if (word.is(".reqnctapercluster"))
+      kernel.info.requiredCluster = {u32(n[0]), u32(n[1]), u32(n[2])};
+    else if (word.is(".maxclusterrank"))
+      kernel.maxCluster = u32(n[0]);
     else if (word.is(".minnctapersm"))
       kernel.minBlocks = u32(n[0]);
     else if (word.is(".maxnreg"))

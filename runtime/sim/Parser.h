@@ -9,6 +9,7 @@
 #include "Lexer.h"
 
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace fa2::sim {
@@ -67,8 +68,9 @@ public:
   bool isRegister(std::string_view name) const;
   RegisterRef registerNamed(unsigned line, std::string_view name);
   const Symbol &symbolNamed(unsigned line, std::string_view name) const;
-  /// A constant in all lanes; `bytes` 4 or 8.
-  Operand constant(u64 bits, unsigned bytes);
+  /// A constant in all lanes; `bytes` 4 or 8. The address of shared memory is
+  /// one of each rank of a cluster.
+  Operand constant(u64 bits, unsigned bytes, bool sharedAddress = false);
   /// Appends to the operand pool; Inst::firstOp counts from there.
   void push(const Operand &operand) { kernel.operands.push_back(operand); }
 
@@ -94,7 +96,7 @@ private:
   std::vector<Scope> scopes;
   u32 current = kNone;
   std::vector<Branch> branches;
-  std::map<std::pair<u64, unsigned>, u32> constantSlots;
+  std::map<std::tuple<u64, unsigned, bool>, u32> constantSlots;
 };
 
 /// Decodes one statement and appends it to the kernel. Throws SyntaxError.

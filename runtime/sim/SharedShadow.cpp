@@ -81,7 +81,7 @@ Kind SharedShadow::Access::relation(const Stamp &other,
       return Kind::Lanes;
     // A lane's wait covers its own cp.async only.
     if (agents.isCopies(other.agent) && !by.async &&
-        other.agent == agents.copies(by.issuer) && other.lane != by.lane &&
+        other.agent == agents.copiesOf(by.issuer) && other.lane != by.lane &&
         other.count > by.copiesSynced)
       return Kind::Lanes;
     return Kind::None;
@@ -151,12 +151,12 @@ void SharedShadow::Access::write(State &state, Stamp stamp, u32 address) {
 void SharedShadow::Access::read(State &state, Stamp stamp) {
   const u32 *g = by.clocks->g.own.data();
   unsigned k = 0;
-  while (k < state.readers && state.reads[k].agent != u8(by.agent))
+  while (k < state.readers && state.reads[k].agent() != by.agent)
     ++k;
   if (k == kReaders) {
     // Full: one that is ordered before this access says no more than it.
     for (k = 0; k < kReaders; ++k)
-      if (state.reads[k].countLane >> 8 <= g[state.reads[k].agent])
+      if (state.reads[k].count() <= g[state.reads[k].agent()])
         break;
     if (k == kReaders)
       k = by.count % kReaders;

@@ -17,7 +17,7 @@ namespace fa2::sim {
 
 struct SharedBy {
   u32 agent = 0, count = 0; ///< the stamp
-  u32 issuer = 0;           ///< warp
+  u32 issuer = 0;           ///< the warp, as an agent
   const Clocks *clocks = nullptr;
   u32 syncEpoch = 0;
   u32 copiesSynced = 0; ///< cp.async groups that all lanes see
@@ -51,18 +51,25 @@ private:
   };
   /// A reader in 8 bytes: counts of 2^24 and more are taken as 2^24 - 1.
   struct Reader {
-    u32 countLane; ///< count << 8 | lane
+    u32 countLane; ///< count << 8 | atomic << 7 | async << 6 | lane, or 63
     u16 inst;
-    u8 agent; ///< Agents::count() is at most 256
-    u8 flags; ///< mask | async << 4 | atomic << 5
+    u16 agentMask; ///< agent << 4 | mask: agents are fewer than 2^12
+    u32 count() const { return countLane >> 8; }
+    u16 agent() const { return agentMask >> 4; }
     Stamp stamp() const {
-      return {countLane >> 8,   agent,         inst,
-              u8(flags & 15),   u8(countLane), (flags & 16) != 0,
-              (flags & 32) != 0};
+      u8 lane = countLane & 63;
+      return {count(),
+              agent(),
+              inst,
+              u8(agentMask & 15),
+              lane == 63 ? u8(0xff) : lane,
+              (countLane & 64) != 0,
+              (countLane & 128) != 0};
     }
     static Reader of(const Stamp &s) {
-      return {std::min(s.count, 0xffffffu) << 8 | s.lane, s.inst, u8(s.agent),
-              u8(s.mask | s.async << 4 | s.atomic << 5)};
+      return {std::min(s.count, 0xffffffu) << 8 | u32(s.atomic) << 7 |
+                  u32(s.async) << 6 | (s.lane & 63u),
+              s.inst, u16(s.agent << 4 | s.mask)};
     }
   };
   static constexpr unsigned kReaders = 16;

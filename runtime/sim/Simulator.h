@@ -61,8 +61,9 @@ struct KernelInfo {
   uint32_t parameterBytes = 0;    ///< size of the whole parameter block
   uint32_t staticSharedBytes = 0; ///< without the dynamic part
   uint32_t maxThreads = 0;        ///< product of .maxntid, 0 when absent
-  std::array<uint32_t, 3> requiredBlock{}; ///< .reqntid, 0 when absent
-  unsigned firstLine = 0, lastLine = 0;    ///< PTX lines of the body
+  std::array<uint32_t, 3> requiredBlock{};   ///< .reqntid, 0 when absent
+  std::array<uint32_t, 3> requiredCluster{}; ///< .reqnctapercluster, likewise
+  unsigned firstLine = 0, lastLine = 0;      ///< PTX lines of the body
 };
 
 /// The kernels of a program in the order of the text.
@@ -125,7 +126,7 @@ struct Launch {
   std::string kernel; ///< the `.entry`
   std::array<uint32_t, 3> grid{1, 1, 1};
   std::array<uint32_t, 3> block{1, 1, 1};
-  std::array<uint32_t, 3> cluster{1, 1, 1};
+  std::array<uint32_t, 3> cluster{1, 1, 1}; ///< at most 8 blocks
   uint32_t dynamicSharedBytes = 0;
   /// The parameter block, KernelInfo::parameterBytes long, each parameter at
   /// its offset, tensor maps as TensorMap.
@@ -147,12 +148,13 @@ struct Options {
   /// tensor cores, whatever `.target` says, and must not be below `.target`.
   unsigned capability = 80;
   uint64_t seed = 0; ///< orders of blocks and warps, random completion
-  /// Blocks resident at once; 0: as many as a device of 132 (capability 90)
-  /// or 108 multiprocessors would hold by shared memory and threads, at most
-  /// 64 (the shadow of a block may take 9 MB).
+  /// Blocks resident at once, rounded to whole clusters, at least one; 0: as
+  /// many as a device of 132 (capability 90) or 108 multiprocessors would hold
+  /// by shared memory and threads, at most 64 (the shadow of a block may take 9
+  /// MB).
   unsigned residentBlocks = 0;
   Completion completion = Completion::Random;
-  /// False turns off rules 1 to 9, 11 and 12, not the bounds of global and
+  /// False turns off rules 1 to 9 and 11 to 13, not the bounds of global and
   /// shared memory and not deadlock: those always end in an error.
   bool checks = true;
   bool strict = false;     ///< warnings become errors
@@ -180,7 +182,7 @@ enum class Severity {
 /// counted.
 struct Report {
   Severity severity = Severity::Error;
-  unsigned rule = 0; ///< 1 to 12, as in simulator-rules.md
+  unsigned rule = 0; ///< 1 to 13, as in simulator-rules.md
   std::string kernel;
   unsigned line = 0;       ///< PTX line, from 1
   std::string instruction; ///< the PTX text of that line

@@ -45,6 +45,19 @@ void checkDescriptor(Warp &w, const Inst &inst, u64 bits, bool transposed) {
   if (transposed && bits >> 62 == 0)
     m.fatal(6, w, inst, -1, "descriptor", bits,
             "a transposed operand without swizzle is not simulated");
+  // An address that was shifted and not masked to 14 bits leaves the rank in
+  // the leading byte offset, which is 0 or 1 where it has no meaning and a
+  // multiple of the swizzle's period where it has.
+  Descriptor d(bits);
+  u32 rank = w.block->rank;
+  if (rank && d.swizzle && (bits >> (kRankShift - 4) & 7) == rank &&
+      (!transposed || d.leading % (8 * d.swizzle)))
+    m.fatal(13, w, inst, -1, "descriptor", bits,
+            "the descriptor's leading byte offset of " +
+                std::to_string(d.leading) + " has the block's rank " +
+                std::to_string(rank) +
+                " in it: a shared address in a cluster is masked to 18 bits "
+                "first");
 }
 
 /// Pieces of 16 bytes of an operand: K-major has two pieces a row, transposed

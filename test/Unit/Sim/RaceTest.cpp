@@ -353,7 +353,7 @@ TEST(SimRun, RefusesBadLaunches) {
   refused([](Launch &l) { l.block[0] = 64; }, ".maxntid is 32");
   refused([](Launch &l) { l.parameters.pop_back(); }, "takes 16");
   refused([](Launch &l) { l.dynamicSharedBytes = 200000; }, "166912");
-  refused([](Launch &l) { l.cluster[0] = 2; }, "clusters");
+  refused([](Launch &l) { l.cluster[0] = 0; }, "cluster extent 0");
   b.capability = 90;
   refused([](Launch &) {}, "sm_90");
 }

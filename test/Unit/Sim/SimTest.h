@@ -44,6 +44,7 @@ inline std::shared_ptr<const Program> parsed(const std::string &text) {
 struct Bench {
   unsigned capability = 80;
   uint32_t threads = 32, blocks = 1, dynamicShared = 0;
+  std::array<uint32_t, 3> cluster{1, 1, 1};
   std::string declarations;
   std::vector<uint32_t> in = std::vector<uint32_t>(256);
   std::vector<uint32_t> out = std::vector<uint32_t>(4096, 0xdeadbeef);
@@ -71,6 +72,7 @@ struct Bench {
     l.kernel = "k";
     l.grid = {blocks, 1, 1};
     l.block = {threads, 1, 1};
+    l.cluster = cluster;
     l.dynamicSharedBytes = dynamicShared;
     l.parameters.resize(16);
     uint64_t pointers[2] = {reinterpret_cast<uint64_t>(in.data()),
