@@ -170,7 +170,24 @@ void deliver(Warp &w, const Inst &inst, unsigned lane, BulkCopy &copy,
     copy.mbarrier =
         liveMbarrierOf(w, inst, int(lane), *copy.block, offset).index;
     issue();
+    copy.further = true;
   }
+}
+
+// What a multicast reads is read once.
+void profileBulk(Warp &w, const Inst &inst, const BulkCopy &copy, u64 moved,
+                 u64 sectors) {
+  LineProfile *line = w.machine->profileOf(w, inst);
+  if (!line)
+    return;
+  Profile &p = w.machine->result.profile;
+  line->sharedBytes += copy.bytes;
+  (copy.stores() ? p.sharedLoadBytes : p.sharedStoreBytes) += copy.bytes;
+  if (copy.further)
+    return;
+  line->globalBytes += moved;
+  line->globalSectors += sectors;
+  (copy.stores() ? p.globalStoreBytes : p.globalLoadBytes) += moved;
 }
 
 // A tensor copy's accesses: global memory by rows; shared memory as a whole,
@@ -178,11 +195,10 @@ void deliver(Warp &w, const Inst &inst, unsigned lane, BulkCopy &copy,
 // stand there.
 void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
                  bool load, u32 sharedAgent, u32 globalAgentId, u32 count) {
-  Machine &m = *w.machine;
   Block *owner = copy.block;
   if (copy.shared % 128)
-    m.fatal(4, w, inst, lane, "shared", copy.shared,
-            "a tensor copy's shared address is a multiple of 128");
+    w.machine->fatal(4, w, inst, lane, "shared", copy.shared,
+                     "a tensor copy's shared address is a multiple of 128");
   u32 span = copy.map.swizzle;
   forEachRun(copy.shared, copy.bytes, span, [&](u32 address, u32 bytes) {
     boundShared(w, inst, lane, address, bytes, owner);
@@ -211,14 +227,7 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
         at = next;
       }
     });
-  if (LineProfile *line = m.profileOf(w, inst)) {
-    Profile &p = m.result.profile;
-    line->globalBytes += moved;
-    line->globalSectors += (moved + 31) / 32;
-    line->sharedBytes += copy.bytes;
-    (load ? p.globalLoadBytes : p.globalStoreBytes) += moved;
-    (load ? p.sharedStoreBytes : p.sharedLoadBytes) += copy.bytes;
-  }
+  profileBulk(w, inst, copy, moved, (moved + 31) / 32);
 }
 
 void storing(Warp &w, BulkCopy &copy, u32 lane) {
@@ -288,7 +297,6 @@ void checkAlignment(Warp &w, const Inst &inst, unsigned lane, u64 shared,
 // Load: shared, global, size, mbarrier, [mask]. Store: global, shared, size.
 Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
   Block &block = *w.block;
-  Machine &m = *w.machine;
   if (!inst.b)
     checkRelease(w, inst, mask, false);
   for (; mask; mask &= mask - 1) {
@@ -311,6 +319,7 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
                               copy.bytes, true, -1, copy.block);
                 checkGlobalAs(w, inst, int(l), by.agent, by.count, copy.global,
                               copy.bytes, kind);
+                profileBulk(w, inst, copy, copy.bytes, copy.bytes / 32);
               });
     } else {
       shared = ownOffset(w, inst, int(l), shared);
@@ -322,15 +331,8 @@ Flow bulkCopy(Warp &w, const Inst &inst, u32 mask) {
                     copy.shared, copy.bytes, false);
       checkGlobalAs(w, inst, int(l), block.agents.bulkWrites(w.id), copy.group,
                     copy.global, copy.bytes, kind);
+      profileBulk(w, inst, copy, copy.bytes, copy.bytes / 32);
       start(w, copy);
-    }
-    if (LineProfile *line = m.profileOf(w, inst)) {
-      Profile &p = m.result.profile;
-      line->globalBytes += copy.bytes;
-      line->sharedBytes += copy.bytes;
-      line->globalSectors += copy.bytes / 32;
-      (inst.b ? p.globalLoadBytes : p.globalStoreBytes) += copy.bytes;
-      (inst.b ? p.sharedStoreBytes : p.sharedLoadBytes) += copy.bytes;
     }
   }
   ++w.work;

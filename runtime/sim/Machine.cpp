@@ -558,7 +558,10 @@ void Machine::finishBlock(Block &block, const Inst &inst) {
     }
     if (options.checks)
       error(4, *bulk[k].warp, *bulk[k].inst, -1, "shared", bulk[k].shared,
-            "the block exits while this copy is in flight");
+            bulk[k].warp->block == &block
+                ? "the block exits while this copy is in flight"
+                : "the cluster's block " + std::to_string(block.rank) +
+                      ", to which this copy is in flight, exits");
     BulkCopy copy = bulk[k];
     bulk.erase(bulk.begin() + s64(k));
     completeBulk(*this, copy);

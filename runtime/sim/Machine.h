@@ -76,8 +76,9 @@ struct BulkCopy {
   u64 global = 0;
   TensorMap map;
   s32 coords[5] = {};
-  u32 mbarrier = 0; ///< loads and exchanges: of `block`
-  u32 group = 0;    ///< stores
+  u32 mbarrier = 0;     ///< loads and exchanges: of `block`
+  u32 group = 0;        ///< stores
+  bool further = false; ///< a multicast, to another block than the first
   bool stores() const { return kind == Store || kind == TensorStore; }
 };
 

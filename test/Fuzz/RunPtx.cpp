@@ -89,6 +89,9 @@ void runPtx(std::string_view input) {
     launch.block = kernel.requiredBlock[0]
                        ? kernel.requiredBlock
                        : std::array<uint32_t, 3>{threads, 1, 1};
+    if (kernel.requiredCluster[0])
+      for (unsigned k = 0; k < 3; ++k)
+        launch.grid[k] *= launch.cluster[k] = kernel.requiredCluster[k];
     launch.dynamicSharedBytes = shared;
     std::string_view bytes = choices.rest();
     launch.parameters.assign(bytes.begin(), bytes.end());

@@ -51,6 +51,43 @@ std::string ordinary(const std::string &body) {
                bytesOf(kIn) + bytesOf(kOut));
 }
 
+/// Two blocks of a cluster: stores, copies and arrivals from each to the other.
+std::string cluster(const std::string &body) {
+  return input(std::string(kHead) +
+                   ".visible .entry k(.param .u64 in, .param .u64 out)\n"
+                   ".explicitcluster\n.reqnctapercluster 2, 1, 1\n" +
+                   kRegisters +
+                   "ld.param.u64 %rd0, [in];\nmov.u32 %r0, dyn;\n"
+                   "mov.u32 %r1, %cluster_ctarank;\nxor.b32 %r2, %r1, 1;\n"
+                   "mapa.shared::cluster.u32 %r3, %r0, %r2;\n"
+                   "mov.u32 %r4, %tid.x;\nsetp.eq.u32 %p0, %r4, 0;\n"
+                   "@%p0 mbarrier.init.shared::cta.b64 [%r0], 1;\n"
+                   "fence.mbarrier_init.release.cluster;\n"
+                   "barrier.cluster.arrive.relaxed;\n"
+                   "barrier.cluster.wait.acquire;\nmov.u32 %r5, 256;\n"
+                   "@!%p0 bra E;\n" +
+                   body +
+                   "\nV:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%r0], "
+                   "0;\n@!%p1 bra V;\nE:\nbarrier.cluster.arrive;\n"
+                   "barrier.cluster.wait;\nret;\n}\n",
+               bytesOf(kIn) + bytesOf(kOut));
+}
+
+const char *const kClusterBodies[] = {
+    "st.shared::cluster.v2.u32 [%r3+128], {%r1, %r2};\n"
+    "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];\n"
+    "ld.shared::cluster.u32 %r6, [%r3+128];\n"
+    "getctarank.shared::cluster.u32 %r7, %r3;",
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r0], %r5;\n"
+    "st.shared.u32 [%r0+1024], %r1;\nfence.proxy.async;\n"
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+    "[%r3+512], [%r0+1024], %r5, [%r3];",
+    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r0], 512;\n"
+    "mov.b16 %h0, 3;\nshl.b32 %r6, %r1, 8;\nadd.u32 %r6, %r6, %r0;\n"
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
+    "multicast::cluster [%r6+512], [%rd0], %r5, [%r0], %h0;",
+};
+
 const char *const kBodies[] = {
     "ld.global.v4.u32 {%r4,%r5,%r6,%r7}, [%rd0+16];\nadd.u32 %r4, %r4, %r5;\n"
     "st.global.u32 [%rd2], %r4;",
@@ -197,6 +234,8 @@ std::vector<std::string> ptxSeeds() {
   std::vector<std::string> seeds;
   for (const char *body : kBodies)
     seeds.push_back(ordinary(body));
+  for (const char *body : kClusterBodies)
+    seeds.push_back(cluster(body));
   addBoxes(seeds);
   const std::string end = ".visible .entry k(.param .u64 a) { ret; }\n";
   for (const char *text :

@@ -202,6 +202,30 @@ TEST(SimDevice, TensorMaps) {
     }
 }
 
+TEST(SimDevice, Clusters) {
+  auto ptx = [](const std::string &blocks) {
+    return replaced(kernelText(KERNELS "/tma_copy.ptx"),
+                    "\"cluster\": [1, 1, 1]",
+                    "\"cluster\": [" + blocks + ", 1, 1]");
+  };
+  for (const char *name :
+       {"sim:sm_90?strict", "sim:sm_90?strict&resident=1&seed=4",
+        "sim:sm_90?strict&resident=2&completion=late"}) {
+    TmaCopy c(name, {2, 50, 1, 72}, false, ptx("2")); // 6 blocks
+    ASSERT_EQ(c.launch(), FA2RT_OK) << name << fa2rtLastError();
+    c.expectCopied();
+  }
+  // The grid's blocks are whole clusters, and these are not too large.
+  auto refusal = [&](const std::string &blocks, int64_t batch) {
+    TmaCopy c("sim:sm_90", {batch, 50, 1, 72}, false, ptx(blocks));
+    EXPECT_NE(c.launch(), FA2RT_OK);
+    return std::string(fa2rtLastError());
+  };
+  EXPECT_CONTAINS(refusal("2", 1), "is 3 blocks, not a multiple of the "
+                                   "cluster's 2");
+  EXPECT_CONTAINS(refusal("12", 4), "cluster extent 12 is not 1 to 8");
+}
+
 TEST(SimDevice, TensorMapsOfOddExtents) {
   for (std::array<int64_t, 4> shape : {std::array<int64_t, 4>{1, 1, 1, 72},
                                        {1, 24, 1, 72},
