@@ -1,7 +1,7 @@
 //===- fa2-sim-cli.cpp - One kernel on files ------------------------------===//
 //
 // fa2-sim-cli FILE.ptx KERNEL [options] PARAMETER...
-//   --grid X[,Y,Z]  --block X[,Y,Z]  --shared BYTES
+//   --grid X[,Y,Z]  --block X[,Y,Z]  --cluster X[,Y,Z]  --shared BYTES
 //   --capability 80|90  --seed N  --completion early|late|random
 //   --resident N  --strict  --no-checks  --perturb N  --json
 // The kernel's parameters in order, each one of
@@ -83,6 +83,8 @@ int go(int argc, char **argv) {
       launch.grid = extents(next());
     } else if (word == "--block") {
       launch.block = extents(next());
+    } else if (word == "--cluster") {
+      launch.cluster = extents(next());
     } else if (word == "--shared") {
       launch.dynamicSharedBytes = uint32_t(std::stoul(next()));
     } else if (word == "--capability") {

@@ -88,7 +88,13 @@ Case::Case(const std::string &spec) : name(spec) {
           l.block[1] >> l.block[2] >> l.dynamicSharedBytes;
       if (!line)
         fail("malformed launch");
-      l.programmatic = bool(line >> word) && word == "programmatic";
+      for (; line >> word;) {
+        if (word == "cluster")
+          line >> l.cluster[0] >> l.cluster[1] >> l.cluster[2];
+        if (!line || (word != "cluster" && word != "programmatic"))
+          fail("malformed launch");
+        l.programmatic |= word == "programmatic";
+      }
       steps.push_back(std::move(s));
     } else if (word == "pointer" || word == "map") {
       Parameter p;

@@ -4,7 +4,7 @@
 //
 //   tensor NAME bf16|f16|f32|i32 FILL EXTENT...     FILL: normal poison zero
 //                                                   lse output workspace
-//   launch KERNEL GX GY GZ BX BY BZ SHARED [programmatic]
+//   launch KERNEL GX GY GZ BX BY BZ SHARED [cluster CX CY CZ] [programmatic]
 //     pointer NAME [BYTES] | i32 N | i64 N | f32 X
 //     map NAME RANK ELEMENT_BYTES SWIZZLE dims... strides... box...
 //   forward Q K V O LSE SCALE MASK

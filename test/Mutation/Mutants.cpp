@@ -30,6 +30,11 @@ const std::vector<Rule> &rules() {
        "$1 32;"},
       {"barrier number", true,
        re(R"((bar\.(?:sync|arrive)\s+)([^,;]+)(,[^;]+);)"), "$1 15$3;"},
+      {"cluster barrier weakened", true,
+       re(R"(barrier\.cluster\.arrive(\.release)?(\.aligned)?;)"),
+       "barrier.cluster.arrive.relaxed$2;"},
+      {"arrival scope", true, re(R"((mbarrier\.arrive\.release)\.cluster)"),
+       "$1.cta"},
       // Waits.
       {"wait removed", true,
        re(R"((cp\.async(\.bulk)?\.wait_(group(\.read)?|all)|wgmma\.wait_group\.sync\.aligned)[^;]*;)"),

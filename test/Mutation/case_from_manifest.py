@@ -70,7 +70,7 @@ def main():
         if not evaluate(launch.get("when", 1), names):
             continue
         print("launch", launch["kernel"], *[evaluate(g, names) for g in launch["grid"]], *launch["block"],
-              launch["shared_bytes"], *["programmatic"] * launch.get("programmatic", False))
+              launch["shared_bytes"], "cluster", *launch["cluster"], *["programmatic"] * launch.get("programmatic", False))
         for p in launch["parameters"]:
             if p["kind"] == "pointer":
                 print("  pointer", p["of"])

@@ -213,6 +213,34 @@ TEST(SimCluster, LoadsFromTheOtherBlock) {
   EXPECT_EQ(b.out[39], 7u);
 }
 
+// All blocks of the largest cluster read the words of all, then overwrite
+// their own.
+TEST(SimCluster, EightBlocks) {
+  auto body = [](const std::string &between) {
+    return "mov.u32 %r0, dyn;\nadd.u32 %r1, %r0, %lane;\n"
+           "mov.u32 %r2, %cluster_ctarank;\nmad.lo.u32 %r3, %r2, 1000, %tid;\n"
+           "st.shared.u32 [%r1], %r3;\n" +
+           kMeet +
+           "mov.u32 %r4, 0;\nmov.u32 %r5, 0;\n"
+           "L:\nmapa.shared::cluster.u32 %r6, %r1, %r4;\n"
+           "ld.shared::cluster.u32 %r7, [%r6];\nadd.u32 %r5, %r5, %r7;\n"
+           "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p0, %r4, 8;\n@%p0 bra L;\n" +
+           between +
+           "st.shared.u32 [%r1], %r5;\nld.shared.u32 %r5, [%r1];\n"
+           "shl.b32 %r8, %r2, 11;\ncvt.u64.u32 %rd0, %r8;\n"
+           "add.s64 %rd1, %my, %rd0;\nst.global.u32 [%rd1], %r5;\n" +
+           kMeet;
+  };
+  Bench b = pair(512, 8);
+  b.cluster = {8, 1, 1};
+  b.expectClean(body(kMeet));
+  for (uint32_t k = 0; k < 4096; ++k)
+    ASSERT_EQ(b.out[k], 28000 + 8 * (k % 512));
+  b.expectRule(1, body(""));
+  EXPECT_NE(toJson(b.run(body(""))).find("of the cluster's block "),
+            std::string::npos);
+}
+
 TEST(SimCluster, Addresses) {
   Bench b = pair();
   auto refused = [&](const std::string &body, const std::string &part) {
