@@ -67,16 +67,16 @@ Block &ownerOf(Warp &warp, const Inst &inst, int lane, u64 &address) {
 }
 
 void noteVisit(Block &block, const Inst &inst, u32 agent, u32 count,
-               bool source) {
+               bool issued) {
   if (!block.machine->checks())
     return;
   for (Visit &visit : block.visits)
-    if (visit.agent == agent && visit.source == source) {
+    if (visit.agent == agent && visit.issued == issued) {
       visit.count = std::max(visit.count, count);
       visit.inst = &inst;
       return;
     }
-  block.visits.push_back({agent, count, &inst, source});
+  block.visits.push_back({agent, count, &inst, issued});
 }
 
 void boundShared(Warp &warp, const Inst &inst, int lane, u64 address, u32 bytes,

@@ -24,10 +24,10 @@ u64 ownOffset(Warp &warp, const Inst &inst, int lane, u64 address);
 /// lies; `address` becomes the offset. Ends the run when there is no
 /// such block or it has exited (rule 13).
 Block &ownerOf(Warp &warp, const Inst &inst, int lane, u64 &address);
-/// An agent accesses the shared memory of a block that it is not of: to be over
-/// when that block exits (rule 13). `source`: a copy from there.
+/// What is to be over when a block exits (rule 13): an access to its shared
+/// memory by an agent of another block, or a copy to another that it `issued`.
 void noteVisit(Block &block, const Inst &inst, u32 agent, u32 count,
-               bool source = false);
+               bool issued = false);
 
 /// Accesses to the shared memory of the warp's own block, or of `owner`, by the
 /// warp's own lanes: bounds, alignment, mbarrier words, races. Ends the run

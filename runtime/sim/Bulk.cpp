@@ -149,8 +149,10 @@ void deliver(Warp &w, const Inst &inst, unsigned lane, BulkCopy &copy,
   auto issue = [&] {
     Signal by(copy);
     check(by);
-    if (copy.block != w.block)
+    if (copy.block != w.block) {
       noteVisit(*copy.block, inst, by.agent, by.count);
+      noteVisit(*w.block, inst, by.agent, by.count, true);
+    }
     start(w, copy);
   };
   if (!mask)
@@ -362,8 +364,6 @@ Flow exchange(Warp &w, const Inst &inst, u32 mask) {
       checkSharedAs(w, inst, by.agent, by.count, copy.from, copy.bytes, false);
       checkSharedAs(w, inst, by.agent, by.count, copy.shared, copy.bytes, true,
                     -1, copy.block);
-      if (copy.block != w.block)
-        noteVisit(*w.block, inst, by.agent, by.count, true);
     });
     if (LineProfile *line = m.profileOf(w, inst)) {
       line->sharedBytes += 2 * copy.bytes;

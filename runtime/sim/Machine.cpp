@@ -615,15 +615,16 @@ void Machine::checkVisits(Block &block, const Inst &inst) {
     for (const Warp &warp : block.warps)
       ordered |= warp.clocks.g.own[visit.agent] >= visit.count;
     if (!ordered)
-      report(Severity::Error, 13, &block.warps.front(), &inst, -1, "cluster",
-             block.rank,
-             visit.source
-                 ? "the block exits unordered with a bulk copy from its "
-                   "shared memory to another block of the cluster"
-                 : "the block exits unordered with an access to its shared "
-                   "memory by " +
-                       block.agents.describe(visit.agent),
-             visit.inst);
+      report(
+          Severity::Error, 13, &block.warps.front(), &inst, -1, "cluster",
+          block.rank,
+          visit.issued
+              ? "the block exits unordered with a bulk copy that it issued to "
+                "another block of the cluster"
+              : "the block exits unordered with an access to its shared "
+                "memory by " +
+                    block.agents.describe(visit.agent),
+          visit.inst);
   }
 }
 

@@ -206,7 +206,7 @@ struct Cluster {
 struct Visit {
   u32 agent = 0, count = 0;
   const Inst *inst = nullptr;
-  bool source = false; ///< a copy from here, by this block
+  bool issued = false; ///< a copy to another block, by this one
 };
 
 struct Block {
