@@ -12,22 +12,11 @@
 #include "Numerics.h"
 
 // Clang's word for __SANITIZE_ADDRESS__.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define FA2SIM_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FA2SIM_SANITIZED
-#endif
-
 // The widest vectors of the machine it runs on; the same results with all.
-// Sanitizers do not see which of them is called.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) &&          \
-    !defined(FA2SIM_SANITIZED)
-#define FA2SIM_VECTOR __attribute__((target_clones("avx2", "default")))
+#if defined(__x86_64__) && defined(__GNUC__)
+#define FA2SIM_VECTORS 1
 #else
-#define FA2SIM_VECTOR
+#define FA2SIM_VECTORS 0
 #endif
 
 namespace fa2::sim {
@@ -236,9 +225,9 @@ inline void split(u16 bits, bool bfloat, float &value, s32 &exponent,
 }
 } // namespace
 
-FA2SIM_VECTOR
-void multiplyAdd(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
-                 bool bfloat, unsigned capability) {
+[[gnu::always_inline]] static inline void
+multiplyAddOf(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
+              bool bfloat, unsigned capability) {
   const int F = capability >= 90 ? 25 : 24;
   const unsigned terms = capability >= 90 ? k : 8;
   Row rows[16];
@@ -269,6 +258,25 @@ void multiplyAdd(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
                               to[x], terms, bfloat, unsigned(F));
       }
   }
+}
+
+#if FA2SIM_VECTORS
+[[gnu::target("avx2")]] static void multiplyAddWide(const u16 *a, const u16 *b,
+                                                    float *c, unsigned n,
+                                                    unsigned k, bool bfloat,
+                                                    unsigned capability) {
+  multiplyAddOf(a, b, c, n, k, bfloat, capability);
+}
+#endif
+
+void multiplyAdd(const u16 *a, const u16 *b, float *c, unsigned n, unsigned k,
+                 bool bfloat, unsigned capability) {
+#if FA2SIM_VECTORS
+  static const bool wide = __builtin_cpu_supports("avx2");
+  if (wide)
+    return multiplyAddWide(a, b, c, n, k, bfloat, capability);
+#endif
+  multiplyAddOf(a, b, c, n, k, bfloat, capability);
 }
 
 } // namespace fa2::sim

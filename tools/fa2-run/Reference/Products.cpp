@@ -2,14 +2,13 @@
 
 #include "Reference/Products.h"
 
-// Wider vectors where the processor has them. Sanitizers do not bear the
-// dispatch at program start.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__OPTIMIZE__) &&  \
-    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define FA2RUN_CLONES                                                          \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+// Wider vectors where the processor has them, chosen when a sum is asked for:
+// not every compiler makes a choice of its own out of `target_clones`.
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__OPTIMIZE__)
+#define FA2RUN_VECTORS 1
+#define FA2RUN_FOR(FEATURES) [[gnu::target(FEATURES)]]
 #else
-#define FA2RUN_CLONES
+#define FA2RUN_VECTORS 0
 #endif
 #define FA2RUN_INLINE [[gnu::always_inline]] inline
 
@@ -70,22 +69,88 @@ FA2RUN_INLINE void weighOf(const T *p, const float *v, int64_t keys,
 
 } // namespace
 
-// The compiler clones functions, not templates.
-FA2RUN_CLONES void dots(const double *q, const float *k, int64_t keys,
-                        int64_t dim, double *scores) {
+#if FA2RUN_VECTORS
+namespace {
+
+template <typename T> struct Wide {
+  FA2RUN_FOR("avx512f")
+  static void dots512(const T *q, const float *k, int64_t keys, int64_t dim,
+                      T *scores) {
+    dotsOf(q, k, keys, dim, scores);
+  }
+  FA2RUN_FOR("avx2,fma")
+  static void dots256(const T *q, const float *k, int64_t keys, int64_t dim,
+                      T *scores) {
+    dotsOf(q, k, keys, dim, scores);
+  }
+  FA2RUN_FOR("avx512f")
+  static void weigh512(const T *p, const float *v, int64_t keys, int64_t dim,
+                       T *sums) {
+    weighOf(p, v, keys, dim, sums);
+  }
+  FA2RUN_FOR("avx2,fma")
+  static void weigh256(const T *p, const float *v, int64_t keys, int64_t dim,
+                       T *sums) {
+    weighOf(p, v, keys, dim, sums);
+  }
+};
+
+bool has512() {
+  static const bool has = __builtin_cpu_supports("avx512f");
+  return has;
+}
+bool has256() {
+  static const bool has =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return has;
+}
+
+} // namespace
+#endif
+
+namespace {
+
+template <typename T>
+void widestDots(const T *q, const float *k, int64_t keys, int64_t dim,
+                T *scores) {
+#if FA2RUN_VECTORS
+  if (has512())
+    return Wide<T>::dots512(q, k, keys, dim, scores);
+  if (has256())
+    return Wide<T>::dots256(q, k, keys, dim, scores);
+#endif
   dotsOf(q, k, keys, dim, scores);
 }
-FA2RUN_CLONES void dots(const float *q, const float *k, int64_t keys,
-                        int64_t dim, float *scores) {
-  dotsOf(q, k, keys, dim, scores);
-}
-FA2RUN_CLONES void weigh(const double *p, const float *v, int64_t keys,
-                         int64_t dim, double *sums) {
+
+template <typename T>
+void widestWeigh(const T *p, const float *v, int64_t keys, int64_t dim,
+                 T *sums) {
+#if FA2RUN_VECTORS
+  if (has512())
+    return Wide<T>::weigh512(p, v, keys, dim, sums);
+  if (has256())
+    return Wide<T>::weigh256(p, v, keys, dim, sums);
+#endif
   weighOf(p, v, keys, dim, sums);
 }
-FA2RUN_CLONES void weigh(const float *p, const float *v, int64_t keys,
-                         int64_t dim, float *sums) {
-  weighOf(p, v, keys, dim, sums);
+
+} // namespace
+
+void dots(const double *q, const float *k, int64_t keys, int64_t dim,
+          double *scores) {
+  widestDots(q, k, keys, dim, scores);
+}
+void dots(const float *q, const float *k, int64_t keys, int64_t dim,
+          float *scores) {
+  widestDots(q, k, keys, dim, scores);
+}
+void weigh(const double *p, const float *v, int64_t keys, int64_t dim,
+           double *sums) {
+  widestWeigh(p, v, keys, dim, sums);
+}
+void weigh(const float *p, const float *v, int64_t keys, int64_t dim,
+           float *sums) {
+  widestWeigh(p, v, keys, dim, sums);
 }
 
 } // namespace fa2run
