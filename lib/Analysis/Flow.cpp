@@ -169,6 +169,7 @@ void Flow::merge(State &state, const State &other) {
   add(state.byLanes, other.byLanes);
   add(state.storing, other.storing);
   add(state.stored, other.stored);
+  add(state.sending, other.sending);
 }
 
 void Flow::branch(scf::IfOp op) {
@@ -204,6 +205,10 @@ static void forEachUse(State &state, llvm::function_ref<void(Use &)> visit) {
     llvm::for_each(*set, visit);
   for (auto *set : {&state.read, &state.storing, &state.stored})
     llvm::for_each(*set, visit);
+  for (Sending &s : state.sending) {
+    visit(s);
+    visit(s.into);
+  }
 }
 
 void Flow::replaceCounter(State &state, scf::ForOp op, const Linear &to,
@@ -253,6 +258,11 @@ static std::vector<int64_t> fingerprint(const State &s) {
     llvm::for_each(*set, add);
     print.push_back(-2);
   }
+  for (const Sending &sending : s.sending) {
+    add(sending);
+    add(sending.into);
+  }
+  print.push_back(-3);
   for (const Held &h : s.held)
     add(h);
   for (const Flying &f : s.flying)

@@ -69,6 +69,8 @@ void Flow::step(Operation &op) {
     return writes(&op, copy.getSlot(), /*generic=*/false);
   if (auto copy = dyn_cast<BulkCopyOp>(op))
     return writes(&op, copy.getSlot(), /*generic=*/false);
+  if (auto copy = dyn_cast<PeerCopyOp>(op))
+    return copyToPeer(copy);
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return writes(&op, store.getSlot(), /*generic=*/true);
   if (auto dot = dyn_cast<DotStartOp>(op))
@@ -132,6 +134,18 @@ bool Flow::isHeld(Operation *source) {
                       [&](const Held &h) { return !h.toWrite && same(h, u); });
 }
 
+/// Who gets a slot of the other block's knows that its copies into the uses
+/// before have come there.
+void Flow::expectCopied(const Use &acquired) {
+  int64_t slots = cast<RingType>(acquired.ring.getType()).getSlots();
+  llvm::erase_if(now.sending, [&](const Sending &s) {
+    if (s.into.ring != acquired.ring || !s.into.n || !acquired.n)
+      return false;
+    Linear apart = *acquired.n - *s.into.n;
+    return apart.isConstant() && apart.constant >= slots;
+  });
+}
+
 void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   // Otherwise there is nothing that it waits for.
   if (!shared.contains(ring))
@@ -141,6 +155,8 @@ void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   Held h;
   static_cast<Use &>(h) = useOf(op, ring, use);
   h.toWrite = toWrite;
+  if (toWrite)
+    expectCopied(h);
   auto &next = now.next[toWrite];
   if (auto it = next.find(ring); it != next.end()) {
     if (quiet == 0 && !symbols.equal(*h.n, it->second)) {
@@ -325,6 +341,14 @@ void Flow::overwrites(Operation *op, const Use &u, bool acquired) {
                   "ring '" +
                       nameOf(s.ring) + "'",
                   s.at, "the store starts here");
+  for (const Sending &s : now.sending)
+    if (mayMeet(s, u))
+      return fail(op,
+                  "expected fa2gpu.ring.acquire of ring '" +
+                      nameOf(s.into.ring) +
+                      "' before because the copy engine may still read ring '" +
+                      nameOf(s.ring) + "'",
+                  s.at, "the copy to the other block starts here");
   for (const Use &s : now.stored)
     if (meets(s))
       return fail(op,
@@ -439,6 +463,19 @@ void Flow::storeTensor(TensorStoreOp op) {
                     "' and the copy engine's read",
                 it->at, "written here");
   now.storing.push_back(u);
+}
+
+void Flow::copyToPeer(PeerCopyOp op) {
+  reads(op, op.getTile(), /*byLanes=*/false);
+  writes(op, op.getSlot(), /*generic=*/false);
+  Operation *source = op.getTile().getDefiningOp();
+  if (failed || !source)
+    return;
+  Sending s;
+  static_cast<Use &>(s) =
+      useOf(op, source->getOperand(0), source->getOperand(1));
+  s.into = useOf(op, op.getRing(), op.getUse());
+  now.sending.push_back(s);
 }
 
 //===----------------------------------------------------------------------===//

@@ -183,6 +183,8 @@ void LayoutAssignment::visit(Operation *op) {
     rows(op, scaled.getTile(), scaled.getFactors());
   } else if (auto mask = dyn_cast<ApplyMaskOp>(op)) {
     same(op, {mask.getScores(), mask.getResult()});
+  } else if (auto swap = dyn_cast<fa2::ExchangeOp>(op)) {
+    same(op, {swap.getTile(), swap.getResult()});
   } else if (op->hasTrait<OpTrait::Elementwise>() || isa<ReadOp>(op)) {
     SmallVector<Value> values(op->getOperands());
     llvm::append_range(values, op->getResults());

@@ -36,6 +36,7 @@ struct ProductRole {
 };
 constexpr ProductRole kProductRoles[] = {
     {&Schedule::dqByProducer, "dq", kProducer},
+    {&Schedule::dqByProducer, "dq_other", kProducer},
 };
 
 struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {

@@ -39,7 +39,7 @@ struct ChooseOrderPass : public fa2::impl::ChooseOrderBase<ChooseOrderPass> {
     WalkResult result = getOperation().walk([&](scf::ForOp loop) {
       Order order = derived ? Order() : partOf(table, loop);
       multiplies |= !loop.getBody()->getOps<DotStartOp>().empty();
-      if (derived ? productsOf(loop).size() < 2 : order.products.size() < 2)
+      if (derived ? productsOf(loop).size() < 2 : !isOrder(order))
         return WalkResult::advance();
       found = true;
       if (derived && failed(derive(loop, schedule, order)))
@@ -58,6 +58,14 @@ struct ChooseOrderPass : public fa2::impl::ChooseOrderBase<ChooseOrderPass> {
         "expected a loop with two of the products \"" + table.text() +
         "\" that the schedule's order names, and asynchronous ones");
     signalPassFailure();
+  }
+
+  /// Whether it says anything of a loop: of products that are all behind, none
+  /// is behind another.
+  static bool isOrder(const Order &order) {
+    return order.products.size() > 1 &&
+           !llvm::all_of(order.products,
+                         [](const Product &p) { return p.behind; });
   }
 
   /// Other products are other roles' matter.

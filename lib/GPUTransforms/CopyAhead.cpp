@@ -35,13 +35,18 @@ namespace {
 struct Parts {
   explicit Parts(scf::ForOp loop) : loop(loop) {
     for (Operation &op : loop.getBody()->without_terminator())
-      if (isOneThreads(&op))
+      if (isOneThreads(&op) && !isOfPeer(&op))
         copies.insert(&op);
       else if (!isPure(&op) || op.getNumResults() == 0 ||
                !llvm::all_of(op.getResultTypes(), isNumber))
         rest.insert(&op);
   }
 
+  /// What goes to another block is of this loop's work.
+  static bool isOfPeer(Operation *op) {
+    OpOperand *use = signalledUse(op);
+    return isPeer(use ? signalledRing(*use) : op->getOperand(0));
+  }
   static bool isNumber(Type type) {
     return type.isIntOrIndexOrFloat() || isa<ViewType, TileRangeType>(type);
   }

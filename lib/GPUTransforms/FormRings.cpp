@@ -31,6 +31,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     if (failed(former.roles ? checkViews(former) : checkColumns()))
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { former.formLoad(op); });
+    if (failed(checkExchanges(former)))
+      return signalPassFailure();
+    kernel.walk([&](fa2::gpu::ExchangeOp op) { former.formExchange(op); });
     kernel.walk([&](ShareOp op) { former.formShare(op); });
     kernel.walk([&](StoreOp op) {
       if (isCopied(op))
@@ -74,6 +77,19 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         return WalkResult::advance();
       op->emitOpError() << "expected a view that fa2.view makes of a tensor, "
                            "from its first column on, which a tensor map shows";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// What blocks give each other the copy engine takes from shared memory.
+  LogicalResult checkExchanges(RingFormer &former) {
+    WalkResult result = getOperation().walk([&](fa2::gpu::ExchangeOp op) {
+      if (former.roles && op.getSource().getDefiningOp<ShareOp>())
+        return WalkResult::advance();
+      op.emitOpError() << "expected roles, and a tile that fa2gpu.share gives, "
+                          "because the copy engine brings it to the other "
+                          "block";
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());

@@ -57,6 +57,16 @@ static void needWriters(RingCommitOp commit, Need need) {
         need(writer);
 }
 
+/// A tile that was copied to another block has been read when that gives the
+/// next slot.
+template <typename Need>
+static void needSent(RingAcquireOp acquire, Need need) {
+  for (Value ring : sentInto(acquire.getRing()))
+    for (Operation *user : ring.getUsers())
+      if (isa<RingAcquireOp>(user))
+        need(user);
+}
+
 LoopBody::LoopBody(Block &block, const llvm::DenseSet<Operation *> &behind)
     : block(block), behind(behind) {
   for (Operation &op : block.without_terminator())
@@ -86,6 +96,8 @@ void LoopBody::addNeeds(Operation *op) {
     needReaders(release, need);
   else if (auto commit = dyn_cast<RingCommitOp>(op))
     needWriters(commit, need);
+  else if (auto acquire = dyn_cast<RingAcquireOp>(op))
+    needSent(acquire, need);
   else if (auto wait = dyn_cast<RingWaitOp>(op))
     // What the role fills itself.
     for (Operation *user : wait.getRing().getUsers())
@@ -158,8 +170,13 @@ void LoopBody::leaveInFlight(size_t limit) {
         if (auto wait = dyn_cast<DotWaitOp>(user);
             wait && !placed.contains(wait))
           waits.push_back(wait);
-  for (size_t i = 0; i + limit <= waits.size(); ++i)
+  for (size_t i = 0; i + limit <= waits.size(); ++i) {
     place(waits[i]);
+    if (atOnce.contains(waits[i].getSource().getDefiningOp()))
+      for (Operation *user : waits[i]->getUsers())
+        if (isa<AccumulateOp>(user))
+          place(user);
+  }
 }
 
 void LoopBody::placeRest() {
@@ -210,11 +227,12 @@ bool LoopBody::nearlyReady(Operation *op) {
   });
 }
 
-/// Slots are given back as soon as they can be.
+/// Slots are given back as soon as they can be, and other blocks get as soon
+/// what they wait for.
 void LoopBody::append(Operation *op) {
   placed.insert(op);
   for (auto &[other, before] : needs)
-    if (isa<RingReleaseOp>(other) && !placed.contains(other) &&
+    if (isa<RingReleaseOp, PeerCopyOp>(other) && !placed.contains(other) &&
         nearlyReady(other)) {
       for (Operation *number : before)
         place(number);

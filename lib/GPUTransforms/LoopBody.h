@@ -23,6 +23,8 @@ public:
   void placeBefore(mlir::Operation *op);
   /// What becomes of `op`, and all that it needs.
   void placeUsers(mlir::Operation *op);
+  /// What is added of `dot` to memory is, as soon as that has been waited for.
+  void addAtOnce(DotStartOp dot) { atOnce.insert(dot); }
   /// Waits for the oldest matmuls until fewer than so many are in flight.
   void leaveInFlight(size_t limit);
   /// All that is left: first what need not wait for the matmuls that no other
@@ -43,6 +45,7 @@ private:
 
   mlir::Block &block;
   const llvm::DenseSet<mlir::Operation *> &behind;
+  llvm::DenseSet<mlir::Operation *> atOnce;
   llvm::MapVector<mlir::Operation *, llvm::SetVector<mlir::Operation *>> needs;
   llvm::SetVector<mlir::Operation *> placed;
 };

@@ -109,6 +109,12 @@ private:
   /// the tile as many uses on comes when this one has been released.
   void addRing(Operation *op) {
     Value ring = op->getOperand(0);
+    // What was copied to another block has been read when that gives a slot.
+    if (isa<RingAcquireOp>(op))
+      for (Value peer : sentInto(ring))
+        for (Operation *other : peer.getUsers())
+          if (isa<RingAcquireOp>(other))
+            add(other, op);
     for (Operation *other : ring.getUsers()) {
       if (other->getBlock() != &block || other == op)
         continue;
@@ -120,7 +126,7 @@ private:
         for (Operation *writer : other->getResult(0).getUsers())
           add(writer, op);
       if (isa<RingWaitOp>(op) && isa<RingCommitOp>(other))
-        add(other, op);
+        add(other, op, 0, false, isPeer(ring) ? int64_t(rates.copyLatency) : 0);
       int64_t slots = cast<RingType>(ring.getType()).getSlots();
       if (isa<RingAcquireOp>(op) && isa<RingReleaseOp>(other))
         add(other, op, slots);

@@ -10,7 +10,7 @@ using llvm::StringRef;
 namespace {
 struct Row {
   LoopOrder order;
-  StringLiteral products; // a quote: of the tile before
+  StringLiteral products; // a quote: of the tile before; +: adds at once
   size_t inFlight;
 };
 // Both products of scores before either is used, as FlashAttention-3
@@ -18,12 +18,14 @@ struct Row {
 // is. Then, a tile behind, what dS is multiplied with: while the next scores
 // are; and the same with dP's first values written late, in registers that dK'
 // has read by then. At last all that P and dS are multiplied with.
+// Where a cluster's blocks give each other dS, dq_other is the product with the
+// other block's.
 // clang-format off
 constexpr Row kTable[] = {
-    {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq",    2},
-    {LoopOrder::KeysBehind,      "(dp) dq' dk' s dp dv",  2},
-    {LoopOrder::KeysBehindLean,  "dq' dk' s dp dv",       2},
-    {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq'", 5},
+    {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq dq_other",      2},
+    {LoopOrder::KeysBehind,      "(dp) dq' dq_other'+ dk' s dp dv",  2},
+    {LoopOrder::KeysBehindLean,  "dq' dq_other'+ dk' s dp dv",       2},
+    {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq' dq_other'",  5},
 };
 // clang-format on
 
@@ -38,8 +40,8 @@ std::string Order::text() const {
   for (const std::string &name : begunEarly)
     text += (text.empty() ? "(" : " (") + name + ")";
   for (const Product &product : products)
-    text +=
-        (text.empty() ? "" : " ") + product.name + (product.behind ? "'" : "");
+    text += (text.empty() ? "" : " ") + product.name +
+            (product.behind ? "'" : "") + (product.addsAtOnce ? "+" : "");
   return text;
 }
 
@@ -53,8 +55,8 @@ Order fa2::gpu::parseOrder(StringRef products, size_t inFlight) {
       order.begunEarly.push_back(name.str());
       continue;
     }
-    bool behind = name.consume_back("'");
-    order.products.push_back({name.str(), behind});
+    bool atOnce = name.consume_back("+"), behind = name.consume_back("'");
+    order.products.push_back({name.str(), behind, atOnce});
   }
   return order;
 }

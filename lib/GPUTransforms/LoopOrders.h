@@ -12,6 +12,10 @@ namespace fa2::gpu {
 struct Product {
   std::string name;
   bool behind = false;
+  /// What it adds to memory it adds when it has been waited for, not behind all
+  /// products: while others are in flight, but before their operands are
+  /// fenced, which waits for additions too.
+  bool addsAtOnce = false;
 };
 
 /// The products of a loop as they start, so many of them in flight at most. No
@@ -27,8 +31,9 @@ struct Order {
   std::string text() const;
 };
 
-/// An order from text: "(dp) dk' s dp dv", where a quote says a tile behind and
-/// brackets, which come first, whose accumulators begin early.
+/// An order from text: "(dp) dk' s dp dv", where a quote says a tile behind,
+/// brackets, which come first, whose accumulators begin early, and "dq'+" that
+/// sums are added at once.
 Order parseOrder(llvm::StringRef products, size_t inFlight);
 
 /// What the table says for a schedule; nothing where a search does.

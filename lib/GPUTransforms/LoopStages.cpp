@@ -38,6 +38,8 @@ static void place(LoopBody &body, const Order &order, Products &named,
       // are waited for may have had.
       body.placeNeeds(dot, beginningOf(dot));
       body.leaveInFlight(order.inFlight);
+      if (product.addsAtOnce)
+        body.addAtOnce(dot);
       body.place(dot);
     }
   body.placeRest();

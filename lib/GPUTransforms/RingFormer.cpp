@@ -136,10 +136,12 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   } else if (roles) {
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
-    createFor<TensorCopyOp>(
-        role, b, loc, tensorMap(view, tile.getDimSize(0) / parts), row,
-        view.getHead(), view.getBatch(), slot, ring, use,
-        view.getType().getHeads(), op.getColumn(), view.getCacheAttr());
+    createFor<TensorCopyOp>(role, b, loc,
+                            tensorMap(view, tile.getDimSize(0) / parts), row,
+                            view.getHead(), view.getBatch(), slot, ring, use,
+                            view.getType().getHeads(),
+                            op.getColumn() ? op.getColumn() : view.getColumn(),
+                            view.getCacheAttr());
   } else {
     CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
                    /*in_bounds=*/false);
@@ -148,6 +150,31 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   for (Readers &r : readersOf(op, op.getTile())) {
     b.setInsertionPoint(op);
     read(b, op.getTile(), r, ring, use);
+  }
+  op.erase();
+}
+
+// The other block's copy fills the ring here, and this block's there. A slot of
+// the other's is free when that block has released it, which says too that the
+// copy before has read its tile: it is asked for before that is written again.
+void RingFormer::formExchange(fa2::gpu::ExchangeOp op) {
+  Location loc = op.getLoc();
+  auto share = op.getSource().getDefiningOp<ShareOp>();
+  auto tile = cast<RankedTensorType>(op.getResult().getType());
+  Value ring =
+      createRing(loc, "peer", tile, kernel.getSchedule().getExchangeSlots());
+  ring.getDefiningOp<RingCreateOp>().setPeer(true);
+  StringAttr role = roleOf(op);
+  OpBuilder b(share);
+  Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
+  Value slot =
+      createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
+  b.setInsertionPoint(op);
+  createFor<PeerCopyOp>(role, b, loc, op.getSource(), slot, ring, use);
+  createFor<RingCommitOp>(role, b, loc, ring, use);
+  for (Readers &r : readersOf(op, op.getResult())) {
+    b.setInsertionPoint(r.first ? r.first : op);
+    read(b, op.getResult(), r, ring, use);
   }
   op.erase();
 }

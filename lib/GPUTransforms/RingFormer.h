@@ -37,6 +37,7 @@ struct RingFormer {
   mlir::Value tensorMap(ViewOp view, int64_t rows);
 
   void formLoad(LoadOp op);
+  void formExchange(fa2::gpu::ExchangeOp op);
   void formShare(ShareOp op);
   /// In StoreRings.cpp.
   void formStore(StoreOp op);

@@ -40,6 +40,14 @@ struct ShareAccumulatorsPass
       for (auto dot : block->getOps<DotStartOp>()) {
         if (!dot.isAsynchronous() || !dot.getName())
           continue;
+        // A product that goes on with a piece's sum has its registers.
+        DotWaitOp begin =
+            dot.getAcc() ? dot.getAcc().getDefiningOp<DotWaitOp>() : nullptr;
+        auto before = begin ? begin.getSource().getDefiningOp<DotStartOp>()
+                            : DotStartOp();
+        for (auto &[key, piece] : last)
+          if (before && piece == before)
+            piece = dot;
         DotStartOp &piece = last[{dot.getNameAttr(), dot.getD().getType()}];
         if (piece && !dot.getAcc())
           share(dot, piece);

@@ -205,7 +205,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     Value started = DotStartOp::create(
         b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), Value(),
         dot.getTransposeB(),
-        /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0);
+        /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0,
+        /*first_row=*/0, /*clears=*/false, /*column=*/Value());
     Value scores = DotWaitOp::create(b, loc, own, started);
     scores = ConvertLayoutOp::create(b, loc, type, scores);
     IRMapping map;

@@ -42,9 +42,9 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       roles = op;
     if (failed(checkMemory(*target, roles)))
       return signalPassFailure();
-    if (roles &&
-        (failed(checkRegisters(*target, roles)) ||
-         failed(checkNamedBarriers(roles)) || failed(checkImplied(kernel))))
+    if (roles && (failed(checkRegisters(*target, roles)) ||
+                  failed(checkNamedBarriers(roles)) ||
+                  failed(checkImplied(kernel)) || failed(checkPeers(kernel))))
       return signalPassFailure();
     Symbols symbols;
     llvm::SmallPtrSet<Value, 4> shared;
@@ -241,6 +241,19 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       return WalkResult::advance();
     });
     return failure(result.wasInterrupted());
+  }
+
+  /// Only a block of a cluster has another whose rings it fills.
+  static LogicalResult checkPeers(KernelOp kernel) {
+    bool cluster = false;
+    kernel.walk([&](ForEachTileOp op) { cluster |= op.getCluster() > 1; });
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      if (ring.getPeer() && !cluster)
+        return ring.emitOpError()
+               << "expected fa2.for_each_tile with a cluster of blocks because "
+                  "another block fills ring '"
+               << ring.getName() << "'";
+    return success();
   }
 
   static LogicalResult checkImplied(KernelOp kernel) {

@@ -35,7 +35,9 @@ static void multiply(Frame &f, Dot op, RankedTensorType type) {
       updates ? std::make_shared<Tile>(*f.tile(op.getAcc())) : makeTile(type);
   bool ta = op.getTransposeA(), tb = op.getTransposeB();
   int64_t m = d->rows(), n = d->cols(), k = ta ? a->rows() : a->cols();
-  int64_t first = op.getFirstColumn(), firstRow = op.getFirstRow();
+  int64_t first = op.getFirstColumn() +
+                  (op.getColumn() ? f.whole(op.getColumn()) : 0),
+          firstRow = op.getFirstRow();
   int64_t depth = tb ? b->cols() : b->rows(),
           width = tb ? b->rows() : b->cols();
   if (firstRow + m > (ta ? a->cols() : a->rows()) || k != depth ||

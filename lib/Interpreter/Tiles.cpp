@@ -83,7 +83,8 @@ void interpreter::run(Frame &f, ViewOp op) {
             f.whole(op.getOffset()),
             f.whole(op.getLength()),
             op.getView().getType().getHeads(),
-            int64_t(op.getFirstColumn()),
+            int64_t(op.getFirstColumn()) +
+                (op.getColumn() ? f.whole(op.getColumn()) : 0),
             op.getDims().value_or(ArrayRef<int64_t>())};
   f.set(op.getView(), Datum(view));
 }

@@ -33,7 +33,11 @@ static std::string ringText(const Problem &p, const Schedule &s) {
   };
   Schedule rings = s.derived();
   if (p.backward)
-    return slots(s.stages) + " of queries and dO";
+    return s.slotsDout && s.slotsDout != s.stages
+               ? formatv("{0} of queries and {1} of dO", slots(s.stages),
+                         s.slotsDout)
+                     .str()
+               : slots(s.stages) + " of queries and dO";
   if (rings.slotsK == rings.slotsV)
     return slots(rings.slotsK) + " of keys and values";
   return formatv("{0} of keys and {1} of values", slots(rings.slotsK),
@@ -103,6 +107,25 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return formatv("expected dq_columns to be at most {0}, the head dim in "
                    "whole panels, or 0 for all of it; got {1}",
                    most, s.dqColumns);
+  if (s.cluster > 1) {
+    // Each sums as many columns, in whole panels.
+    int64_t columns = s.dqColumns ? s.dqColumns : p.headDim;
+    if (p.headDim % (64 * s.cluster) != 0)
+      return formatv("expected a head dim that is a multiple of 128 with "
+                     "cluster = 2, where each of two blocks sums half of dQ's "
+                     "columns; got {0}",
+                     p.headDim);
+    if (p.headDim / s.cluster % columns != 0)
+      return formatv("expected dq_columns to divide {0}, half of the head dim, "
+                     "with cluster = 2; got {1}",
+                     p.headDim / s.cluster, s.dqColumns);
+    if (s.dq != GradQ::Atomic && s.dq != GradQ::AtomicV4)
+      return formatv("expected dq = atomic_v4 with cluster = 2; got dq = {0}",
+                     stringifyGradQ(s.dq));
+    if (s.persistent)
+      return formatv("expected persistent = 0 with cluster = 2, whose blocks "
+                     "take tiles together; got persistent = 1");
+  }
   // All that is stored for this tile is still read for the one before.
   if (s.loopOrder == LoopOrder::GradientsBehind && s.exchangeSlots < 2 &&
       (d.keyWarps < s.warps || !s.dqByProducer))

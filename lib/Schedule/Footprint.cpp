@@ -71,15 +71,20 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   if (t.hasRoles())
     f.barrierBytes = fa2::gpu::SharedLayout::kAlignment;
   f.queryBytes = bytes(s.blockKV, d, partsOfGradQ(s)) + bytes(s.blockKV, dv);
+  if (s.cluster > 1) // of the other block's keys
+    f.queryBytes += bytes(s.blockKV, d / s.cluster, partsOfGradQ(s));
   f.ringBytes =
       s.slotsOf("q", /*inLoop=*/true) *
-      (bytes(s.blockQ, d, across) + bytes(s.blockQ, dv, across) + 2 * vector);
+          (bytes(s.blockQ, d, across) + 2 * vector) +
+      s.slotsOf("dout", /*inLoop=*/true) * bytes(s.blockQ, dv, across);
   bool shareP = across > 1;
   int64_t scores = bytes(s.blockKV, s.blockQ);
   f.exchangeBytes = scores * s.exchangeSlots *
                     (shareP                     ? 2
                      : s.dq != GradQ::Recompute ? 1
                                                 : 0);
+  if (s.cluster > 1)
+    f.exchangeBytes += scores * s.exchangeSlots;
   // Keys that another role reads too leave no place to one of dK and dV.
   if (s.dqByProducer)
     f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));

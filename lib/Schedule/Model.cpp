@@ -84,7 +84,7 @@ private:
     double sum =
         s.dq == GradQ::Recompute
             ? 0
-            : 4 * rows * d() *
+            : 4 * rows * d() / double(s.cluster) *
                   (s.dq != GradQ::Atomic && target.hasVectorReductions()
                        ? n.vectorReductionCost
                        : n.reductionCost);

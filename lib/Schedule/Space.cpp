@@ -154,7 +154,7 @@ private:
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
-        is(&Schedule::packedHeads))
+        is(&Schedule::slotsDout) || is(&Schedule::packedHeads))
       return {Schedule().*field.member};
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};

@@ -81,6 +81,35 @@ Value GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
                : arith::SubIOp::create(b, loc, kvBlock, first);
 }
 
+void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
+                         Value i, ArrayRef<Value> sumViews, Value turnsView) {
+  Value row = times(i, schedule.getBlockQ());
+  Value turn = turns ? turnOf(i, kvBlock, range) : Value();
+  // Of a cluster each block has some columns, for the keys of both.
+  Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
+  int64_t rows = gradQRows();
+  for (int64_t first = 0; first < schedule.getBlockQ(); first += rows)
+    for (auto [part, sumView] : llvm::enumerate(sumViews)) {
+      auto times = [&, part = int64_t(part)](StringRef name, Value x,
+                                             Value keys, Value acc,
+                                             Value column) -> Value {
+        return DotOp::create(b, loc, tile(rows, columnsOfPart(part), f32), x,
+                             keys, acc, /*transpose_b=*/false,
+                             /*transpose_a=*/true, gradQWarps(),
+                             b.getStringAttr(name), part * gradQColumns(),
+                             first, column);
+      };
+      Value product = times("dq", ds, kTile, Value(), firstColumn);
+      if (others)
+        product = times("dq_other", others, othersKeys, product, Value());
+      Value at =
+          first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
+      AccumulateOp::create(b, loc, product, sumView, at, turn, turnsView,
+                           turns && part == 0,
+                           turns && part + 1 == sumViews.size());
+    }
+}
+
 SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                                       Value kvBlock, Value batch, Value head,
                                       ValueRange sums) {
@@ -93,9 +122,10 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
   SmallVector<Value> sumViews;
-  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
-    sumViews.push_back(hinted(partOfSum(batch, head, part, sumOrder()),
-                              schedule.getCacheDq()));
+  for (int64_t part = 0; dqSum && part < partsOfBlock(); ++part)
+    sumViews.push_back(from(
+        hinted(partOfSum(batch, head, part, sumOrder()), schedule.getCacheDq()),
+        firstColumn));
   Value turnsView = turns ? wholeView(turns, batch, head) : Value();
   ScorePlace place{batch, head, kvBlock, bkv, bq, /*transposed=*/true};
   auto program = programAt(place);
@@ -180,20 +210,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dK += dS^T Q_i,  dQ_i += dS K
   Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
                   false, false, keyWarps());
-  Value turn = turns ? turnOf(i, kvBlock, range) : Value();
-  int64_t rows = gradQRows();
-  for (int64_t first = 0; first < bq; first += rows)
-    for (auto [part, sumView] : llvm::enumerate(sumViews)) {
-      auto product = DotOp::create(
-          b, loc, tile(rows, columnsOfPart(part), f32), ds, kTile, Value(),
-          /*transpose_b=*/false, /*transpose_a=*/true, gradQWarps(),
-          b.getStringAttr("dq"), part * gradQColumns(), first);
-      Value at =
-          first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
-      AccumulateOp::create(b, loc, product, sumView, at, turn, turnsView,
-                           turns && part == 0,
-                           turns && part + 1 == sumViews.size());
-    }
+  addGradQ(ds, kTile, range, kvBlock, i, sumViews, turnsView);
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);
@@ -210,13 +227,23 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
     order = TileOrder::Interleaved;
   else if (keysFall())
     order = TileOrder::LongestFirst;
-  auto tiles = createKernel(suffix, schedule, Keys, bkv, order);
+  int64_t cluster = schedule.getCluster();
+  auto tiles =
+      createKernel(suffix, schedule, Keys, cluster * bkv, order, cluster);
   if (!when.empty())
     tiles->getParentOfType<KernelOp>().setWhenAttr(
         GuardAttr::get(b.getContext(), when));
   Block &body = tiles.getBody().front();
-  Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
+  Value place = body.getArgument(0), headKV = body.getArgument(1),
         batch = body.getArgument(2);
+  // The keys of this block, of those whose dS is summed together.
+  Value kvBlock = place;
+  rank = firstColumn = othersKeys = Value();
+  if (cluster > 1) {
+    rank = ClusterRankOp::create(b, loc);
+    firstColumn = times(rank, partsOfBlock() * gradQColumns());
+    kvBlock = arith::AddIOp::create(b, loc, times(place, cluster), rank);
+  }
   // Query heads h of one group read the key head h / (heads / heads_kv).
   Value group = headsOfGroup();
   Value first = arith::MulIOp::create(b, loc, headKV, group);
@@ -226,9 +253,20 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
   CacheHint hint = schedule.getCacheKeys();
   Value kTile = load(hinted(view(k, batch, headKV, keys), hint), row, bkv);
   Value vTile = load(hinted(view(v, batch, headKV, keys), hint), row, bkv);
+  if (rank) {
+    auto type = ViewType::get(b.getContext(), partsOfBlock() * gradQColumns(),
+                              dtype, /*heads=*/1, SumOrderAttr());
+    Value view = ViewOp::create(b, loc, type, k, batch, headKV,
+                                keys.getOffset(), keys.getLength());
+    Value other = arith::SubIOp::create(b, loc, constant(1), rank);
+    other = arith::AddIOp::create(b, loc, times(place, cluster), other);
+    othersKeys =
+        load(from(hinted(view, hint), firstColumn), times(other, bkv), bkv);
+  }
+  // Both take the same queries, as their sums are one.
   auto range =
-      QRangeOp::create(b, loc, kvBlock, sequence.getLength(), keys.getLength(),
-                       schedule.getBlockQ(), bkv, op.getMaskAttr(),
+      QRangeOp::create(b, loc, place, sequence.getLength(), keys.getLength(),
+                       schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
                        /*nonempty=*/true);
   // No head has anything to do where no query sees the keys.
   Value some =

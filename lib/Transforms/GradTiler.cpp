@@ -57,7 +57,7 @@ void GradTiler::createAllKeys() {
 
 ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
                                       RowsOf rowsOf, int64_t block,
-                                      TileOrder order) {
+                                      TileOrder order, int64_t cluster) {
   b.setInsertionPoint(func);
   auto type = [](Value x) { return cast<RankedTensorType>(x.getType()); };
   headDim = type(op.getQ()).getDimSize(3);
@@ -175,8 +175,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
                                      : constant(block);
   Value heads = tiled ? extent(2) : constant(1);
   Value batches = tiled ? extent(0) : constant(1);
-  auto tiles = ForEachTileOp::create(b, loc, rowCount, heads, batches,
-                                     rowsOf == Nothing ? 1 : block, order);
+  auto tiles =
+      ForEachTileOp::create(b, loc, rowCount, heads, batches,
+                            rowsOf == Nothing ? 1 : block, order, cluster);
   ReturnOp::create(b, loc);
   b.setInsertionPointToStart(&tiles.getBody().front());
   if (op.getDropout())
@@ -191,6 +192,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = false;
+  fields.cluster = 1;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
   // It waits for memory: several blocks a multiprocessor, which have 64
   // registers a thread for rows of up to 128 columns.
@@ -320,6 +322,7 @@ void GradTiler::createScaledSum() {
   fields.warps = schedule.warpsOfGradQ();
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
   fields.persistent = fields.separateOutput = false;
+  fields.cluster = 1;
   // What was added to last is read first.
   auto tiles = createKernel(
       "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),
@@ -335,7 +338,7 @@ void GradTiler::createScaledSum() {
     Value to = ViewOp::create(
         b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
         dq, batch, head, sequence.getOffset(), sequence.getLength(),
-        part * gradQColumns(), DenseI64ArrayAttr(), CacheHintAttr());
+        part * gradQColumns());
     storeScaled(sum, true, to, row);
   }
 }

@@ -29,7 +29,8 @@ private:
   /// has no rows.
   enum RowsOf { Queries, Keys, Heads, Nothing };
   ForEachTileOp createKernel(llvm::StringRef suffix, ScheduleAttr s,
-                             RowsOf rowsOf, int64_t block, TileOrder order);
+                             RowsOf rowsOf, int64_t block, TileOrder order,
+                             int64_t cluster = 1);
   ScheduleAttr plainSchedule();
   void createZeros();
   void createStatistics();
@@ -138,9 +139,21 @@ private:
                           ViewType::get(b.getContext(), sumColumnsOfPart(part),
                                         f32, /*heads=*/1, order),
                           dqSum, batch, head, constant(0), length,
-                          part * gradQColumns(), mlir::DenseI64ArrayAttr(),
-                          CacheHintAttr());
+                          part * gradQColumns());
   }
+  /// The parts of dQ's columns that one block sums: its own of those that a
+  /// cluster's blocks share.
+  int64_t partsOfBlock() { return gradQParts() / schedule.getCluster(); }
+  /// A view whose columns begin so much further on.
+  static mlir::Value from(mlir::Value view, mlir::Value column) {
+    if (column)
+      view.getDefiningOp<ViewOp>().getColumnMutable().assign(column);
+    return view;
+  }
+  /// dQ's products with the keys of a block, and their sums.
+  void addGradQ(mlir::Value ds, mlir::Value kTile, QRangeOp range,
+                mlir::Value kvBlock, mlir::Value i,
+                llvm::ArrayRef<mlir::Value> sumViews, mlir::Value turnsView);
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {
     int64_t across = gradQWarps().getAcross();
@@ -207,6 +220,9 @@ private:
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, turns, sinkSums, sink, dsink;
+  // Of a block that takes tiles of keys together with another: its number, the
+  // first of dQ's columns that it sums, and those columns of the other's keys.
+  mlir::Value rank, firstColumn, othersKeys;
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;

@@ -181,7 +181,7 @@ Value ProgramTiler::writeView(tensor::ExtractOp read) {
                                       read.getType(),
                                       /*heads=*/1, SumOrderAttr()),
                         source, at[0], at[2], zero, length, /*first_column=*/0,
-                        b.getDenseI64ArrayAttr(dims), CacheHintAttr());
+                        b.getDenseI64ArrayAttr(dims));
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -97,8 +97,7 @@ Value TileBuilder::view(Value source, Value batch, Value head, Value offset,
   return ViewOp::create(
       b, loc,
       ViewType::get(b.getContext(), cols, type.getElementType(), heads, order),
-      source, batch, head, offset, length, /*first_column=*/0,
-      DenseI64ArrayAttr(), CacheHintAttr());
+      source, batch, head, offset, length);
 }
 
 GuardedVariants::GuardedVariants(ArrayRef<VariantAttr> variants) {

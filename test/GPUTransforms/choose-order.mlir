@@ -16,7 +16,7 @@
 // Backward with 128 columns has no registers for two tiles of scores in flight: as it is written. With 256, whose warpgroups share
 // the scores, dQ's reductions run beside the next tile's products.
 // RUN: sed 's/x64x/x128x/g' %s | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=derived,preload=delta stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=NONE
-// RUN: sed 's/x64x/x256x/g' %s | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=derived,dq=atomic_v4,preload=delta stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=SHARED
+// RUN: sed 's/x64x/x256x/g' %s | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=derived,dq=atomic_v4,preload=delta,cluster=1,rings.dout=0 stop-after=fa2gpu-choose-order" | FileCheck %s --check-prefix=SHARED
 // NONE-NOT: fa2gpu.order
 // SHARED: fa2gpu.order = #fa2gpu.order<"(dp) dq' s dp dv dk", 2 in flight>
 

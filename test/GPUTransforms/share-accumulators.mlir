@@ -53,3 +53,28 @@ fa2.kernel @kept(%ds: !ds, %k: !k, %a: !sum, %wide: !wide, %row: index)
   fa2.accumulate %w3, %wide[%row] : tensor<64x64xf32, #acc>, !wide
   fa2.return
 }
+
+// A piece that goes on with another product has its registers to the end of that: what is left behind it the next piece takes.
+// CHECK-LABEL: fa2.kernel @goes_on
+// CHECK: %[[F0:.*]] = fa2gpu.dot_start %{{.*}}, %{{.*}} {name = "dq", transpose_a}
+// CHECK-NEXT: %[[W0:.*]] = fa2gpu.dot_wait %[[F0]]
+// CHECK-NEXT: %[[G0:.*]] = fa2gpu.dot_start %{{.*}}, %{{.*}} acc(%[[W0]] : {{.*}}) {name = "dq_other", transpose_a}
+// CHECK-NEXT: %[[B0:.*]] = fa2gpu.dot_wait %[[G0]]
+// CHECK-NEXT: fa2.accumulate %[[B0]]
+// CHECK-NEXT: %[[F1:.*]] = fa2gpu.dot_start %{{.*}}, %{{.*}} acc(%[[B0]] : {{.*}}) {clears, first_column = 32 : i64, name = "dq", transpose_a}
+// CHECK-NEXT: %[[W1:.*]] = fa2gpu.dot_wait %[[F1]]
+// CHECK-NEXT: fa2gpu.dot_start %{{.*}}, %{{.*}} acc(%[[W1]] : {{.*}}) {first_column = 32 : i64, name = "dq_other", transpose_a}
+fa2.kernel @goes_on(%ds: !ds, %k: !k, %a: !sum, %row: index)
+    attributes {spec = #spec, schedule = #schedule, arguments = [#fa2.arg<"ds", "in", [] x bf16>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"a", "in", [] x f32>, #fa2.arg<"row", "in", [] x index>]} {
+  %f0 = fa2gpu.dot_start %ds, %k {name = "dq", transpose_a} : !ds, !k -> !flying
+  %w0 = fa2gpu.dot_wait %f0 {pending = 0 : i64} : !flying -> !piece
+  %g0 = fa2gpu.dot_start %ds, %k acc(%w0 : !piece) {name = "dq_other", transpose_a} : !ds, !k -> !flying
+  %b0 = fa2gpu.dot_wait %g0 {pending = 0 : i64} : !flying -> !piece
+  fa2.accumulate %b0, %a[%row] : !piece, !sum
+  %f1 = fa2gpu.dot_start %ds, %k {name = "dq", transpose_a, first_column = 32 : i64} : !ds, !k -> !flying
+  %w1 = fa2gpu.dot_wait %f1 {pending = 0 : i64} : !flying -> !piece
+  %g1 = fa2gpu.dot_start %ds, %k acc(%w1 : !piece) {name = "dq_other", transpose_a, first_column = 32 : i64} : !ds, !k -> !flying
+  %b1 = fa2gpu.dot_wait %g1 {pending = 0 : i64} : !flying -> !piece
+  fa2.accumulate %b1, %a[%row] : !piece, !sum
+  fa2.return
+}

@@ -44,6 +44,12 @@ struct Filled : Use {
   bool generic = false, fenced = false;
 };
 
+/// A tile that is being copied to another block, which says that it has come by
+/// giving the slot after `into`.
+struct Sending : Use {
+  Use into;
+};
+
 /// A matmul that may still read its operands.
 struct Flying {
   mlir::Value dot;
@@ -61,11 +67,12 @@ struct State {
   // On all paths at least this.
   llvm::SmallVector<Filled, 4> filled;
   // On some path.
-  llvm::SmallVector<Filled, 4> open;    // writes that not every thread sees
-  llvm::SmallVector<Use> read;          // since the last barrier
-  llvm::SmallVector<Filled, 4> byLanes; // read, since the warp's last barrier
-  llvm::SmallVector<Use> storing;       // tensor_store may read it
-  llvm::SmallVector<Use> stored;        // it has, but not all have met since
+  llvm::SmallVector<Filled, 4> open;     // writes that not every thread sees
+  llvm::SmallVector<Use> read;           // since the last barrier
+  llvm::SmallVector<Filled, 4> byLanes;  // read, since the warp's last barrier
+  llvm::SmallVector<Use> storing;        // tensor_store may read it
+  llvm::SmallVector<Use> stored;         // it has, but not all have met since
+  llvm::SmallVector<Sending, 2> sending; // peer_copy may read it
 };
 
 class Flow {
@@ -156,6 +163,8 @@ private:
   void startDot(DotStartOp op);
   void waitDot(DotWaitOp op);
   void storeTensor(TensorStoreOp op);
+  void copyToPeer(PeerCopyOp op);
+  void expectCopied(const Use &acquired);
   void fence();
   /// All warps of the program have come here, or those of each warpgroup.
   void meet(bool together);

@@ -43,6 +43,7 @@ struct TileSource {
   int64_t block;                 // rows of a tile
   TileOrder order;
   bool persistent;
+  int64_t cluster; // blocks that take a tile together
 };
 
 std::optional<TileSource> tileSource(KernelOp kernel) {
@@ -50,17 +51,18 @@ std::optional<TileSource> tileSource(KernelOp kernel) {
   kernel.walk([&](Operation *op) {
     if (found)
       return WalkResult::interrupt();
-    auto take = [&](auto tiles, bool persistent) {
+    auto take = [&](auto tiles, bool persistent, int64_t cluster) {
       found = {tiles,
                {tiles.getRows(), tiles.getHeads(), tiles.getBatches()},
                int64_t(tiles.getBlock()),
                tiles.getOrder(),
-               persistent};
+               persistent,
+               cluster};
     };
     if (auto each = dyn_cast<ForEachTileOp>(op))
-      take(each, false);
+      take(each, false, int64_t(each.getCluster()));
     else if (auto loop = dyn_cast<TileLoopOp>(op))
-      take(loop, true);
+      take(loop, true, 1);
     return WalkResult::advance();
   });
   return found;
@@ -180,6 +182,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     std::string grid =
         llvm::formatv("ceildiv({0}, {1}) * {2} * {3}", extents[0], tiles->block,
                       extents[1], extents[2]);
+    if (tiles->cluster > 1)
+      grid = llvm::formatv("{0} * {1}", tiles->cluster, grid);
     TypeConverter::SignatureConversion signature(op.getNumArguments());
     SmallVector<Attribute> params;
     for (auto [i, type] : llvm::enumerate(op.getArgumentTypes())) {
@@ -228,6 +232,10 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     func.setKnownBlockSizeAttr(rewriter.getDenseI32ArrayAttr({threads, 1, 1}));
     func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                   rewriter.getI32IntegerAttr(schedule.getMinBlocks()));
+    if (tiles->cluster > 1)
+      func->setAttr(
+          NVVM::NVVMDialect::getClusterDimAttrName(),
+          rewriter.getDenseI32ArrayAttr({int32_t(tiles->cluster), 1, 1}));
     rewriter.eraseBlock(&func.getBody().front());
     rewriter.inlineRegionBefore(op.getBody(), func.getBody(),
                                 func.getBody().end());
@@ -255,7 +263,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
         op.getSpec(), schedule, op.getArguments(),
         rewriter.getArrayAttr(params), op.getWhenAttr(),
-        waits ? rewriter.getUnitAttr() : UnitAttr());
+        waits ? rewriter.getUnitAttr() : UnitAttr(),
+        rewriter.getI64IntegerAttr(tiles->cluster));
     rewriter.eraseOp(op);
     return success();
   }
@@ -300,6 +309,8 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
         e.divU(e.add(rows, op.getBlock() - 1), e.index(op.getBlock()));
     Value id = mlir::gpu::BlockIdOp::create(rewriter, op.getLoc(),
                                             mlir::gpu::Dimension::x);
+    if (int64_t cluster = op.getCluster(); cluster > 1)
+      id = e.divU(id, e.index(cluster));
     auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
     TileCoords at = decodeTile(e, id, tiles, heads, adaptor.getBatches()[0],
                                op.getOrder(), func.getArguments().back());
@@ -311,7 +322,25 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
   }
 };
 
+struct ClusterRankLowering : public OpConversionPattern<ClusterRankOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ClusterRankOp op, OneToNOpAdaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<mlir::gpu::ClusterBlockIdOp>(
+        op, mlir::gpu::Dimension::x);
+    return success();
+  }
+};
+
 } // namespace
+
+bool fa2::gpu::inCluster(Operation *op) {
+  auto func = dyn_cast<mlir::gpu::GPUFuncOp>(op);
+  if (!func)
+    func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
+  return func && func->hasAttr(NVVM::NVVMDialect::getClusterDimAttrName());
+}
 
 bool fa2::gpu::usesSections(TileOrder order) {
   return order != TileOrder::Ascending && order != TileOrder::Descending;
@@ -355,6 +384,6 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
 void fa2::gpu::populateKernelPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
   patterns.add<KernelLowering, ReturnLowering, ForEachTileLowering,
-               ChainWaitLowering, ChainPassLowering>(converter,
-                                                     patterns.getContext());
+               ClusterRankLowering, ChainWaitLowering, ChainPassLowering>(
+      converter, patterns.getContext());
 }

@@ -278,6 +278,12 @@ void setRegisters(Emit &e, int64_t count, int64_t atEntry) {
                                      : NVVM::SetMaxRegisterAction::increase);
 }
 
+/// All threads of a cluster have come here, and see what each did to memory.
+void clusterBarrier(Emit &e) {
+  e.ptx("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;", "",
+        {});
+}
+
 /// Moves a role's program to where `e` builds.
 void fillRole(Emit &e, RolesOp op, unsigned role) {
   OpBuilder::InsertionGuard guard(e.b);
@@ -304,7 +310,11 @@ void fa2::gpu::lowerRoles(RolesOp op, int64_t registersAtEntry) {
   Emit e(b, op.getLoc());
   // The mbarriers are initialized for every thread and the copy engine.
   e.ptx("fence.mbarrier_init.release.cluster;", "", {});
-  NVVM::Barrier0Op::create(b, op.getLoc());
+  bool cluster = inCluster(op);
+  if (cluster)
+    clusterBarrier(e);
+  else
+    NVVM::Barrier0Op::create(b, op.getLoc());
   unsigned last = op.getPrograms().size() - 1;
   for (unsigned role = 0; role <= last; ++role) {
     Block *others = nullptr;
@@ -320,6 +330,11 @@ void fa2::gpu::lowerRoles(RolesOp op, int64_t registersAtEntry) {
     fillRole(e, op, role);
     if (others)
       b.setInsertionPointToStart(others);
+  }
+  // Shared memory, which other blocks write and signal, outlives what they do.
+  if (cluster) {
+    b.setInsertionPoint(op);
+    clusterBarrier(e);
   }
   op.erase();
 }

@@ -20,6 +20,17 @@ Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
   return e.gep(start, e.toI64(e.toIndex(own)));
 }
 
+/// Where the columns of a view begin that only the program knows.
+Value startOfColumn(Emit &e, ConversionPatternRewriter &rewriter, Value view,
+                    Type tile, Value start) {
+  auto op = view.getDefiningOp<ViewOp>();
+  if (!op || !op.getColumn())
+    return start;
+  Value column = e.toI64(rewriter.getRemappedValue(op.getColumn()));
+  return e.gep(start,
+               e.mul(column, cast<RankedTensorType>(tile).getDimSize(0) * 4));
+}
+
 /// Where a part of a tile's columns begins: behind the columns before.
 int64_t startOfPart(Value view, Type tile) {
   auto op = view.getDefiningOp<ViewOp>();
@@ -151,6 +162,8 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     if (op.getBegins())
       awaitTurn(e, counter, adaptor.getTurn()[0]);
     Value start = sumPointer(e, view, adaptor.getRow()[0], width);
+    start =
+        startOfColumn(e, rewriter, op.getView(), op.getTile().getType(), start);
     auto none = LLVM::LLVMVoidType::get(getContext());
     int64_t first = startOfPart(op.getView(), op.getTile().getType());
     ValueRange values = adaptor.getTile();

@@ -61,6 +61,19 @@ void fa2::gpu::barrierExpect(Emit &e, Value barrier, int64_t bytes) {
   e.ptx("mbarrier.arrive.expect_tx.shared.b64 _, [$0], $1;", "r,r", operands);
 }
 
+/// The same place of the cluster's other block.
+static Value atPeer(Emit &e, Value address) {
+  Value rank =
+      mlir::gpu::ClusterBlockIdOp::create(e.b, e.loc, mlir::gpu::Dimension::x);
+  Value operands[] = {address, e.bitXor(e.toI32(rank), 1)};
+  return LLVM::InlineAsmOp::create(
+             e.b, e.loc, e.b.getI32Type(), operands,
+             "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
+             /*has_side_effects=*/false, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+      .getResult(0);
+}
+
 namespace {
 
 Value isZero(Emit &e, Value v) {
@@ -138,7 +151,8 @@ struct AcquireLowering : public OpConversionPattern<RingAcquireOp> {
     RingUse use(e, ring.type, adaptor.getUse()[0]);
     // Of copies parts are waited for one by one, each before its own.
     // What shares another ring's mbarriers is acquired with that.
-    if (!isCopied(op.getRing()))
+    // Of a slot of the other block's all threads learn that it is free.
+    if (!isCopied(op.getRing()) || isPeer(op.getRing()))
       waitForSlot(e, ring, use);
     else if (ring.type.getParts() == 1 && !sharesBarriers(op.getRing()))
       onOneThread(e, [&] {
@@ -175,7 +189,7 @@ bool elects(Operation *op) {
   return roles && !roles.getOneThread()[roles.getRoleOf(op)] &&
          roles->getRegion(roles.getRoleOf(op))
              .walk([](Operation *copy) {
-               return isa<TensorCopyOp, BulkCopyOp>(copy)
+               return isa<TensorCopyOp, BulkCopyOp, PeerCopyOp>(copy)
                           ? WalkResult::interrupt()
                           : WalkResult::advance();
              })
@@ -214,7 +228,13 @@ struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
       RingUse use(e, ring.type, adaptor.getUse()[0]);
       if (op.getWaits())
         barrierWait(e, ring.full(e, use.barrier), use.parity);
-      barrierArrive(e, ring.empty(e, use.barrier), isZero(e, e.lane()));
+      // No scope of its own: the warp has only read (docs/decisions, clusters).
+      Value empty = ring.empty(e, use.barrier);
+      if (isPeer(op.getRing()))
+        e.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b",
+              {atPeer(e, empty), isZero(e, e.lane())});
+      else
+        barrierArrive(e, empty, isZero(e, e.lane()));
     }
     rewriter.eraseOp(op);
     return success();
@@ -335,6 +355,32 @@ struct BulkCopyLowering : public OpConversionPattern<BulkCopyOp> {
   }
 };
 
+/// From this block's shared memory to the other's, which is told how many bytes
+/// will come.
+struct PeerCopyLowering : public OpConversionPattern<PeerCopyOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(PeerCopyOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    RingParts ring(op.getRing().getType(), adaptor.getRing());
+    Value bytes = e.i32(sharedLayout(ring.type.getTile()).bytes());
+    onOneThread(e, [&] {
+      RingUse use(e, ring.type, adaptor.getUse()[0]);
+      Value full = atPeer(e, ring.full(e, use.barrier));
+      e.ptx("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [$0], $1;", "r,r",
+            {full, bytes});
+      Value operands[] = {atPeer(e, adaptor.getSlot()[0]), adaptor.getTile()[0],
+                          bytes, full};
+      e.ptx("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::"
+            "bytes [$0], [$1], $2, [$3];",
+            "r,r,r,r", operands);
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// One thread of each warpgroup: lane 0 of its first warp.
 struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -420,7 +466,7 @@ void fa2::gpu::populateTensorCopyPatterns(TypeConverter &converter,
                                           RewritePatternSet &patterns) {
   patterns.add<RingInitLowering, AcquireLowering, CommitLowering, WaitLowering,
                ReleaseLowering, TensorMapLowering, TensorMapPrefetchLowering,
-               TensorCopyLowering, BulkCopyLowering, TensorStoreLowering,
-               StoreWaitLowering, WarpBarrierLowering, ProxyFenceLowering>(
-      converter, patterns.getContext());
+               TensorCopyLowering, BulkCopyLowering, PeerCopyLowering,
+               TensorStoreLowering, StoreWaitLowering, WarpBarrierLowering,
+               ProxyFenceLowering>(converter, patterns.getContext());
 }

@@ -36,7 +36,10 @@ struct Operand {
   SmallVector<int64_t> steps;
 };
 
+/// In a cluster the block's rank stands above the address.
 Value descriptor(Emit &e, Value address, int64_t columnStride) {
+  if (inCluster(e.b.getInsertionBlock()->getParentOp()))
+    address = e.bitAnd(address, (1 << 18) - 1);
   int64_t fixed = (columnStride >> 4) << 16 |
                   int64_t(8 * kRowBytes >> 4) << 32 | int64_t(1) << 62;
   Value start =
@@ -119,6 +122,10 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
       const SharedLayout::Panel panel = sharedLayout(bType).panelOf(first);
       bStart = e.add(bStart, panel.offset + (first - panel.col) * 2);
     }
+    // Whole panels further on.
+    if (op.getColumn())
+      bStart = e.add(bStart, e.mul(e.toI32(adaptor.getColumn()[0]),
+                                   bType.getDimSize(0) * 2));
     if (acc.getGroups()[1] > 1)
       bStart = ownColumns(e, bType, bStart, GroupPlace(e, acc).col,
                           layout.colsPerWarp(), op.getTransposeB());

@@ -167,13 +167,17 @@ static bool ownRows(AccAttr a, AccAttr d) {
 void Partitioner::convertDots() {
   llvm::DenseMap<Value, Value> operands; // a left side in registers
   llvm::DenseMap<Value, Value> shared;   // one that other warps read
-  auto asShared = [&](Value a) -> Value {
-    Value &known = shared[a];
-    if (known)
+  std::function<Value(Value)> asShared = [&](Value a) -> Value {
+    if (Value known = shared.lookup(a))
       return known;
     b.setInsertionPointAfterValue(a);
+    if (auto other = a.getDefiningOp<fa2::ExchangeOp>()) {
+      Value own = asShared(other.getTile());
+      b.setInsertionPointAfterValue(a);
+      return shared[a] = fa2::gpu::ExchangeOp::create(b, a.getLoc(), own);
+    }
     auto from = cast<RankedTensorType>(a.getType());
-    return known = ShareOp::create(
+    return shared[a] = ShareOp::create(
                b, a.getLoc(),
                withEncoding(from, SharedAttr::get(ctx, sharedPanel)), a);
   };
@@ -210,7 +214,8 @@ void Partitioner::convertDots() {
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
         dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
-        dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow());
+        dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow(),
+        /*clears=*/false, dot.getColumn());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

@@ -66,11 +66,14 @@ void KernelOp::getAsmBlockArgumentNames(Region &region,
 
 void ForEachTileOp::build(OpBuilder &b, OperationState &state, Value rows,
                           Value heads, Value batches, int64_t block,
-                          TileOrder order) {
+                          TileOrder order, int64_t cluster) {
   state.addOperands({rows, heads, batches});
   state.addAttribute(getBlockAttrName(state.name), b.getI64IntegerAttr(block));
   state.addAttribute(getOrderAttrName(state.name),
                      TileOrderAttr::get(b.getContext(), order));
+  if (cluster != 1)
+    state.addAttribute(getClusterAttrName(state.name),
+                       b.getI64IntegerAttr(cluster));
   OpBuilder::InsertionGuard guard(b);
   Region *region = state.addRegion();
   Type index = b.getIndexType();
@@ -125,3 +128,16 @@ void ForEachTileOp::print(OpAsmPrinter &p) {
                 /*printBlockTerminators=*/false);
   p.printOptionalAttrDict((*this)->getAttrs(), {"order", "block"});
 }
+
+/// Blocks of a cluster know each other.
+static LogicalResult verifyInCluster(Operation *op) {
+  auto tiles = op->getParentOfType<ForEachTileOp>();
+  if (tiles && tiles.getCluster() > 1)
+    return success();
+  return op->emitOpError() << "expected fa2.for_each_tile with a cluster of "
+                              "blocks around it";
+}
+
+LogicalResult ClusterRankOp::verify() { return verifyInCluster(*this); }
+
+LogicalResult ExchangeOp::verify() { return verifyInCluster(*this); }

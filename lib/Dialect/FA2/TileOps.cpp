@@ -43,6 +43,9 @@ LogicalResult ViewOp::verify() {
   if (source.getRank() != 4 && source.getRank() != 3)
     return emitOpError() << "expected a source of rank 4 or 3, got rank "
                          << source.getRank();
+  if (getColumn() && (cols == 0 || view.getHeads() > 1))
+    return emitOpError() << "expected no column because the source has none, "
+                            "or the view packs heads";
   int64_t firstColumn = getFirstColumn();
   if (firstColumn < 0 || (cols > 0 && firstColumn >= cols) ||
       (cols == 0 && firstColumn != 0))
@@ -269,6 +272,8 @@ LogicalResult DotOp::verify() {
                             "leaves "
                          << d.getDimSize(1) << " of the " << n
                          << " columns of b, not transposed, got " << first;
+  if (getColumn() && getTransposeB())
+    return emitOpError() << "expected no column of b, which is transposed";
   // Of rows and columns that begin later, or stop earlier, there are as many as
   // d has.
   if ((getTransposeA() ? d.getDimSize(0) > m : d.getDimSize(0) != m) ||

@@ -169,6 +169,7 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   }
   llvm::StringSet<> seen;
   for (StringRef name : names) {
+    name.consume_back("+");
     name.consume_back("'");
     if (name.empty() || !seen.insert(name).second)
       return emitError() << "expected names of products with a blank between "

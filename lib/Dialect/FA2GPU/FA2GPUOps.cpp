@@ -83,6 +83,14 @@ LogicalResult BulkCopyOp::verify() {
   return success();
 }
 
+LogicalResult PeerCopyOp::verify() {
+  auto create = getRing().getDefiningOp<RingCreateOp>();
+  if (!create || !create.getPeer())
+    return emitOpError() << "expected a ring that the cluster's other block "
+                            "fills, which has 'peer'";
+  return success();
+}
+
 LogicalResult TensorStoreOp::verify() {
   if (int64_t across = getAcross(); across < 1)
     return emitOpError() << "expected across to be at least 1, got " << across;
@@ -123,7 +131,7 @@ LogicalResult DotStartOp::verify() {
   int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
   int64_t first = getFirstColumn(), cols = d.getDimSize(1);
   bool wrong = getTransposeB()
-                   ? cols != n || first != 0
+                   ? cols != n || first != 0 || getColumn()
                    : !beginsInPanel(first, cols) || first + cols > n;
   int64_t firstRow = getFirstRow(), rows = d.getDimSize(0);
   wrong |= getTransposeA()
@@ -134,11 +142,12 @@ LogicalResult DotStartOp::verify() {
                          << n << ", got " << a << " by " << b << " into " << d;
   auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
   if (acc && acc.getFamily().warpsPerInstruction() == 1 &&
-      (first != 0 || rows != m || getClears()))
-    return emitOpError() << "expected first_column = 0, all rows and no clears "
-                            "because "
-                         << acc.getFamily() << " multiplies, got " << first
-                         << " and " << rows << " of " << m << " rows";
+      (first != 0 || rows != m || getClears() || getColumn()))
+    return emitOpError()
+           << "expected first_column = 0, no other column, all rows and "
+              "no clears because "
+           << acc.getFamily() << " multiplies, got " << first << " and " << rows
+           << " of " << m << " rows";
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;

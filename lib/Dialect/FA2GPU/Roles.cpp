@@ -18,6 +18,8 @@ OpOperand *fa2::gpu::signalledUse(Operation *op) {
     return &copy.getUseMutable();
   if (auto copy = dyn_cast<BulkCopyOp>(op))
     return &copy.getUseMutable();
+  if (auto copy = dyn_cast<PeerCopyOp>(op))
+    return &copy.getUseMutable();
   return nullptr;
 }
 
@@ -26,10 +28,25 @@ bool fa2::gpu::isCopied(Value ring) {
                       [](Operation *user) { return signalledUse(user); });
 }
 
+bool fa2::gpu::isPeer(Value ring) {
+  auto create = ring.getDefiningOp<RingCreateOp>();
+  return create && create.getPeer();
+}
+
+SmallVector<Value> fa2::gpu::sentInto(Value ring) {
+  SmallVector<Value> rings;
+  for (Operation *user : ring.getUsers())
+    if (isa<RingWaitOp, RingSlotOp>(user))
+      for (Operation *reader : user->getResult(0).getUsers())
+        if (auto copy = dyn_cast<PeerCopyOp>(reader))
+          rings.push_back(copy.getRing());
+  return rings;
+}
+
 bool fa2::gpu::isReadByEngines(Value ring) {
   auto byEngine = [](Operation *op) {
     auto dot = dyn_cast<DotStartOp>(op);
-    return isa<TensorStoreOp>(op) || (dot && dot.isAsynchronous());
+    return isa<TensorStoreOp, PeerCopyOp>(op) || (dot && dot.isAsynchronous());
   };
   return llvm::any_of(ring.getUsers(), [&](Operation *user) {
     auto wait = dyn_cast<RingWaitOp>(user);
@@ -82,6 +99,9 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
 }
 
 bool fa2::gpu::isOneThreads(Operation *op) {
+  // All threads write again what the other block has of this one.
+  if (isa<RingAcquireOp>(op) && isPeer(op->getOperand(0)))
+    return false;
   return signalledUse(op) ||
          (isa<RingAcquireOp, RingCommitOp>(op) && isCopied(op->getOperand(0)));
 }

@@ -292,8 +292,9 @@ private:
         o.value(1);
       });
       compactArray("cluster", [&](OStream &o) {
-        for (int i = 0; i < 3; ++i)
-          o.value(1);
+        o.value(int64_t(launch.getCluster()));
+        o.value(1);
+        o.value(1);
       });
       json.attribute("shared_bytes", launch.getSharedBytes());
       if (launch.getProgrammatic())

@@ -81,7 +81,7 @@ struct BackwardEntry {
   LoopOrder loopOrder;
   Preload preload, preloadMasked;
   bool turns, keysInRegisters, dqByProducer;
-  int64_t dqColumns;
+  int64_t dqColumns, cluster, slotsDout;
 };
 
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
@@ -89,22 +89,25 @@ struct BackwardEntry {
 // Up to 64 registers hold the keys and values too, which leaves shared memory
 // less to read. Above 128, both warpgroups share 64 keys and split the columns.
 // One slot for dS where with two ptxas spills; the order that a search finds
-// where columns are whole panels. docs/measurements has what each was worth.
+// where columns are whole panels. At 256 the additions to dQ's sum are the wall:
+// blocks in pairs halve them, with one slot for dO where two do not fit beside
+// the other block's keys. docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d   kv  stages exchange order                      begins with,    with a mask    turns  in registers, dQ by producer, columns
-    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64},
-    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32},
-    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32},
-    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128},
-    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128},
-    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128},
-    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128},
+    // d   kv  stages exchange order                      begins with,    with a mask    turns  in registers, dQ by producer, columns, cluster, slots of dO
+    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64, 1, 0},
+    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 256,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 2, 1},
+    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
 };
 // clang-format on
 
@@ -128,6 +131,8 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.dq = GradQ::AtomicV4;
       s.dqByProducer = e.dqByProducer;
       s.dqColumns = e.dqColumns;
+      s.cluster = e.cluster;
+      s.slotsDout = e.slotsDout;
       s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
       s.chained = Chain::Early;
       s.cacheDq = CacheHint::EvictLast;
@@ -140,6 +145,8 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
         s.loopOrder = LoopOrder::Written;
         s.preload = Preload::Delta;
         s.qInRegisters = s.pingPong = false;
+        s.cluster = 1;
+        s.slotsDout = 0;
       }
     }
   return schedules;

@@ -30,6 +30,14 @@ func.func @tiles(%seqlen: index, %heads: index, %batches: index) {
   return
 }
 
+func.func @clusters(%seqlen: index, %heads: index, %batches: index, %ds: tensor<64x64xbf16>) {
+  fa2.for_each_tile %kb, %head, %batch in (%seqlen by 128, %heads, %batches) {
+    %rank = fa2.cluster_rank
+    %other = fa2.exchange %ds : tensor<64x64xbf16>
+  } {cluster = 2 : i64}
+  return
+}
+
 func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index, %head: index,
                  %bias: memref<?x?x?xbf16, strided<[?, ?, ?]>>, %zero: index, %row: index, %column: index) {
   %offset, %length = fa2.sequence %q[%batch] : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>

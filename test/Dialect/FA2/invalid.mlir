@@ -755,3 +755,65 @@ func.func @keep_tile(%i: index, %t: i32) {
   %k = fa2.keep at(%i, %i) head(%i) words(%t, %t, %t, %t) from %t : tensor<16x16xf32>
   return
 }
+
+// -----
+
+// Of a block alone nobody asks which it is.
+func.func @rank_of_one(%n: index) {
+  fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
+    // expected-error @+1 {{'fa2.cluster_rank' op expected fa2.for_each_tile with a cluster of blocks around it}}
+    %rank = fa2.cluster_rank
+  }
+  return
+}
+
+// -----
+
+func.func @rank_of_nothing() {
+  // expected-error @+1 {{'fa2.cluster_rank' op expected fa2.for_each_tile with a cluster of blocks around it}}
+  %rank = fa2.cluster_rank
+  return
+}
+
+// -----
+
+func.func @exchange_alone(%n: index, %ds: tensor<64x64xbf16>) {
+  fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
+    // expected-error @+1 {{'fa2.exchange' op expected fa2.for_each_tile with a cluster of blocks around it}}
+    %other = fa2.exchange %ds : tensor<64x64xbf16>
+  } {cluster = 1 : i64}
+  return
+}
+
+// -----
+
+func.func @cluster_of_three(%n: index) {
+  // expected-error @+1 {{attribute 'cluster' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 1 whose maximum value is 2}}
+  fa2.for_each_tile %t, %h, %b in (%n by 64, %n, %n) {
+  } {cluster = 3 : i64}
+  return
+}
+
+// -----
+
+func.func @column_of_vector(%x: memref<?x?x?xf32>, %i: index) {
+  // expected-error @+1 {{expected no column because the source has none, or the view packs heads}}
+  %v = fa2.view %x[%i, %i] rows(%i, %i) from %i : memref<?x?x?xf32> -> !fa2.view<? x f32>
+  return
+}
+
+// -----
+
+func.func @column_of_packed_heads(%x: memref<?x?x?x64xf16>, %i: index) {
+  // expected-error @+1 {{expected no column because the source has none, or the view packs heads}}
+  %v = fa2.view %x[%i, %i] rows(%i, %i) from %i : memref<?x?x?x64xf16> -> !fa2.view<4 heads, ? x 64 x f16>
+  return
+}
+
+// -----
+
+func.func @column_of_transposed(%a: tensor<64x32xf16>, %b: tensor<16x32xf16>, %i: index) {
+  // expected-error @+1 {{expected no column of b, which is transposed}}
+  %d = fa2.dot %a, %b from %i {transpose_b} : tensor<64x32xf16>, tensor<16x32xf16> -> tensor<64x16xf32>
+  return
+}

@@ -97,3 +97,33 @@ func.func @tiles(%b: index, %e: index, %c: f32) {
   }
   return
 }
+
+// Two blocks a tile; columns that begin where only the program knows, with a sum to go on with and without.
+// CHECK-LABEL: func @cluster
+// CHECK: fa2.for_each_tile %{{.*}}, %{{.*}}, %{{.*}} in (%{{.*}} by 128, %{{.*}}, %{{.*}}) order interleaved {
+// CHECK-NEXT: %[[RANK:.*]] = fa2.cluster_rank{{$}}
+// CHECK-NEXT: %[[HALF:.*]] = fa2.view %{{.*}}[%{{.*}}, %{{.*}}] rows(%{{.*}}, %{{.*}}) from %[[RANK]] {cache = #fa2.cache<evict_first>} : {{.*}} -> <? x 64 x bf16>
+// CHECK-NEXT: fa2.load %[[HALF]]
+// CHECK-NEXT: %[[OTHER:.*]] = fa2.exchange %[[DS:.*]] : tensor<64x64xbf16>
+// CHECK-NEXT: %[[OWN:.*]] = fa2.dot %[[DS]], %[[K:.*]] from %[[RANK]] {name = "dq", transpose_a} :
+// CHECK-NEXT: %[[BOTH:.*]] = fa2.dot %[[OTHER]], %[[K]] from %[[RANK]] acc(%[[OWN]] : tensor<64x64xf32>) {transpose_a} :
+// CHECK-NEXT: fa2.dot %[[OTHER]], %[[K]] acc(%[[BOTH]] : tensor<64x64xf32>) {transpose_a} :
+// CHECK-NEXT: } {cluster = 2 : i64}
+// One block a tile says nothing of it.
+// CHECK: fa2.for_each_tile
+// CHECK-NEXT: }{{$}}
+func.func @cluster(%k: memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>>, %n: index, %ds: tensor<64x64xbf16>, %kt: tensor<64x128xbf16>) {
+  fa2.for_each_tile %kb, %head, %batch in (%n by 128, %n, %n) order interleaved {
+    %rank = fa2.cluster_rank
+    %kv = fa2.view %k[%batch, %head] rows(%n, %n) from %rank {cache = #fa2.cache<evict_first>}
+        : memref<?x?x?x128xbf16, strided<[?, ?, ?, 1]>> -> !fa2.view<? x 64 x bf16>
+    %half = fa2.load %kv[%kb] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16>
+    %other = fa2.exchange %ds : tensor<64x64xbf16>
+    %own = fa2.dot %ds, %kt from %rank {name = "dq", transpose_a} : tensor<64x64xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+    %both = fa2.dot %other, %kt from %rank acc(%own : tensor<64x64xf32>) {transpose_a} : tensor<64x64xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+    %all = fa2.dot %other, %kt acc(%both : tensor<64x64xf32>) {transpose_a} : tensor<64x64xbf16>, tensor<64x128xbf16> -> tensor<64x64xf32>
+  } {cluster = 2 : i64}
+  fa2.for_each_tile %kb, %head, %batch in (%n by 128, %n, %n) {
+  }
+  return
+}

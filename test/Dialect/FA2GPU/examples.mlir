@@ -38,6 +38,14 @@ func.func @exchange(%x: tensor<128x64xbf16, #acc>) {
   return
 }
 
+func.func @peers(%ds: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, %n: index) {
+  %other = fa2gpu.exchange %ds : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
+  %r = fa2gpu.ring.create {name = "peer", peer} : !fa2gpu.ring<1 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>
+  %slot, %next = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<1 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>> -> tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
+  fa2gpu.peer_copy %ds, %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<1 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>
+  return
+}
+
 func.func @copy_out(%slot: tensor<64x64xbf16, #fa2gpu.shared>, %ov: !fa2.view<? x 64 x bf16>, %row: index) {
   fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>
   fa2gpu.copy_commit

@@ -326,3 +326,62 @@ func.func @begins_behind(%from: index, %to: index, %step: index) {
 func.func @no_loop() attributes {fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>} {
   return
 }
+
+// -----
+
+// Only a ring that says so is filled from another block.
+!tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+func.func @no_peer(%ds: !tile, %n: index) {
+  %r = fa2gpu.ring.create {name = "ds"} : !fa2gpu.ring<1 x !tile>
+  %slot, %next = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<1 x !tile> -> !tile
+  // expected-error @+1 {{'fa2gpu.peer_copy' op expected a ring that the cluster's other block fills, which has 'peer'}}
+  fa2gpu.peer_copy %ds, %slot signal %r[%n] : !tile, !fa2gpu.ring<1 x !tile>
+  return
+}
+
+// -----
+
+!tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+func.func @unknown_ring(%ds: !tile, %slot: !tile, %r: !fa2gpu.ring<1 x !tile>, %n: index) {
+  // expected-error @+1 {{'fa2gpu.peer_copy' op expected a ring that the cluster's other block fills, which has 'peer'}}
+  fa2gpu.peer_copy %ds, %slot signal %r[%n] : !tile, !fa2gpu.ring<1 x !tile>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+!tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+func.func @column_of_transposed(%a: !tile, %n: index) {
+  // expected-error @+1 {{'fa2gpu.dot_start' op expected 64x64 by 64x64}}
+  %f = fa2gpu.dot_start %a, %a from %n {transpose_b} : !tile, !tile -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
+!tile = tensor<64x64xf16, #fa2gpu.shared>
+func.func @column_of_mma(%a: !tile, %n: index) {
+  // expected-error @+1 {{expected first_column = 0, no other column, all rows and no clears because #fa2gpu.mma_sync multiplies, got 0 and 64 of 64 rows}}
+  %f = fa2gpu.dot_start %a, %a from %n : !tile, !tile -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+func.func @adds_twice(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected names of products with a blank between them, each once, got "dq+ dq'+"}}
+  } {fa2gpu.order = #fa2gpu.order<"dq+ dq'+", 2 in flight>}
+  return
+}
+
+// -----
+
+func.func @adds_nothing(%from: index, %to: index, %step: index) {
+  scf.for %i = %from to %to step %step {
+  // expected-error @+1 {{expected names of products with a blank between them, each once, got "s +"}}
+  } {fa2gpu.order = #fa2gpu.order<"s +", 2 in flight>}
+  return
+}

@@ -117,3 +117,35 @@ fa2gpu.launch @m::@k grid ["ceildiv(seqlen_q, 64)", "heads", "batch"] block 128 
     schedule #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
     arguments [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>]
     parameters [#fa2gpu.param<"pointer", "q">, #fa2gpu.param<"stride", "q", 1>, #fa2gpu.param<"i32", "seqlen_q">]
+
+// What blocks of a cluster give each other, before rings and behind them; columns of b that begin where only the program knows.
+// CHECK-LABEL: func @peers
+// CHECK: fa2gpu.exchange %[[DS:.*]] : tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+// CHECK: %[[PEER:.*]] = fa2gpu.ring.create {barriers = 8192 : i64, name = "peer", offset = 0 : i64, peer} : <1 x
+// CHECK: %[[SLOT:.*]], %{{.*}} = fa2gpu.ring.acquire %[[PEER]][%[[N:.*]]]
+// CHECK-NEXT: fa2gpu.peer_copy %[[DS]], %[[SLOT]] signal %[[PEER]][%[[N]]] : tensor<64x64xf16, #fa2gpu.shared<panel = 128>>, <1 x
+// CHECK: fa2gpu.dot_start %[[DS]], %[[K:.*]] from %[[N]] {transpose_a} :
+// CHECK: fa2gpu.dot_start %[[DS]], %[[K]] from %[[N]] acc(%{{.*}} : {{.*}}) {transpose_a} :
+// CHECK: fa2gpu.order = #fa2gpu.order<"(dp) dq' dq_other'+ dk s dp dv+", 2 in flight>
+#one = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+!tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+!sum = tensor<64x64xf32, #one>
+func.func @peers(%ds: !tile, %k: tensor<64x128xf16, #fa2gpu.shared<panel = 128>>, %n: index) {
+  %other = fa2gpu.exchange %ds : !tile
+  %r = fa2gpu.ring.create {name = "peer", offset = 0, barriers = 8192, peer} : !fa2gpu.ring<1 x !tile>
+  %slot, %next = fa2gpu.ring.acquire %r[%n] : !fa2gpu.ring<1 x !tile> -> !tile
+  fa2gpu.peer_copy %ds, %slot signal %r[%n] : !tile, !fa2gpu.ring<1 x !tile>
+  %f = fa2gpu.dot_start %ds, %k from %n {transpose_a} : !tile, tensor<64x128xf16, #fa2gpu.shared<panel = 128>> -> !fa2gpu.in_flight<!sum>
+  %s = fa2gpu.dot_wait %f : !fa2gpu.in_flight<!sum> -> !sum
+  %g = fa2gpu.dot_start %ds, %k from %n acc(%s : !sum) {transpose_a} : !tile, tensor<64x128xf16, #fa2gpu.shared<panel = 128>> -> !fa2gpu.in_flight<!sum>
+  scf.for %i = %n to %n step %n {
+  } {fa2gpu.order = #fa2gpu.order<"(dp) dq' dq_other'+ dk s dp dv+", 2 in flight>}
+  return
+}
+
+// CHECK: fa2gpu.launch @m::@pair grid ["2 * ceildiv(seqlen_k, 128)"] block 128 shared 0
+// CHECK-SAME: parameters [] {cluster = 2 : i64}
+fa2gpu.launch @m::@pair grid ["2 * ceildiv(seqlen_k, 128)"] block 128 shared 0
+    spec #fa2.spec<pass = "backward", dtype = f16, head_dim = 64, head_dim_v = 64>
+    schedule #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2, partition = keys>
+    arguments [] parameters [] {cluster = 2}

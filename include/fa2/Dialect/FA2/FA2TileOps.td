@@ -61,6 +61,9 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
     `order = longest_first` starts the tiles at the end of each sequence first, of several heads side by side: under a
     causal mask, tiles of queries have the most keys there. `interleaved` and `shortest_first` begin at its other end.
 
+    With `cluster`, so many blocks, which run at the same time on one part of the chip and reach each other's shared memory (a cluster
+    of PTX's), take each tile together; `fa2.cluster_rank` tells them apart.
+
     Example:
 
     ```mlir
@@ -70,12 +73,25 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
     ```
   }];
   let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block,
-    DefaultValuedAttr<FA2_TileOrderAttr, "::fa2::TileOrder::Ascending">:$order);
+    DefaultValuedAttr<FA2_TileOrderAttr, "::fa2::TileOrder::Ascending">:$order,
+    DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<2>]>, "1">:$cluster);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let skipDefaultBuilders = 1;
   let builders = [OpBuilder<(ins "::mlir::Value":$rows, "::mlir::Value":$heads,
-    "::mlir::Value":$batches, "int64_t":$block, "TileOrder":$order)>];
+    "::mlir::Value":$batches, "int64_t":$block, "TileOrder":$order, CArg<"int64_t", "1">:$cluster)>];
+}
+
+def FA2_ClusterRankOp : FA2_Op<"cluster_rank", [Pure]> {
+  let summary = "the number of this block among those that take the tile together";
+  let description = [{
+    From 0 on; see `fa2.for_each_tile`.
+
+    Example: `%rank = fa2.cluster_rank`
+  }];
+  let results = (outs Index:$rank);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
 }
 
 def FA2_SequenceOp : FA2_Op<"sequence", [Pure]> {
@@ -97,7 +113,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
     `view[r] = source[batch, offset + r, head]` for 0 <= r < length; for a rank-3 source
     (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`. A view of
     several heads shows `head` and those after it. Columns before `first_column`, and those behind as many as
-    the view has, are not shown; of a view with an order each tile has them one column after the other.
+    the view has, are not shown; `from` a column on, which only the program knows (a multiple of 64), they begin there; of a view with an
+    order each tile has them one column after the other.
 
     `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
     then of no use: of a source with `?` columns, as a score program's operands have, which may be in any order but for the
@@ -118,10 +135,14 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   }];
   let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
     DefaultValuedAttr<I64Attr, "0">:$first_column, OptionalAttr<DenseI64ArrayAttr>:$dims,
-    OptionalAttr<FA2_CacheHintAttr>:$cache);
+    OptionalAttr<FA2_CacheHintAttr>:$cache, Optional<Index>:$column);
   let results = (outs FA2_ViewType:$view);
-  let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` attr-dict
+  let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` (`from` $column^)? attr-dict
     `:` type($source) `->` type($view) }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$view, "::mlir::Value":$source, "::mlir::Value":$batch, "::mlir::Value":$head,
+      "::mlir::Value":$offset, "::mlir::Value":$length, CArg<"int64_t", "0">:$first_column,
+      CArg<"::mlir::DenseI64ArrayAttr", "{}">:$dims),
+    [{ build($_builder, $_state, view, source, batch, head, offset, length, first_column, dims, ::fa2::CacheHintAttr(), ::mlir::Value()); }]>];
   let hasVerifier = 1;
 }
 
@@ -185,13 +206,27 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
   let hasVerifier = 1;
 }
 
-def FA2_DotOp : FA2_Op<"dot", [Pure]> {
+def FA2_ExchangeOp : FA2_Op<"exchange", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same tile of the other block of a cluster";
+  let description = [{
+    Of two blocks that take a tile together (`fa2.for_each_tile`), each gets what the other gives. Both come here equally often.
+
+    Example: `%other = fa2.exchange %ds : tensor<64x64xbf16>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile)";
+  let hasVerifier = 1;
+}
+
+def FA2_DotOp : FA2_Op<"dot", [Pure, AttrSizedOperandSegments]> {
   let summary = "a product of two tiles, accumulated in f32";
   let description = [{
     `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
     without acc, acc is 0. `warps` says how the block's warps share the result; where it is not
     said, they have what is combined with it, or else the rows. Of b without `transpose_b` the columns from
-    `first_column` on, a multiple of 32, are taken, as many as d has; of a with `transpose_a` the rows of
+    `first_column` on, a multiple of 32, are taken, as many as d has, and `from` a column on, which only the program knows
+    (a multiple of 64), those as far behind it; of a with `transpose_a` the rows of
     the product from `first_row` on, a multiple of 64. `name` is what schedules of a loop
     call the product; pieces of one have its name.
 
@@ -203,10 +238,13 @@ def FA2_DotOp : FA2_Op<"dot", [Pure]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps, OptionalAttr<StrAttr>:$name,
-    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row);
+    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$d);
-  let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
+  let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) (`over` $warps^)? }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$d, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc, "bool":$transpose_b,
+      "bool":$transpose_a, "::fa2::WarpGridAttr":$warps, "::mlir::StringAttr":$name),
+    [{ build($_builder, $_state, d, a, b, acc, transpose_b, transpose_a, warps, name, /*first_column=*/0, /*first_row=*/0, ::mlir::Value()); }]>];
   let hasVerifier = 1;
 }
 

@@ -65,6 +65,10 @@ inline mlir::Value signalledRing(mlir::OpOperand &use) {
 }
 /// Whether the copy engine fills the ring's slots; else threads write them.
 bool isCopied(mlir::Value ring);
+/// Whether the cluster's other block fills the ring, and this one that block's.
+bool isPeer(mlir::Value ring);
+/// The rings of the other block into which tiles of this ring are copied.
+llvm::SmallVector<mlir::Value> sentInto(mlir::Value ring);
 /// Whether the copy engine or matmuls that read shared memory by themselves
 /// read the ring.
 bool isReadByEngines(mlir::Value ring);

@@ -142,8 +142,8 @@ def FA2GPU_RoleAttr : FA2GPU_Attr<"Role", "role"> {
 def FA2GPU_OrderAttr : FA2GPU_Attr<"Order", "order"> {
   let summary = "in which order a loop's products start";
   let description = [{
-    Names of products (`fa2gpu.dot_start ... {name = "s"}`), a quote behind those of the tile before, and how many of them may be
-    in flight. Names in brackets, before all others (`(dp) dk' s dp dv`), are of products whose accumulators begin with values that are written before any product
+    Names of products (`fa2gpu.dot_start ... {name = "s"}`), a quote behind those of the tile before, then a plus behind those
+    whose sums are added to memory as soon as they have been waited for, and how many products may be in flight. Names in brackets, before all others (`(dp) dk' s dp dv`), are of products whose accumulators begin with values that are written before any product
     starts; else they are written just before their own does, when fewer registers may be taken. It stands on a loop, as `fa2gpu.order`, until `fa2gpu-order-loop` has put the loop into that order.
 
     1. At least two products, each named once; at least one in flight. What is in brackets is a product of this tile.

@@ -113,7 +113,19 @@ def FA2GPU_ShareOp : FA2GPU_Op<"share", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
-def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
+def FA2GPU_ExchangeOp : FA2GPU_Op<"exchange", [Pure, SameOperandsAndResultType]> {
+  let summary = "a shared tile of the cluster's other block";
+  let description = [{
+    What `fa2.exchange` means, of tiles in shared memory; `fa2gpu-form-rings` says how.
+
+    Example: `%other = fa2gpu.exchange %ds : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>`
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "starts a matmul";
   let description = [{
     `a b + acc`, with a^T for a under `transpose_a` (then a is in shared memory) and b^T for
@@ -122,7 +134,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
     that have its rows of the result. What else an instruction asks, its family knows: wgmma
     takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
     columns that warpgroups share 32 or a multiple of 64 each where b is not transposed. Of such b the columns from `first_column` on
-    are taken, as many as d has; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
+    are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
     registers alone: the product begins with zeros, and nothing reads acc's values any more
     (`fa2gpu-share-accumulators`). `name` is what schedules of a loop call the product.
 
@@ -136,9 +148,10 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>]> {
   }];
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<StrAttr>:$name,
-    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, UnitAttr:$clears);
+    DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, UnitAttr:$clears,
+    Optional<Index>:$column);
   let results = (outs FA2GPU_InFlightType:$d);
-  let assemblyFormat = [{ $a `,` $b (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
+  let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -270,15 +283,17 @@ def FA2GPU_RingCreateOp : FA2GPU_Op<"ring.create", [MemoryEffects<[MemAlloc]>]> 
     `fa2gpu-allocate`; so is `barriers`, that of the ring's mbarriers (for each slot one that says
     full, then for each slot one that says empty), where roles share the ring. A ring that `shares` those of another has none
     of its own: each of its uses lies within the same use of that ring, whose mbarriers count the bytes of both (`fa2gpu-share-barriers`).
+    With `peer`, the cluster's other block fills it: what this block copies into its slots (`fa2gpu.peer_copy`) goes to that block's, whose
+    ring is at the same place, what it acquires is a slot there, and what it releases it tells that block.
 
     Example: `%r = fa2gpu.ring.create {name = "k"} : !fa2gpu.ring<2 x tensor<64x64xbf16, #fa2gpu.shared>>`
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<I64Attr>:$barriers,
-    Optional<FA2GPU_RingType>:$shares);
+    Optional<FA2GPU_RingType>:$shares, UnitAttr:$peer);
   let results = (outs FA2GPU_RingType:$ring);
   let assemblyFormat = "(`shares` `(` $shares^ `:` type($shares) `)`)? attr-dict `:` type($ring)";
   let builders = [OpBuilder<(ins "::mlir::Type":$ring, "::mlir::StringAttr":$name),
-    [{ build($_builder, $_state, ring, name, ::mlir::IntegerAttr(), ::mlir::IntegerAttr(), ::mlir::Value()); }]>];
+    [{ build($_builder, $_state, ring, name, ::mlir::IntegerAttr(), ::mlir::IntegerAttr(), ::mlir::Value(), /*peer=*/false); }]>];
 }
 
 def FA2GPU_RingInitOp : FA2GPU_Op<"ring.init", [MemoryEffects<[MemWrite]>]> {
@@ -457,6 +472,21 @@ def FA2GPU_BulkCopyOp : FA2GPU_Op<"bulk_copy", [MemoryEffects<[MemRead, MemWrite
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
   let assemblyFormat = [{ $view `[` $row `]` `,` $slot `signal` $ring `[` $use `]` attr-dict
     `:` type($view) `,` type($slot) `,` type($ring) }];
+  let hasVerifier = 1;
+}
+
+def FA2GPU_PeerCopyOp : FA2GPU_Op<"peer_copy", [MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["tile", "slot"]>]> {
+  let summary = "starts copying a tile into a slot of the cluster's other block; its arrival completes the ring's use there";
+  let description = [{
+    One thread issues it (cp.async.bulk from shared memory of one block to another's). What threads wrote to the tile must have been fenced
+    (`fa2gpu.proxy_fence`) and met. The copy has read the tile when the other block has released the use: the tile's slot is not written before
+    `ring`, of which this is a `peer`, has given a slot for use + slots.
+
+    Example:
+    `fa2gpu.peer_copy %ds, %slot signal %r[%n] : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<1 x tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile, AnyRankedTensor:$slot, FA2GPU_RingType:$ring, Index:$use);
+  let assemblyFormat = [{ $tile `,` $slot `signal` $ring `[` $use `]` attr-dict `:` type($slot) `,` type($ring) }];
   let hasVerifier = 1;
 }
 
@@ -688,7 +718,8 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
     Stands beside the gpu.module that holds `kernel`. `parameters` describes the
     entry's parameters in order, `grid` is one expression a dimension
     (docs/manifest.md has their grammar). Where `when` does not hold, the kernel is left out. One that is `programmatic`
-    may start before the kernel in front of it has ended, and waits for that itself (`fa2gpu.chain_wait`).
+    may start before the kernel in front of it has ended, and waits for that itself (`fa2gpu.chain_wait`). `cluster` neighbouring blocks
+    take each tile together (`fa2.for_each_tile`).
 
     Example:
 
@@ -701,7 +732,7 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
     FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
     TypedArrayAttrBase<FA2GPU_ParamAttr, "kernel parameters">:$parameters,
-    OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$programmatic);
+    OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$programmatic, DefaultValuedAttr<I64Attr, "1">:$cluster);
   let assemblyFormat = [{ $kernel `grid` $grid `block` $block `shared` $shared_bytes `spec` $spec `schedule` $schedule
     `arguments` $arguments `parameters` $parameters attr-dict }];
 }
