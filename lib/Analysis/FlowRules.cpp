@@ -146,6 +146,15 @@ void Flow::expectCopied(const Use &acquired) {
   });
 }
 
+/// Whether a use is filled when another one has been released.
+static bool comesBehind(const Use &use, const Use &held) {
+  if (use.ring != held.ring || !use.n || !held.n)
+    return false;
+  Linear apart = *use.n - *held.n;
+  return apart.isConstant() &&
+         apart.constant >= cast<RingType>(use.ring.getType()).getSlots();
+}
+
 void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   // Otherwise there is nothing that it waits for.
   if (!shared.contains(ring))
@@ -175,6 +184,13 @@ void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
            "expected a slot of ring '" + nameOf(ring) +
                "' that is free: it has " +
                Twine(cast<RingType>(ring.getType()).getSlots()),
+           o.at, "held since here");
+    else if (!toWrite && comesBehind(h, o))
+      fail(op,
+           "expected a release before of what this use of ring '" +
+               nameOf(ring) + "' takes the slot of, which has " +
+               Twine(cast<RingType>(ring.getType()).getSlots()) +
+               ": it would be waited for for ever",
            o.at, "held since here");
   now.held.push_back(h);
 }

@@ -28,7 +28,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     if (!target)
       return signalPassFailure();
     RingFormer former{kernel, *target, kernel->hasAttr(kPlanName)};
-    if (failed(former.roles ? checkViews(former) : checkColumns()))
+    if (failed(former.roles ? checkViews(former) : checkColumns()) ||
+        failed(checkFirstColumns(former)))
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { former.formLoad(op); });
     if (failed(checkExchanges(former)))
@@ -91,6 +92,24 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
                           "because the copy engine brings it to the other "
                           "block";
       return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Tensor maps and additions know columns that begin where only the program
+  /// says so; threads that copy, load or store do not.
+  LogicalResult checkFirstColumns(RingFormer &former) {
+    WalkResult result = getOperation().walk([&](ViewOp view) {
+      for (Operation *user : view->getUsers()) {
+        if (!view.getColumn() || isa<AccumulateOp>(user) ||
+            (former.roles && isa<fa2::gpu::LoadOp>(user)))
+          continue;
+        user->emitOpError() << "expected a view without 'from' because only "
+                               "the copy engine and fa2.accumulate begin at a "
+                               "column that is not a constant";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
     });
     return failure(result.wasInterrupted());
   }

@@ -67,10 +67,10 @@ private:
   }
 
   void add(Operation *from, Operation *to, int64_t distance = 0,
-           bool oneStage = false, int64_t latency = 0) {
+           bool oneStage = false, int64_t latency = 0, bool waits = false) {
     int a = stepOf(from), b = stepOf(to);
     if (a >= 0 && b >= 0 && (a != b || distance > 0))
-      result.graph.edges.push_back({a, b, latency, distance, oneStage});
+      result.graph.edges.push_back({a, b, latency, distance, oneStage, waits});
   }
 
   void addEdges(Operation *op) {
@@ -126,7 +126,8 @@ private:
         for (Operation *writer : other->getResult(0).getUsers())
           add(writer, op);
       if (isa<RingWaitOp>(op) && isa<RingCommitOp>(other))
-        add(other, op, 0, false, isPeer(ring) ? int64_t(rates.copyLatency) : 0);
+        add(other, op, 0, false, isPeer(ring) ? int64_t(rates.copyLatency) : 0,
+            isPeer(ring));
       int64_t slots = cast<RingType>(ring.getType()).getSlots();
       if (isa<RingAcquireOp>(op) && isa<RingReleaseOp>(other))
         add(other, op, slots);

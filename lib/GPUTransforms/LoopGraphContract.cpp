@@ -23,12 +23,16 @@ static void bridge(LoopGraph &loop) {
       (e.to == n ? in : e.from == n ? out : rest).push_back(e);
     for (const Edge &a : in)
       for (const Edge &b : out) {
-        Edge both{a.from, b.to, a.latency + b.latency, a.distance + b.distance,
-                  a.oneStage && b.oneStage};
+        Edge both{a.from,
+                  b.to,
+                  a.latency + b.latency,
+                  a.distance + b.distance,
+                  a.oneStage && b.oneStage,
+                  a.waits || b.waits};
         bool known = llvm::any_of(rest, [&](const Edge &e) {
           return e.from == both.from && e.to == both.to &&
                  e.distance <= both.distance && e.latency >= both.latency &&
-                 e.oneStage >= both.oneStage;
+                 e.oneStage >= both.oneStage && e.waits >= both.waits;
         });
         if (!known && (both.from != both.to || both.distance > 0) &&
             a.from != n && b.to != n)

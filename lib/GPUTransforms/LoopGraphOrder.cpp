@@ -13,6 +13,10 @@ modulo::Times fa2::gpu::timesOf(const LoopGraph &loop,
   llvm::DenseMap<Operation *, int> stepOf;
   for (auto [i, op] : llvm::enumerate(loop.operations))
     stepOf[op] = int(i);
+  std::vector<int64_t> stages(steps.size(), 0);
+  for (auto [op, behind] : order)
+    if (auto found = stepOf.find(op); found != stepOf.end())
+      stages[found->second] = behind;
   modulo::Times times;
   times.starts.resize(steps.size());
   // Threads do one thing after the other and wait for products, which the
@@ -27,15 +31,16 @@ modulo::Times fa2::gpu::timesOf(const LoopGraph &loop,
     auto found = stepOf.find(op);
     if (found == stepOf.end())
       continue;
+    for (const modulo::Edge &e : loop.graph.edges)
+      if (e.to == found->second && e.waits &&
+          e.distance + stages[e.to] == stages[e.from])
+        threads = std::max(threads, times.starts[e.from] +
+                                        steps[e.from].clocks + e.latency);
     bool product = steps[found->second].resource == Resource::Tensor;
     int64_t start = product ? std::max(threads, tensor) : threads;
     times.starts[found->second] = start;
     (product ? tensor : threads) = start + steps[found->second].clocks;
   }
-  std::vector<int64_t> stages(steps.size(), 0);
-  for (auto [op, behind] : order)
-    if (auto found = stepOf.find(op); found != stepOf.end())
-      stages[found->second] = behind;
   times.interval = std::max<int64_t>({threads, tensor, 1});
   // Nor does an iteration begin before the tiles that it waits for come.
   for (const modulo::Edge &e : loop.graph.edges)
@@ -99,8 +104,9 @@ Order fa2::gpu::orderOf(const LoopGraph &loop, const modulo::Times &times) {
     if (llvm::none_of(order.products,
                       [&](const Product &p) { return p.name == name; })) {
       order.products.push_back({name, times.stage(step) > 0});
-      if (times.stage(step) == 0 &&
-          beginningOf(cast<DotStartOp>(loop.operations[step])))
+      // What goes on with another product's result begins when that has it.
+      Operation *begin = beginningOf(cast<DotStartOp>(loop.operations[step]));
+      if (times.stage(step) == 0 && begin && !isa<DotWaitOp>(begin))
         order.begunEarly.push_back(name);
     }
     // One that ends when the next begins was in flight when that started.

@@ -42,9 +42,10 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       roles = op;
     if (failed(checkMemory(*target, roles)))
       return signalPassFailure();
-    if (roles && (failed(checkRegisters(*target, roles)) ||
-                  failed(checkNamedBarriers(roles)) ||
-                  failed(checkImplied(kernel)) || failed(checkPeers(kernel))))
+    if (roles &&
+        (failed(checkRegisters(*target, roles)) ||
+         failed(checkNamedBarriers(roles)) || failed(checkImplied(kernel)) ||
+         failed(checkPeers(kernel, roles))))
       return signalPassFailure();
     Symbols symbols;
     llvm::SmallPtrSet<Value, 4> shared;
@@ -75,6 +76,11 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     return success();
   }
 
+  static int64_t clusterOf(Operation *tiles) {
+    auto each = dyn_cast<ForEachTileOp>(tiles);
+    return each ? int64_t(each.getCluster()) : 1;
+  }
+
   /// The tiles of one role are those of the others.
   LogicalResult bindTiles(Symbols &symbols, Operation *tiles, Region &program) {
     for (Operation &op : program.front())
@@ -82,7 +88,8 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
         auto source = [](Operation *op) { // what is carried begins as it may
           return op->getOperands().take_front(isa<TileLoopOp>(op) ? 4 : 3);
         };
-        if (!llvm::equal(source(&op), source(tiles)))
+        if (!llvm::equal(source(&op), source(tiles)) ||
+            clusterOf(&op) != clusterOf(tiles))
           return op.emitOpError() << "expected the tiles of the other role";
         for (auto [mine, other] :
              llvm::zip(op.getRegion(0).getArguments().take_front(4),
@@ -243,8 +250,9 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
     return failure(result.wasInterrupted());
   }
 
-  /// Only a block of a cluster has another whose rings it fills.
-  static LogicalResult checkPeers(KernelOp kernel) {
+  /// Only a block of a cluster has another whose rings it fills. Who sends a
+  /// tile writes it too: no other role knows when it has been read there.
+  static LogicalResult checkPeers(KernelOp kernel, RolesOp roles) {
     bool cluster = false;
     kernel.walk([&](ForEachTileOp op) { cluster |= op.getCluster() > 1; });
     for (auto ring : kernel.getOps<RingCreateOp>())
@@ -253,6 +261,16 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
                << "expected fa2.for_each_tile with a cluster of blocks because "
                   "another block fills ring '"
                << ring.getName() << "'";
+    for (auto ring : kernel.getOps<RingCreateOp>())
+      for (Operation *user : ring->getUsers())
+        if (auto acquire = dyn_cast<RingAcquireOp>(user))
+          for (PeerCopyOp copy : copiesToPeers(ring))
+            if (roles.getRoleOf(copy) != roles.getRoleOf(acquire))
+              return copy.emitOpError()
+                     << "expected role '"
+                     << roles.getRoleName(roles.getRoleOf(acquire))
+                     << "', which writes ring '" << ring.getName()
+                     << "', to send its tiles";
     return success();
   }
 

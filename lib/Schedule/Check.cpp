@@ -126,9 +126,22 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
       return formatv("expected persistent = 0 with cluster = 2, whose blocks "
                      "take tiles together; got persistent = 1");
   }
+  // The next tile comes while this one's products are still to start.
+  bool all = s.loopOrder == LoopOrder::GradientsBehind;
+  if ((all || s.loopOrder == LoopOrder::KeysBehind ||
+       s.loopOrder == LoopOrder::KeysBehindLean) &&
+      s.stages < 2)
+    return formatv("expected stages to be at least 2 with loop_order = {0}, "
+                   "which multiplies a tile of queries beside the next one; "
+                   "got {1}",
+                   stringifyLoopOrder(s.loopOrder), s.stages);
+  if (all && s.slotsOf("dout", /*inLoop=*/true) < 2)
+    return formatv("expected rings.dout to be at least 2 with loop_order = "
+                   "gradients_behind, which multiplies a tile of dO beside the "
+                   "next one; got {0}",
+                   s.slotsDout);
   // All that is stored for this tile is still read for the one before.
-  if (s.loopOrder == LoopOrder::GradientsBehind && s.exchangeSlots < 2 &&
-      (d.keyWarps < s.warps || !s.dqByProducer))
+  if (all && s.exchangeSlots < 2 && (d.keyWarps < s.warps || !s.dqByProducer))
     return formatv("expected rings.exchange to be at least 2 with loop_order = "
                    "gradients_behind; got {0}",
                    s.exchangeSlots);

@@ -85,10 +85,12 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
                                                 : 0);
   if (s.cluster > 1)
     f.exchangeBytes += scores * s.exchangeSlots;
-  // Keys that another role reads too leave no place to one of dK and dV.
-  if (s.dqByProducer)
-    f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));
   f.outputBytes = bytes(s.blockKV, d, across) + bytes(s.blockKV, dv, across);
+  // Keys that another role reads too leave no place to one of dK and dV.
+  if (s.separateOutput)
+    f.exchangeBytes += f.outputBytes;
+  else if (s.dqByProducer)
+    f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));
   // One warp's part of a product with so many rows and columns.
   auto part = [&](int64_t rows, int64_t cols, int64_t along, int64_t across) {
     int64_t each =

@@ -196,9 +196,16 @@ void Choice::drop(StringRef source, std::string why, const Schedule &schedule) {
   dropped.push_back({schedule, std::move(decision)});
 }
 
+/// An entry's rings and order are those of blocks in so many, or alone: what is
+/// asked for is, where an entry has it.
 bool Choice::tryTable() {
   bool first = true;
-  for (const Schedule &tuned : target.tunedSchedules(problem)) {
+  std::vector<Schedule> entries = target.tunedSchedules(problem);
+  llvm::stable_sort(entries, [&](const Schedule &a, const Schedule &b) {
+    int64_t blocks = asked.cluster.value_or(0);
+    return a.cluster == blocks && b.cluster != blocks;
+  });
+  for (const Schedule &tuned : entries) {
     if (tryEntry(tuned, first))
       return true;
     first = false;

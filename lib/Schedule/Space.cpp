@@ -154,8 +154,10 @@ private:
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
-        is(&Schedule::slotsDout) || is(&Schedule::packedHeads))
+        is(&Schedule::packedHeads))
       return {Schedule().*field.member};
+    if (is(&Schedule::slotsDout))
+      return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};
     std::vector<int64_t> all;

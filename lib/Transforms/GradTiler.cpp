@@ -193,6 +193,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = false;
   fields.cluster = 1;
+  fields.slotsDout = 0;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
   // It waits for memory: several blocks a multiprocessor, which have 64
   // registers a thread for rows of up to 128 columns.
@@ -323,6 +324,7 @@ void GradTiler::createScaledSum() {
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
   fields.persistent = fields.separateOutput = false;
   fields.cluster = 1;
+  fields.slotsDout = 0;
   // What was added to last is read first.
   auto tiles = createKernel(
       "_dq", ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields),

@@ -34,6 +34,7 @@ struct Edge {
   int from = 0, to = 0;
   int64_t latency = 0, distance = 0;
   bool oneStage = false;
+  bool waits = false; // threads stand at `to` until then
 };
 
 /// Who reads a value: so many iterations later, at its start (then its result

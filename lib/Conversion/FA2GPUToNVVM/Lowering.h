@@ -116,9 +116,9 @@ private:
 struct TileCoords {
   mlir::Value tile, head, batch;
 };
-/// Whether an order has tiles of several heads start side by side.
 /// Whether a kernel's blocks take tiles together, in clusters.
 bool inCluster(mlir::Operation *op);
+/// Whether an order has tiles of several heads start side by side.
 bool usesSections(TileOrder order);
 /// The tile of this number (index), of `tiles` a sequence; `section` is what
 /// longest_first takes as the number of heads that start together.

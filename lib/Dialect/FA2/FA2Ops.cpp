@@ -126,7 +126,10 @@ void ForEachTileOp::print(OpAsmPrinter &p) {
   p << ' ';
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false,
                 /*printBlockTerminators=*/false);
-  p.printOptionalAttrDict((*this)->getAttrs(), {"order", "block"});
+  SmallVector<StringRef, 3> said = {"order", "block"};
+  if (getCluster() == 1)
+    said.push_back("cluster");
+  p.printOptionalAttrDict((*this)->getAttrs(), said);
 }
 
 /// Blocks of a cluster know each other.

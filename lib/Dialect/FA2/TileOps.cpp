@@ -13,7 +13,8 @@ static LogicalResult verifyMatrix(ViewOp op, MemRefType source) {
   ViewType view = op.getView().getType();
   std::optional<ArrayRef<int64_t>> dims = op.getDims();
   if (!dims || !view.hasAnyColumns() ||
-      view.getElementType() != source.getElementType() || op.getFirstColumn())
+      view.getElementType() != source.getElementType() || op.getFirstColumn() ||
+      op.getColumn())
     return op.emitOpError()
            << "expected dims beside a view of ? columns of "
            << source.getElementType() << ", from the first on, got " << view;

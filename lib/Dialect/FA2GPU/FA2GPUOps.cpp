@@ -88,6 +88,10 @@ LogicalResult PeerCopyOp::verify() {
   if (!create || !create.getPeer())
     return emitOpError() << "expected a ring that the cluster's other block "
                             "fills, which has 'peer'";
+  if (getTile().getType() != create.getRing().getType().getTile())
+    return emitOpError() << "expected a tile of ring '" << create.getName()
+                         << "', " << create.getRing().getType().getTile()
+                         << ", got " << getTile().getType();
   return success();
 }
 

@@ -33,13 +33,20 @@ bool fa2::gpu::isPeer(Value ring) {
   return create && create.getPeer();
 }
 
-SmallVector<Value> fa2::gpu::sentInto(Value ring) {
-  SmallVector<Value> rings;
+SmallVector<PeerCopyOp> fa2::gpu::copiesToPeers(Value ring) {
+  SmallVector<PeerCopyOp> copies;
   for (Operation *user : ring.getUsers())
     if (isa<RingWaitOp, RingSlotOp>(user))
       for (Operation *reader : user->getResult(0).getUsers())
         if (auto copy = dyn_cast<PeerCopyOp>(reader))
-          rings.push_back(copy.getRing());
+          copies.push_back(copy);
+  return copies;
+}
+
+SmallVector<Value> fa2::gpu::sentInto(Value ring) {
+  SmallVector<Value> rings;
+  for (PeerCopyOp copy : copiesToPeers(ring))
+    rings.push_back(copy.getRing());
   return rings;
 }
 

@@ -77,7 +77,7 @@ constexpr ReadsEntry kReadsTable[] = {
 
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
-  int64_t blockKV, stages, exchangeSlots;
+  int64_t blockKV, stages, exchangeSlots, exchangeSlotsMasked;
   LoopOrder loopOrder;
   Preload preload, preloadMasked;
   bool turns, keysInRegisters, dqByProducer;
@@ -89,25 +89,25 @@ struct BackwardEntry {
 // Up to 64 registers hold the keys and values too, which leaves shared memory
 // less to read. Above 128, both warpgroups share 64 keys and split the columns.
 // One slot for dS where with two ptxas spills; the order that a search finds
-// where columns are whole panels. At 256 the additions to dQ's sum are the wall:
-// blocks in pairs halve them, with one slot for dO where two do not fit beside
-// the other block's keys. docs/measurements has what each was worth.
+// where columns are whole panels. At 256 the additions to dQ's sum are the
+// wall: blocks in pairs halve them, with one slot for dO where two do not fit
+// beside the other block's keys. docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d   kv  stages exchange order                      begins with,    with a mask    turns  in registers, dQ by producer, columns, cluster, slots of dO
-    {  64, 128, 4,   2,       LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64, 1, 0},
-    {  80, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    {  88, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    {  96, 128, 3,   2,       LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 112, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 120, 128, 3,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 128, 128, 3,   2,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 128, 128, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 184,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 192,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 248,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 256,  64, 2,   1,       LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 2, 1},
-    { 256,  64, 2,   1,       LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    // d   kv  stages exchange, masked order                   begins with,    with a mask    turns  in registers, dQ by producer, columns, cluster, slots of dO
+    {  64, 128, 4,   2, 2,    LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64, 1, 0},
+    {  80, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    {  88, 128, 3,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    {  96, 128, 3,   2, 2,    LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 112, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 120, 128, 3,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 128, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 128, 128, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    { 184,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 192,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 248,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    { 256,  64, 2,   1, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 2, 1},
+    { 256,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
 };
 // clang-format on
 
@@ -123,7 +123,8 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.warps = 8;
       s.keyWarps = e.blockKV < 128 ? e.blockKV / 16 : 0;
       s.stages = e.stages;
-      s.exchangeSlots = e.exchangeSlots;
+      s.exchangeSlots =
+          problem.masked ? e.exchangeSlotsMasked : e.exchangeSlots;
       s.loopOrder = e.loopOrder;
       s.preload = problem.masked ? e.preloadMasked : e.preload;
       s.pingPong = e.turns;

@@ -67,6 +67,8 @@ inline mlir::Value signalledRing(mlir::OpOperand &use) {
 bool isCopied(mlir::Value ring);
 /// Whether the cluster's other block fills the ring, and this one that block's.
 bool isPeer(mlir::Value ring);
+/// The copies that bring tiles of this ring to the other block.
+llvm::SmallVector<PeerCopyOp> copiesToPeers(mlir::Value ring);
 /// The rings of the other block into which tiles of this ring are copied.
 llvm::SmallVector<mlir::Value> sentInto(mlir::Value ring);
 /// Whether the copy engine or matmuls that read shared memory by themselves
