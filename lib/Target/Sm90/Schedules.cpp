@@ -87,16 +87,18 @@ struct BackwardEntry {
 // Tiles of 64 queries. Up to 128, 64 keys a warpgroup, and the producer
 // multiplies dS with the keys, as many columns at a time as its registers hold.
 // Up to 64 registers hold the keys and values too, which leaves shared memory
-// less to read. Above 128, both warpgroups share 64 keys and split the columns.
-// One slot for dS where with two ptxas spills; the order that a search finds
-// where columns are whole panels. At 256 the additions to dQ's sum are the
-// wall: blocks in pairs halve them, with one slot for dO where two do not fit
-// beside the other block's keys. docs/measurements has what each was worth.
+// less to read; one slot for dS keeps them and the producer in step, which is
+// worth 2 to 5 percent there and costs 3 at 128. Above 128, both warpgroups
+// share 64 keys and split the columns. One slot for dS where with two ptxas
+// spills; the order that a search finds where columns are whole panels. At 256
+// the additions to dQ's sum are the wall: blocks in pairs halve them, with one
+// slot for dO where two do not fit beside the other block's keys.
+// docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
     // d   kv  stages exchange, masked order                   begins with,    with a mask    turns  in registers, dQ by producer, columns, cluster, slots of dO
-    {  64, 128, 4,   2, 2,    LoopOrder::KeysBehind,     Preload::Delta, Preload::Both, true,  true,  true,  64, 1, 0},
-    {  80, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
+    {  64, 128, 4,   1, 1,    LoopOrder::KeysBehind,     Preload::Delta, Preload::Delta, true,  true,  true,  64, 1, 0},
+    {  80, 128, 3,   2, 2,    LoopOrder::ScoresFirst,    Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
     {  88, 128, 3,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
     {  96, 128, 3,   2, 2,    LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
     { 112, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
@@ -294,7 +296,7 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
     if (dim <= 64 && base.dqByProducer && !problem.program &&
         !problem.dropout) {
       Variant &v = variants.emplace_back();
-      v.when = problem.masked ? "seqlen_k <= 8192" : "seqlen_k <= 2048";
+      v.when = problem.masked ? "seqlen_k <= 4096" : "seqlen_k <= 2048";
       setFields(v, "persistent=1");
     }
     return variants;
