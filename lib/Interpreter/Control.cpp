@@ -30,18 +30,23 @@ static SmallVector<Datum> enter(Frame &f, int64_t index, int64_t rows,
   int64_t tiles = (rows + block - 1) / block, tile = index % tiles;
   if (order == TileOrder::LongestFirst)
     tile = tiles - 1 - tile;
-  f.place = {tile, index / tiles % heads, index / tiles / heads};
+  f.place = {tile, index / tiles % heads, index / tiles / heads, {}};
+  if (f.block.peer)
+    f.place.rank = f.block.rank;
   return {number(f.place.tile), number(f.place.head), number(f.place.batch)};
 }
 
-/// One block a tile: the block takes the tile of its number.
+/// One block a tile, or one cluster: it takes the tile of its number.
 void interpreter::run(Frame &f, ForEachTileOp op) {
   int64_t rows = f.whole(op.getRows()), heads = f.whole(op.getHeads()),
           block = op.getBlock();
-  f.block.count = countPlaces(f, rows, block, heads, f.whole(op.getBatches()));
-  if (f.block.number < f.block.count && !f.halted())
+  Cluster &cluster = *f.block.cluster;
+  cluster.count = countPlaces(f, rows, block, heads, f.whole(op.getBatches()));
+  if (op.getCluster() != (f.block.peer ? 2 : 1))
+    f.fail() << "expected the cluster of the other roles, of two blocks";
+  if (cluster.number < cluster.count && !f.halted())
     f.run(op.getBody().front(),
-          enter(f, f.block.number, rows, block, heads, op.getOrder()));
+          enter(f, cluster.number, rows, block, heads, op.getOrder()));
 }
 
 /// One block takes them all, in any order that its roles agree on; so nobody
@@ -117,7 +122,7 @@ void interpreter::run(Frame &f, RolesOp op) {
         own.run(roles.getPrograms()[role].front());
       });
   }
-  f.block.strands.run(programs);
+  f.block.cluster->strands.run(programs);
 }
 
 void interpreter::run(Frame &f, WarpgroupOp op) {

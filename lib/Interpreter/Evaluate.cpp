@@ -37,6 +37,8 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<ForEachTileOp, ForTilesOp, scf::ForOp, scf::IfOp, RolesOp,
             TileLoopOp, WarpgroupOp, RoleBarrierOp,
+            // Clusters.
+            ClusterRankOp, fa2::ExchangeOp, fa2::gpu::ExchangeOp,
             // Ranges and masks.
             TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
             // Tiles and global memory.
@@ -54,7 +56,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             // Rings and copies.
             RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp,
             RingReleaseOp, RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp,
-            TensorMapOp, TensorCopyOp, BulkCopyOp, TensorStoreOp>(
+            TensorMapOp, TensorCopyOp, BulkCopyOp, PeerCopyOp, TensorStoreOp>(
           [&](auto known) { interpreter::run(frame, known); })
       .Default([&](Operation *other) {
         if (!evaluateElementwise(frame, other))

@@ -33,6 +33,11 @@ void run(Frame &, gpu::TileLoopOp);
 void run(Frame &, gpu::WarpgroupOp);
 void run(Frame &, gpu::RoleBarrierOp);
 
+// Clusters.cpp
+void run(Frame &, ClusterRankOp);
+void run(Frame &, ExchangeOp);
+void run(Frame &, gpu::ExchangeOp);
+
 // Ranges.cpp
 /// Puts the arithmetic of the kernel's ranges into it.
 void expandRanges(Program &program);
@@ -101,6 +106,7 @@ void run(Frame &, gpu::CopyOutOp);
 void run(Frame &, gpu::TensorMapOp);
 void run(Frame &, gpu::TensorCopyOp);
 void run(Frame &, gpu::BulkCopyOp);
+void run(Frame &, gpu::PeerCopyOp);
 void run(Frame &, gpu::TensorStoreOp);
 
 } // namespace fa2::interpreter

@@ -34,7 +34,7 @@ SmallVector<Datum> Frame::run(Block &code, ArrayRef<Datum> given) {
 }
 
 InFlightDiagnostic Frame::fail() {
-  block.failed = true;
+  block.cluster->failed = true;
   return op->emitError();
 }
 
@@ -152,15 +152,24 @@ Part Frame::part(Type type) {
 // Waiting, observing
 //===----------------------------------------------------------------------===//
 
+ThreadBlock *Frame::peer() {
+  if (!block.peer)
+    fail() << "expected fa2.for_each_tile with a cluster of two blocks";
+  return block.peer;
+}
+
 void Frame::wait(const std::string &what, llvm::function_ref<bool()> ready) {
-  block.waiting.insert_or_assign(this, std::pair(op->getLoc(), what));
-  bool goesOn =
-      block.strands.waitUntil([&] { return block.failed || ready(); });
-  block.waiting.erase(this);
+  Cluster &cluster = *block.cluster;
+  std::string whose =
+      block.peer ? " in block " + std::to_string(block.rank) : "";
+  StrandKey self{block.rank, strand.role, strand.group};
+  cluster.waiting.insert_or_assign(self, std::pair(op->getLoc(), what + whose));
+  bool goesOn = cluster.strands.waitUntil([&] { return halted() || ready(); });
+  cluster.waiting.erase(self);
   if (goesOn)
     return;
-  InFlightDiagnostic error = fail() << "waits for ever for " << what;
-  for (const auto &[frame, other] : block.waiting)
+  InFlightDiagnostic error = fail() << "waits for ever for " << what << whose;
+  for (const auto &[strand, other] : cluster.waiting)
     error.attachNote(other.first) << "so does this, for " << other.second;
 }
 

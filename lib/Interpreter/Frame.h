@@ -6,6 +6,7 @@
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/Interpreter/Interpreter.h"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <variant>
@@ -73,19 +74,39 @@ struct Program {
   llvm::DenseMap<std::tuple<mlir::Type, int64_t, int64_t>, Part> parts;
 };
 
-/// One thread block.
-struct ThreadBlock {
-  ThreadBlock(Program &program, int64_t number)
-      : program(program), number(number) {}
+/// Of a cluster's block, a role and a group: in which order they are named.
+using StrandKey = std::tuple<int64_t, unsigned, int64_t>;
 
-  Program &program;
+/// What blocks that take a tile together share; most blocks are alone.
+struct Cluster {
   int64_t number = 0, count = 1; // as for_each_tile says it
   bool failed = false;
   Strands strands;
+  /// Operations at which strands wait, and for what.
+  std::map<StrandKey, std::pair<mlir::Location, std::string>> waiting;
+};
+
+/// One thread block.
+struct ThreadBlock {
+  /// The one that takes the tile of this number.
+  ThreadBlock(Program &program, int64_t number)
+      : program(program), cluster(std::make_shared<Cluster>()) {
+    cluster->number = number;
+  }
+  /// The one that takes it together with `first`.
+  explicit ThreadBlock(ThreadBlock *first)
+      : program(first->program), cluster(first->cluster), peer(first), rank(1) {
+    first->peer = this;
+  }
+
+  Program &program;
+  std::shared_ptr<Cluster> cluster;
+  ThreadBlock *peer = nullptr; // the cluster's other block
+  int64_t rank = 0;
   std::map<mlir::Operation *, std::unique_ptr<Ring>> rings;
   std::map<mlir::Operation *, int64_t> arrivals; // at a role's barrier
-  /// Operations at which strands wait, and for what.
-  std::map<const void *, std::pair<mlir::Location, std::string>> waiting;
+  /// Tiles of an exchange that the other block has not taken yet.
+  std::map<mlir::Operation *, std::deque<TileRef>> given;
 };
 
 /// Whose program this is: of the block, of a role, or of one warpgroup of it.
@@ -109,7 +130,7 @@ public:
   void run(mlir::Block &code);
   /// Runs a block whose arguments are given; what its terminator passes on.
   llvm::SmallVector<Datum> run(mlir::Block &code, llvm::ArrayRef<Datum> given);
-  bool halted() const { return block.failed; }
+  bool halted() const { return block.cluster->failed; }
   /// Reports at the current operation; the kernel stops.
   mlir::InFlightDiagnostic fail();
 
@@ -134,6 +155,8 @@ public:
   Tile *written(const Use &use);
   /// The elements of a tile of this type that this program's warps hold.
   Part part(mlir::Type type);
+  /// The cluster's other block; fails, and is null, where there is none.
+  ThreadBlock *peer();
   /// Lets others go on until `ready`; what is waited for is for people.
   void wait(const std::string &what, llvm::function_ref<bool()> ready);
 

@@ -64,6 +64,39 @@ static LogicalResult bind(KernelOp kernel, ArrayRef<Argument> arguments,
   return success();
 }
 
+/// Whether two blocks take each tile together.
+static bool hasClusters(KernelOp kernel) {
+  return kernel
+      .walk([](ForEachTileOp op) {
+        return op.getCluster() > 1 ? WalkResult::interrupt()
+                                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Runs the blocks that take the tile of a number; how many such there are, or
+/// nothing where one has failed.
+static std::optional<int64_t> runTile(Program &program, int64_t number,
+                                      const Inputs &inputs) {
+  ThreadBlock first(program, number);
+  std::optional<ThreadBlock> second;
+  if (hasClusters(program.kernel))
+    second.emplace(&first);
+  auto runBlock = [&](ThreadBlock &block) {
+    Frame frame(block, Strand());
+    for (const auto &[value, datum] : inputs.values)
+      frame.set(value, datum);
+    frame.run(program.kernel.getBody().front());
+  };
+  std::vector<std::function<void()>> programs{[&] { runBlock(first); }};
+  if (second)
+    programs.push_back([&] { runBlock(*second); });
+  first.cluster->strands.run(programs);
+  if (first.cluster->failed)
+    return std::nullopt;
+  return first.cluster->count;
+}
+
 LogicalResult interpreter::interpret(KernelOp kernel,
                                      ArrayRef<Argument> arguments,
                                      Observer observer) {
@@ -72,16 +105,8 @@ LogicalResult interpreter::interpret(KernelOp kernel,
   if (failed(bind(kernel, arguments, inputs)))
     return failure();
   expandRanges(program);
-  int64_t count = 1;
-  for (int64_t number = 0; number < count; ++number) {
-    ThreadBlock block(program, number);
-    Frame frame(block, Strand());
-    for (const auto &[value, datum] : inputs.values)
-      frame.set(value, datum);
-    frame.run(kernel.getBody().front());
-    if (block.failed)
-      return failure();
-    count = block.count;
-  }
-  return success();
+  std::optional<int64_t> count = 1;
+  for (int64_t number = 0; count && number < *count; ++number)
+    count = runTile(program, number, inputs);
+  return success(count.has_value());
 }

@@ -29,6 +29,17 @@ static std::string describe(const char *what, const Ring &ring, int64_t use) {
       .str();
 }
 
+/// The same ring of the cluster's other block, once that block has it.
+static Ring *peerOf(Frame &f, Ring *ring) {
+  ThreadBlock *peer = f.peer();
+  if (!peer)
+    return nullptr;
+  std::unique_ptr<Ring> &other = peer->rings[ring->op];
+  f.wait("the other block's ring '" + ring->op.getName().str() + "'",
+         [&] { return other != nullptr; });
+  return other.get();
+}
+
 /// Arrivals that end a phase of all parts of a tile, which are waited for
 /// together. A program without roles arrives once; one thread starts copies,
 /// whatever warps its role has.
@@ -43,7 +54,7 @@ static RingArrivals arrivals(Frame &f, Value ring) {
     return int64_t(llvm::any_of(ring.getUsers(), ops...));
   };
   return {any(llvm::IsaPred<RingWaitOp, RingReleaseOp>),
-          any(llvm::IsaPred<RingCommitOp>)};
+          isPeer(ring) ? 1 : any(llvm::IsaPred<RingCommitOp>)};
 }
 
 template <typename Op> static Use useOf(Frame &f, Op op) {
@@ -65,9 +76,10 @@ void interpreter::run(Frame &f, RingAcquireOp op) {
   f.set(op.getNext(), use.number + 1);
 }
 
+/// What is copied to the other block commits there, by its arrival.
 void interpreter::run(Frame &f, RingCommitOp op) {
   Use use = useOf(f, op);
-  if (!f.halted())
+  if (!f.halted() && !use.ring->op.getPeer())
     use.ring->filled[use.number] += f.strand.warps();
 }
 
@@ -82,8 +94,11 @@ void interpreter::run(Frame &f, RingWaitOp op) {
   f.set(op.getNext(), use.number + 1);
 }
 
+/// Who fills the slot again is told: of a peer ring, the other block.
 void interpreter::run(Frame &f, RingReleaseOp op) {
   Use use = useOf(f, op);
+  if (!f.halted() && use.ring->op.getPeer())
+    use.ring = peerOf(f, use.ring);
   if (!f.halted())
     use.ring->released[use.number] += f.strand.warps();
 }
@@ -96,9 +111,9 @@ void interpreter::run(Frame &f, RingSlotOp op) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// Puts a tile into a slot, which may be padded.
-static void put(Frame &f, Value slot, const Tile &tile, Part part = Part()) {
-  Use use = f.as<Use>(slot);
+/// Puts a tile into a use's slot, which may be padded.
+static void put(Frame &f, const Use &use, const Tile &tile,
+                Part part = Part()) {
   if (f.halted())
     return;
   Tile &to = *f.written(use);
@@ -109,13 +124,14 @@ static void put(Frame &f, Value slot, const Tile &tile, Part part = Part()) {
 }
 
 void interpreter::run(Frame &f, LocalStoreOp op) {
-  put(f, op.getSlot(), *f.tile(op.getValue()), f.part(op.getValue().getType()));
+  put(f, f.as<Use>(op.getSlot()), *f.tile(op.getValue()),
+      f.part(op.getValue().getType()));
 }
 
 void interpreter::run(Frame &f, CopyOp op) {
   bool copies = !op.getPredicate() || f.whole(op.getPredicate());
   Type type = op.getSlot().getType();
-  put(f, op.getSlot(),
+  put(f, f.as<Use>(op.getSlot()),
       copies
           ? *loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()), type)
           : *makeTile(type));
@@ -149,14 +165,25 @@ void interpreter::run(Frame &f, TensorCopyOp op) {
   View view = boxes(f, op);
   if (op.getColumn())
     view.firstColumn = f.whole(op.getColumn());
-  put(f, op.getSlot(),
+  put(f, f.as<Use>(op.getSlot()),
       *loadTile(f, view, f.whole(op.getRow()), op.getSlot().getType()));
 }
 
 void interpreter::run(Frame &f, BulkCopyOp op) {
-  put(f, op.getSlot(),
+  put(f, f.as<Use>(op.getSlot()),
       *loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
                 op.getSlot().getType()));
+}
+
+/// One thread copies, of the role's first warpgroup.
+void interpreter::run(Frame &f, PeerCopyOp op) {
+  Use to = f.as<Use>(op.getSlot()), use = useOf(f, op);
+  if (f.halted() || f.strand.group > 0)
+    return;
+  to.ring = peerOf(f, to.ring);
+  put(f, to, *f.tile(op.getTile()));
+  if (Ring *told = f.halted() ? nullptr : peerOf(f, use.ring))
+    ++told->filled[use.number];
 }
 
 /// A warpgroup's part is 64 rows; those that share rows store them all.

@@ -13,7 +13,8 @@ namespace fa2::interpreter {
 
 /// Runs several programs, one at a time: the next one goes on where one waits
 /// or ends, always in the same order. Each has a thread, so that it can stop
-/// anywhere; no two ever run together.
+/// anywhere; no two ever run together. A program may run others: they take
+/// turns with all the rest, and it goes on when they have ended.
 class Strands {
 public:
   /// Returns when all have ended.
@@ -24,14 +25,22 @@ public:
   bool waitUntil(llvm::function_ref<bool()> ready);
 
 private:
+  struct Member {
+    size_t outer = 0; // who runs it
+    size_t inner = 0; // how many it runs that have not ended
+    bool ended = false;
+    bool takesTurns() const { return !ended && inner == 0; }
+  };
+
   void follow(size_t self, const std::function<void()> &program);
-  /// Gives the turn to the next that has not ended.
-  void passTurn(std::unique_lock<std::mutex> &lock);
+  size_t countTakers() const;
+  /// Gives the turn to the next that takes one.
+  void passTurn();
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<bool> ended;
-  size_t turn = 0, live = 0;
+  std::vector<Member> members{Member()}; // the first is the caller of all
+  size_t turn = 0;
   size_t idle = 0; // turns in a row in which nobody could go on
 };
 

@@ -94,12 +94,15 @@ std::string describeParting(const Parting &p) {
   std::string element = a.tile->shape.size() > 1
                             ? fmt::format("({}, {})", p.row, p.column)
                             : fmt::format("{}", p.column);
+  std::string block =
+      a.place.rank ? fmt::format(", block {} of its cluster", *a.place.rank)
+                   : "";
   return fmt::format("first      {}, number {} of {} in tile {} of head {}, "
-                     "batch entry {}: element {} is {} and {}\n"
+                     "batch entry {}{}: element {} is {} and {}\n"
                      "           at {}\n"
                      "           and {}\n",
                      a.what, p.number, p.count, a.place.tile, a.place.head,
-                     a.place.batch, element, p.a, p.b, a.where, b.where);
+                     a.place.batch, block, element, p.a, p.b, a.where, b.where);
 }
 
 } // namespace fa2interpret

@@ -31,10 +31,11 @@ before and after a pass, and says where they part.
 
 const char *const kFooter = R"(
 Files are of the stages from fa2-tile to fa2gpu-verify. A tile is an array, blocks
-run one after the other, roles and warpgroups take turns: which thread holds what,
-and what asynchronous copies and matmuls may not do, is for fa2gpu-verify and for
-the simulator (fa2-run). Rings are checked: that a use is filled before it is read,
-and not overwritten while it is; a wait without end is an error with its places.
+run one after the other; roles, warpgroups and the two blocks of a cluster take
+turns: which thread holds what, and what asynchronous copies and matmuls may not do,
+is for fa2gpu-verify and for the simulator (fa2-run). Rings are checked: that a use
+is filled before it is read, and not overwritten while it is; a wait without end is
+an error with its places.
 
 A product is summed in float64 and rounded to f32 once; exponentials are rounded
 once. So two stages that compute the same give the same bits, unless a pass changes

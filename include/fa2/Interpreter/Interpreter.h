@@ -2,9 +2,10 @@
 //
 // Runs a fa2.kernel as its operations' descriptions say, tile by tile, after
 // any stage from fa2-tile on that still has tiles. Nothing of a GPU is
-// modelled: a tile is an array, blocks run one after the other, and roles take
-// turns where they wait for each other. So what two stages compute can be
-// compared, and a wrong number be found between them.
+// modelled: a tile is an array, blocks run one after the other, and roles, and
+// the two blocks of a cluster, take turns where they wait for each other. So
+// what two stages compute can be compared, and a wrong number be found between
+// them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_INTERPRETER_INTERPRETER_H

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,9 +50,11 @@ struct Part {
   }
 };
 
-/// Which of for_each_tile's tiles is being computed.
+/// Which of for_each_tile's tiles is being computed, and of a cluster of blocks
+/// that take it together, by which.
 struct Place {
   int64_t tile = 0, head = 0, batch = 0;
+  std::optional<int64_t> rank = std::nullopt;
   auto operator<=>(const Place &) const = default;
 };
 
