@@ -187,10 +187,10 @@ void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
            o.at, "held since here");
     else if (!toWrite && comesBehind(h, o))
       fail(op,
-           "expected a release before of what this use of ring '" +
-               nameOf(ring) + "' takes the slot of, which has " +
+           "expected the use of ring '" + nameOf(ring) +
+               "' that is held to be released before: of " +
                Twine(cast<RingType>(ring.getType()).getSlots()) +
-               ": it would be waited for for ever",
+               " slots it has the one into which this use would come, never",
            o.at, "held since here");
   now.held.push_back(h);
 }

@@ -22,6 +22,14 @@
 // RUN: sed -e '/@send$/{h;d}' -e '/@sent$/G' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=RELEASED
 // RELEASED: 'fa2gpu.peer_copy' op expected a tile of ring 'ds' that has not been released
 
+// Who writes a tile sends it: another role would not know when it has been read.
+// RUN: sed -e '/@send$/d' -e 's#// @other role$#\n %%o, %%p = fa2gpu.ring.wait %%rd[%%c0] : !own -> !t\n %%q, %%s = fa2gpu.ring.acquire %%rp[%%c0] : !peer -> !t\n fa2gpu.peer_copy %%o, %%q signal %%rp[%%c0] : !t, !peer#' %s | sed 's#%%#%#g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SENDER
+// SENDER: 'fa2gpu.peer_copy' op expected role 'consumer', which writes ring 'ds', to send its tiles
+
+// All roles are of blocks in pairs, or none.
+// RUN: sed -e 's#// @other role$#\n fa2.for_each_tile %%t, %%h, %%b in (%%n by 128, %%n, %%n) {\n }#' %s | sed 's#%%#%#g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=TILES
+// TILES: 'fa2.for_each_tile' op expected the tiles of the other role
+
 // A block alone has no other that would fill its ring.
 // RUN: sed 's/ {cluster = 2 : i64}$//' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: 'fa2gpu.ring.create' op expected fa2.for_each_tile with a cluster of blocks because another block fills ring 'peer'
@@ -63,6 +71,7 @@ fa2.kernel @sends(%n: index, %ds: !bf)
       }
     } {cluster = 2 : i64}
   } @producer(4 warps, 24 registers) {
+    // @other role
   }
   fa2.return
 }

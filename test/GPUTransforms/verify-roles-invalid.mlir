@@ -13,6 +13,10 @@
 // RUN: %{try}
 // LEAK: 'fa2gpu.ring.wait' op expected this use of ring 'k' to be released on every path, or on none
 // LEAK: note: paths that differ from one iteration of this loop to the next
+// What is waited for comes when its slot is free: not while the one who waits holds that. An order that multiplies a tile of queries beside the next one has no use for one slot.
+// RUN: sed 's/x64x/x256x/g' %S/choose-order.mlir | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-chain-kernels" | sed 's/<2 x tensor<64x256xbf16/<1 x tensor<64x256xbf16/g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EVER
+// EVER: 'fa2gpu.ring.wait' op expected the use of ring 'q' that is held to be released before: of 1 slots it has the one into which this use would come, never
+// EVER: note: held since here
 // REDEFINE: %{edit} = p
 // REDEFINE: %{prefix} = TWICE
 // RUN: %{try}

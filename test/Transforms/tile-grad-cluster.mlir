@@ -40,7 +40,7 @@
 
 // The other kernels' blocks are each alone.
 // CHECK-LABEL: fa2.kernel @grad_dq
-// CHECK-NOT: cluster = 2
+// CHECK-NOT: {cluster
 func.func @grad(%q: tensor<?x?x?x256xbf16>, %k: tensor<?x?x?x256xbf16>, %v: tensor<?x?x?x256xbf16>,
                 %o: tensor<?x?x?x256xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x256xbf16>, %c: f32)
     -> (tensor<?x?x?x256xbf16>, tensor<?x?x?x256xbf16>, tensor<?x?x?x256xbf16>) {

@@ -342,6 +342,17 @@ func.func @no_peer(%ds: !tile, %n: index) {
 // -----
 
 !tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
+!wide = tensor<64x128xf16, #fa2gpu.shared<panel = 128>>
+func.func @other_tile(%ds: !wide, %n: index) {
+  %r = fa2gpu.ring.create {name = "peer", peer} : !fa2gpu.ring<1 x !tile>
+  // expected-error @+1 {{'fa2gpu.peer_copy' op expected a tile of ring 'peer', 'tensor<64x64xf16, #fa2gpu.shared<panel = 128>>', got 'tensor<64x128xf16, #fa2gpu.shared<panel = 128>>'}}
+  fa2gpu.peer_copy %ds, %ds signal %r[%n] : !wide, !fa2gpu.ring<1 x !tile>
+  return
+}
+
+// -----
+
+!tile = tensor<64x64xf16, #fa2gpu.shared<panel = 128>>
 func.func @unknown_ring(%ds: !tile, %slot: !tile, %r: !fa2gpu.ring<1 x !tile>, %n: index) {
   // expected-error @+1 {{'fa2gpu.peer_copy' op expected a ring that the cluster's other block fills, which has 'peer'}}
   fa2gpu.peer_copy %ds, %slot signal %r[%n] : !tile, !fa2gpu.ring<1 x !tile>

@@ -50,3 +50,35 @@ TEST(Strands, outsideOfARunNobodyElseGoesOn) {
 }
 
 } // namespace
+
+TEST(Strands, countThoseThatHaveNotBegun) {
+  // The third makes the second ready alone, and the second the first.
+  Strands strands;
+  bool first = false, second = false, all = true;
+  strands.run({[&] { all &= strands.waitUntil([&] { return first; }); },
+               [&] {
+                 all &= strands.waitUntil([&] { return second; });
+                 first = true;
+               },
+               [&] { second = true; }});
+  EXPECT_TRUE(all);
+}
+
+TEST(Strands, runOthersAndWaitForThem) {
+  // Two that each run two: what one of them waits for another one's gives.
+  Strands strands;
+  int ended = 0;
+  bool ready = false, came = false;
+  auto both = [&](auto one, auto other) {
+    return [&, one, other] {
+      strands.run({one, other});
+      ++ended;
+    };
+  };
+  auto nothing = [] {};
+  strands.run(
+      {both([&] { came = strands.waitUntil([&] { return ready; }); }, nothing),
+       both(nothing, [&] { ready = true; })});
+  EXPECT_TRUE(came);
+  EXPECT_EQ(ended, 2);
+}
