@@ -49,8 +49,6 @@ TEST(Strands, outsideOfARunNobodyElseGoesOn) {
   EXPECT_FALSE(strands.waitUntil([] { return false; }));
 }
 
-} // namespace
-
 TEST(Strands, countThoseThatHaveNotBegun) {
   // The third makes the second ready alone, and the second the first.
   Strands strands;
@@ -82,3 +80,5 @@ TEST(Strands, runOthersAndWaitForThem) {
   EXPECT_TRUE(came);
   EXPECT_EQ(ended, 2);
 }
+
+} // namespace
