@@ -182,17 +182,17 @@ bool Choice::tryMeasured() {
 
 /// A candidate that has a flaw.
 void Choice::drop(StringRef source, std::string why, const Schedule &schedule) {
-  Decision decision{Decision::Kind::Missed,
-                    source.str(),
-                    formatv("dropped block_q = {0}, block_kv = {1}, warps = "
-                            "{2}, stages = {3} {4}",
-                            schedule.blockQ, schedule.blockKV, schedule.warps,
-                            schedule.stages, why),
-                    {{"block_q", std::to_string(schedule.blockQ)},
-                     {"block_kv", std::to_string(schedule.blockKV)},
-                     {"warps", std::to_string(schedule.warps)},
-                     {"stages", std::to_string(schedule.stages)}},
-                    ""};
+  Decision decision{Decision::Kind::Missed, source.str(), "dropped", {}, ""};
+  forEachScheduleField([&](auto field) {
+    if (field.shown != FieldShown::Always)
+      return;
+    std::string value = field.text(schedule.*field.member);
+    decision.reason +=
+        formatv("{0} {1} = {2}", decision.metrics.empty() ? "" : ",",
+                field.name, value);
+    decision.metrics.push_back({field.name.str(), value});
+  });
+  decision.reason += " " + why;
   dropped.push_back({schedule, std::move(decision)});
 }
 

@@ -102,7 +102,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
                 "spills",
                 warning,
                 {},
-                "lower block_q, block_kv or stages, or take more warps"});
+                "lower block_q, block_kv or the rings' slots, or take more "
+                "warps"});
   }
 
   static void emit(Operation *op, const Decision &decision) {

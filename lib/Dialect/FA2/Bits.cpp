@@ -37,15 +37,9 @@ StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
 }
 
 StringRef ScheduleAttr::differsAround(ScheduleAttr otherAttr) const {
-  // Fields that decide about the kernel itself and nothing in memory.
-  static constexpr StringLiteral own[] = {
-      "block_kv",   "stages",       "order",           "q_in_registers",
-      "ping_pong",  "persistent",   "separate_output", "key_warps",
-      "loop_order", "rounded_p",    "rings.exchange",  "cache.dq",
-      "cache.keys", "cache.queries"};
   StringRef difference = getTarget() != otherAttr.getTarget() ? "target" : "";
   forEachScheduleField([&](auto field) {
-    if (difference.empty() && !llvm::is_contained(own, field.name) &&
+    if (difference.empty() && field.seen == FieldSeen::Around &&
         getFields().*field.member != otherAttr.getFields().*field.member)
       difference = field.name;
   });

@@ -23,7 +23,7 @@ int64_t fa2::warpsAlongGradQ(int64_t warps, int64_t blockQ) {
 Schedule Schedule::derived() const {
   Schedule s = *this;
 #define FA2_SCHEDULE_DERIVED(MEMBER, GETTER, NAME, RANGE, GROUP, SHOWN, BITS,  \
-                             DERIVED, HELP)                                    \
+                             SEEN, DERIVED, HELP)                              \
   if (MEMBER == 0)                                                             \
     s.MEMBER = DERIVED;
 #include "fa2/Dialect/FA2/ScheduleFields.def"

@@ -87,6 +87,7 @@ struct FieldRange {
 enum class FieldGroup { Every, AnyRoles, Roles, Gradient, GradientRoles };
 enum class FieldShown { Always, Manifest, WhereSet };
 enum class FieldBits { Same, Own };
+enum class FieldSeen { Around, Inside };
 
 /// A line of ScheduleFields.def, which says what each column means.
 template <typename T> struct ScheduleField {
@@ -95,6 +96,7 @@ template <typename T> struct ScheduleField {
   FieldGroup group;
   FieldShown shown;
   FieldBits bits;
+  FieldSeen seen;
   llvm::StringLiteral help;
   T Schedule::*member;
   std::optional<T> ScheduleOverrides::*asked;
@@ -121,10 +123,10 @@ template <typename Visit> void forEachScheduleField(Visit visit) {
     return FieldRange{from, to, 1, /*powerOfTwo=*/true};
   };
 #define FA2_SCHEDULE_FIELD(TYPE, MEMBER, GETTER, NAME, DEFAULT, RANGE, GROUP,  \
-                           SHOWN, BITS, HELP)                                  \
+                           SHOWN, BITS, SEEN, HELP)                            \
   visit(ScheduleField<TYPE>{NAME, RANGE, FieldGroup::GROUP, FieldShown::SHOWN, \
-                            FieldBits::BITS, HELP, &Schedule::MEMBER,          \
-                            &ScheduleOverrides::MEMBER});
+                            FieldBits::BITS, FieldSeen::SEEN, HELP,            \
+                            &Schedule::MEMBER, &ScheduleOverrides::MEMBER});
 #include "fa2/Dialect/FA2/ScheduleFields.def"
 }
 
