@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decided.h"
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Target/Target.h"

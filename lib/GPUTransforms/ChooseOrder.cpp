@@ -1,7 +1,7 @@
 //===- ChooseOrder.cpp - fa2gpu-choose-order ------------------------------===//
 
-#include "LoopGraph.h"
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Loops/LoopGraph.h"
 #include "fa2/Target/Target.h"
 
 namespace fa2 {

@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Cursors.h"
 #include "Decided.h"
-#include "RingFormer.h"
+#include "fa2/Rings/Cursors.h"
+#include "fa2/Rings/RingFormer.h"
 
 #include "fa2/GPUTransforms/Passes.h"
 

@@ -7,9 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AfterLoop.h"
 #include "Decided.h"
-#include "LoopGraph.h"
+#include "fa2/Loops/AfterLoop.h"
+#include "fa2/Loops/LoopGraph.h"
 #include "fa2/Target/Target.h"
 
 #include "llvm/Support/FormatVariadic.h"

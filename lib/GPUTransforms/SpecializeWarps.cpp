@@ -1,6 +1,6 @@
 //===- SpecializeWarps.cpp - fa2gpu-specialize-warps ----------------------===//
 
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "fa2/GPUTransforms/Passes.h"
 

@@ -2,7 +2,7 @@
 
 #include "Decided.h"
 #include "HoldBack.h"
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -3,7 +3,7 @@
 
     random-schedules.py FOLDER --seed 1 --count 200 --ptxas 20
 
-Draws fields of the schedule for sm_90a and sm_80 over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
+Draws fields of the schedule for sm_90a and sm_80, or of sm_90a's backward (--families sm_90a-backward), over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
 name: "expected ..." or a budget, in one line. One that is accepted runs on the simulator, on lengths that give warpgroups
 different numbers of tiles and blocks several of them; the simulator reports deadlocks, races and what fa2-run finds wrong. The
 first --ptxas accepted ones of sm_90a must assemble with neither C75xx (wgmma in series) nor an error such as C7602; of those
@@ -80,6 +80,27 @@ def draw_sm90a(d):
     return fields
 
 
+def draw_sm90a_backward(d):
+    fields = {}
+    if d.chance(0.2):
+        fields["warps"], fields["block_kv"] = d.pick((4, 64), (8, 64), (8, 128), (12, 192))
+    if d.chance(0.3):
+        fields["key_warps"] = d.pick(0, 4)
+    if d.chance(0.4):
+        fields["cluster"] = d.pick(1, 2, 2)
+    if d.chance(0.4):
+        fields["loop_order"] = d.pick("written", "scores_first", "keys_behind", "keys_behind_lean", "gradients_behind", "derived")
+    if d.chance(0.3):
+        fields["dq"] = d.pick("atomic", "atomic_v4", "ordered", "recompute")
+    for name, values in (("stages", (1, 2, 2, 3, 4)), ("rings.exchange", (1, 2, 3)), ("rings.dout", (0, 1, 1, 2)), ("preload", ("none", "delta", "both")),
+                         ("dq_columns", (0, 32, 64, 128, 256)), ("dq_by_producer", (0, 1)), ("persistent", (0, 1)), ("ping_pong", (0, 1)),
+                         ("q_in_registers", (0, 1)), ("separate_output", (0, 1)), ("rounded_p", (0, 1)), ("chained", ("none", "late", "early")),
+                         ("order", ("ascending", "longest_first", "interleaved"))):
+        if d.chance(0.2):
+            fields[name] = d.pick(*values)
+    return fields
+
+
 def draw_sm80(d):
     fields = {}
     if d.chance(0.6):
@@ -107,12 +128,14 @@ def draw_sm80(d):
 def draw(seed, number, families):
     d = Draw(f"{seed}/{number}")
     family = d.pick(*families)
-    fields = (draw_sm90a if family == "sm_90a" else draw_sm80)(d)
-    kernel = {"arch": family, "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
+    fields = {"sm_90a": draw_sm90a, "sm_90a-backward": draw_sm90a_backward, "sm_80": draw_sm80}[family](d)
+    kernel = {"arch": family.removesuffix("-backward"), "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
               "mask": d.pick("none", "causal", "causal-top-left"), "dtype": d.pick("bf16", "f16")}
     if d.chance(0.15):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
     words = [f"--{name}={value}" for name, value in kernel.items()]
+    if family.endswith("-backward"):
+        words.append("--pass=backward")
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
     beside = Draw(f"{seed}/{number}/beside")
     words += [f"--{name}={value}" for name, value in (("sink", "head"), ("dropout", "argument")) if beside.chance(0.25)]
@@ -135,8 +158,9 @@ def one(o, number):
     ptx = os.path.join(o.folder, f"{number}.ptx")
     typed = f"fa2-compile {' '.join(words)}"
     made = subprocess.run([o.fa2_compile, *words, "-o", ptx], capture_output=True, text=True)
+    # Before any pass has begun on the kernel, whose operations are no user's matter.
     if made.returncode == 1 and made.stderr.count("error: ") == 1 and re.search(r"error: .*\bexpected\b|error: .*\bneeds?\b",
-                                                                                  made.stderr):
+                                                                                  made.stderr) and "' op " not in made.stderr:
         return "refused", words, False
     if made.returncode:
         return f"{typed}: status {made.returncode}, not refused by name: {in_a_line(made.stderr)}", words, False

@@ -1,8 +1,8 @@
 //===- RotateLoop.h - parts of a loop one tile behind -----------*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_ROTATELOOP_H
-#define FA2_LIB_GPUTRANSFORMS_ROTATELOOP_H
+#ifndef FA2_LOOPS_ROTATELOOP_H
+#define FA2_LOOPS_ROTATELOOP_H
 
-#include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"

@@ -1,6 +1,6 @@
 //===- LoopGraph.cpp - a loop's operations as a graph to schedule ---------===//
 
-#include "LoopGraph.h"
+#include "fa2/Loops/LoopGraph.h"
 #include "Work.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -1,6 +1,6 @@
 //===- LoopGraphOrder.cpp - a graph's schedules as orders of products -----===//
 
-#include "LoopGraph.h"
+#include "fa2/Loops/LoopGraph.h"
 
 using namespace mlir;
 using namespace fa2;

@@ -1,6 +1,6 @@
 //===- LoopOrders.h - in which order a loop's products start ----*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
-#define FA2_LIB_GPUTRANSFORMS_LOOPORDERS_H
+#ifndef FA2_LOOPS_LOOPORDERS_H
+#define FA2_LOOPS_LOOPORDERS_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 

@@ -1,6 +1,6 @@
 //===- LoopOrders.cpp - the table of loop orders --------------------------===//
 
-#include "LoopOrders.h"
+#include "fa2/Loops/LoopOrders.h"
 
 using namespace fa2;
 using namespace fa2::gpu;

@@ -1,6 +1,6 @@
 //===- RotateLoop.cpp - parts of a loop one tile behind -------------------===//
 
-#include "RotateLoop.h"
+#include "fa2/Loops/RotateLoop.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/Transforms/Transforms.h"

@@ -1,8 +1,8 @@
 //===- Cursors.cpp - the numbers of a ring's uses -------------------------===//
 
-#include "Cursors.h"
+#include "fa2/Rings/Cursors.h"
 
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/PatternMatch.h"

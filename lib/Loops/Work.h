@@ -1,6 +1,6 @@
 //===- Work.h - what an operation on tiles asks of a unit -------*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_WORK_H
-#define FA2_LIB_GPUTRANSFORMS_WORK_H
+#ifndef FA2_LIB_LOOPS_WORK_H
+#define FA2_LIB_LOOPS_WORK_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/Schedule/Modulo.h"

@@ -1,7 +1,7 @@
 //===- LoopStages.cpp - the order of products as one of operations --------===//
 
 #include "LoopBody.h"
-#include "LoopGraph.h"
+#include "fa2/Loops/LoopGraph.h"
 
 using namespace mlir;
 using namespace fa2;

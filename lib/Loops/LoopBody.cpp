@@ -1,7 +1,7 @@
 //===- LoopBody.cpp - a loop's operations in a new order ------------------===//
 
 #include "LoopBody.h"
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -74,6 +74,8 @@ LoopBody::LoopBody(Block &block, const llvm::DenseSet<Operation *> &behind)
   for (auto dot : block.getOps<DotStartOp>())
     if (behind.contains(dot))
       needRegisters(dot);
+  for (Operation &op : block.without_terminator())
+    needSlot(&op);
 }
 
 void LoopBody::addNeeds(Operation *op) {
@@ -124,6 +126,20 @@ void LoopBody::needRegisters(DotStartOp dot) {
   if (writer && needs.contains(writer) && !behind.contains(writer))
     for (Operation *end : dot.getD().getUsers())
       needs[writer].insert(end);
+}
+
+/// A ring's only slot is free, or filled again, when what is behind has
+/// released it.
+void LoopBody::needSlot(Operation *op) {
+  if (!isa<RingAcquireOp, RingWaitOp>(op) || behind.contains(op))
+    return;
+  Value ring = op->getOperand(0);
+  if (cast<RingType>(ring.getType()).getSlots() > 1 ||
+      (isa<RingWaitOp>(op) && !isCopied(ring) && !isPeer(ring)))
+    return;
+  for (Operation *user : ring.getUsers())
+    if (isa<RingReleaseOp>(user) && behind.contains(user))
+      needs[op].insert(user);
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
 //===- LoopGraphContract.cpp - a graph of what takes time alone -----------===//
 
-#include "LoopGraph.h"
+#include "fa2/Loops/LoopGraph.h"
 
 using namespace mlir;
 using namespace fa2;

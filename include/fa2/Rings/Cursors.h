@@ -5,8 +5,8 @@
 // the number after it, and loops carry it.
 //
 //===----------------------------------------------------------------------===//
-#ifndef FA2_LIB_GPUTRANSFORMS_CURSORS_H
-#define FA2_LIB_GPUTRANSFORMS_CURSORS_H
+#ifndef FA2_RINGS_CURSORS_H
+#define FA2_RINGS_CURSORS_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 

@@ -1,8 +1,8 @@
 //===- LoopBody.h - a loop's operations in a new order ----------*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_LOOPBODY_H
-#define FA2_LIB_GPUTRANSFORMS_LOOPBODY_H
+#ifndef FA2_LIB_LOOPS_LOOPBODY_H
+#define FA2_LIB_LOOPS_LOOPBODY_H
 
-#include "RotateLoop.h"
+#include "fa2/Loops/RotateLoop.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -37,6 +37,7 @@ private:
   void addNeeds(mlir::Operation *op);
   void needBefore(mlir::Operation *op, mlir::Value v);
   void needRegisters(DotStartOp dot);
+  void needSlot(mlir::Operation *op);
   void placeOlderWaits(DotWaitOp wait);
   bool isRead(mlir::Operation *op);
   bool ready(mlir::Operation *op);

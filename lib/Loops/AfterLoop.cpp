@@ -1,8 +1,8 @@
 //===- AfterLoop.cpp - what follows a loop with products behind -----------===//
 
-#include "AfterLoop.h"
+#include "fa2/Loops/AfterLoop.h"
 
-#include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

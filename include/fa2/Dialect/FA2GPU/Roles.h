@@ -1,6 +1,6 @@
 //===- Roles.h - whose an operation is --------------------------*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_ROLES_H
-#define FA2_LIB_GPUTRANSFORMS_ROLES_H
+#ifndef FA2_DIALECT_FA2GPU_ROLES_H
+#define FA2_DIALECT_FA2GPU_ROLES_H
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 

@@ -1,6 +1,6 @@
 //===- RingFormer.cpp - loads and shares become uses of rings -------------===//
 
-#include "RingFormer.h"
+#include "fa2/Rings/RingFormer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 

@@ -1,6 +1,6 @@
 //===- AfterLoop.h - what follows a loop with products behind ---*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_AFTERLOOP_H
-#define FA2_LIB_GPUTRANSFORMS_AFTERLOOP_H
+#ifndef FA2_LOOPS_AFTERLOOP_H
+#define FA2_LOOPS_AFTERLOOP_H
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -1,8 +1,8 @@
 //===- RingFormer.h - makes rings for what crosses shared memory *- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_RINGFORMER_H
-#define FA2_LIB_GPUTRANSFORMS_RINGFORMER_H
+#ifndef FA2_RINGS_RINGFORMER_H
+#define FA2_RINGS_RINGFORMER_H
 
-#include "Roles.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "fa2/Target/Target.h"
 

@@ -1,9 +1,9 @@
 //===- LoopGraph.h - a loop's operations as a graph to schedule -*- C++ -*-===//
-#ifndef FA2_LIB_GPUTRANSFORMS_LOOPGRAPH_H
-#define FA2_LIB_GPUTRANSFORMS_LOOPGRAPH_H
+#ifndef FA2_LOOPS_LOOPGRAPH_H
+#define FA2_LOOPS_LOOPGRAPH_H
 
-#include "LoopOrders.h"
-#include "RotateLoop.h"
+#include "fa2/Loops/LoopOrders.h"
+#include "fa2/Loops/RotateLoop.h"
 #include "fa2/Schedule/Modulo.h"
 #include "fa2/Target/Rates.h"
 
