@@ -36,16 +36,30 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::ExchangeOp op) { former.formExchange(op); });
     kernel.walk([&](ShareOp op) { former.formShare(op); });
-    kernel.walk([&](StoreOp op) {
-      if (isCopied(op))
-        former.formStore(op);
-    });
+    for (StoreOp op : copiedStores())
+      former.formStore(op);
     for (auto ring : kernel.getOps<RingCreateOp>())
       decided(ring, "fa2gpu-form-rings", "ring", "{0}: slots of {1}: {2}",
               ring.getName(), ring.getRing().getType().getTile(),
               ring.getRing().getType().getSlots());
     for (auto ring : llvm::to_vector(kernel.getOps<RingCreateOp>()))
       threadCursors(kernel.getBody().front(), ring, former.roles);
+  }
+
+  /// The widest first: fewer tiles have room for it.
+  SmallVector<StoreOp> copiedStores() {
+    SmallVector<StoreOp> stores;
+    getOperation().walk([&](StoreOp op) {
+      if (isCopied(op))
+        stores.push_back(op);
+    });
+    llvm::stable_sort(stores, [](StoreOp a, StoreOp b) {
+      auto width = [](StoreOp op) {
+        return cast<RankedTensorType>(op.getTile().getType()).getDimSize(1);
+      };
+      return width(a) > width(b);
+    });
+    return stores;
   }
 
   /// Vectors and f32 go straight to memory.

@@ -243,13 +243,29 @@ bool LoopBody::nearlyReady(Operation *op) {
   });
 }
 
+/// Whether a tile is written and not yet committed. One lane commits it for its
+/// warp; no lane says anything else for all in between.
+bool LoopBody::amidWrites() {
+  return llvm::any_of(placed, [&](Operation *op) {
+    auto store = dyn_cast<LocalStoreOp>(op);
+    auto acquire =
+        store ? store.getSlot().getDefiningOp<RingAcquireOp>() : nullptr;
+    return acquire &&
+           llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
+             return isa<RingCommitOp>(user) && needs.contains(user) &&
+                    !placed.contains(user) &&
+                    user->getOperand(1) == acquire.getUse();
+           });
+  });
+}
+
 /// Slots are given back as soon as they can be, and other blocks get as soon
 /// what they wait for.
 void LoopBody::append(Operation *op) {
   placed.insert(op);
   for (auto &[other, before] : needs)
     if (isa<RingReleaseOp, PeerCopyOp>(other) && !placed.contains(other) &&
-        nearlyReady(other)) {
+        nearlyReady(other) && !(isa<RingReleaseOp>(other) && amidWrites())) {
       for (Operation *number : before)
         place(number);
       placed.insert(other);

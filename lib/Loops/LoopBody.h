@@ -38,6 +38,7 @@ private:
   void needBefore(mlir::Operation *op, mlir::Value v);
   void needRegisters(DotStartOp dot);
   void needSlot(mlir::Operation *op);
+  bool amidWrites();
   void placeOlderWaits(DotWaitOp wait);
   bool isRead(mlir::Operation *op);
   bool ready(mlir::Operation *op);

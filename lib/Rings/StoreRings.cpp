@@ -22,15 +22,11 @@ static int64_t warpsOf(KernelOp kernel, StringAttr role) {
 }
 
 /// The slot of a tile that the role alone has read and that an output of type
-/// `tile` may take the place of, of those that no output has taken: best one of
-/// which each warpgroup reads rows of its own, then the narrowest, which leaves
-/// wider ones to wider outputs, then the last.
+/// `tile` may take the place of, the last of those that no output has taken:
+/// best one of which each warpgroup reads rows of its own.
 static RingWaitOp slotFor(KernelOp kernel, StoreOp op, RankedTensorType tile) {
   RingWaitOp found;
   bool foundByRows = false;
-  auto width = [](RingWaitOp wait) {
-    return sharedLayout(wait.getRing().getType().getTile()).paddedCols();
-  };
   for (auto wait : op->getBlock()->getOps<RingWaitOp>()) {
     auto type = cast<RankedTensorType>(wait.getTile().getType());
     bool fits =
@@ -45,8 +41,6 @@ static RingWaitOp slotFor(KernelOp kernel, StoreOp op, RankedTensorType tile) {
                   warpsOf(kernel, roleOf(op)) == kGroupWarps;
     if (!fits || taken || roleOf(wait) != roleOf(op) ||
         (foundByRows && !byRows))
-      continue;
-    if (found && foundByRows == byRows && width(wait) > width(found))
       continue;
     found = wait;
     foundByRows = byRows;
