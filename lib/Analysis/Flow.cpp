@@ -143,6 +143,14 @@ void Flow::merge(State &state, const State &other) {
     weaken(f, o);
     return false;
   });
+  for (Held &h : state.held)
+    for (const Held &o : other.held)
+      if (h.toWrite == o.toWrite && same(h, o)) {
+        weaken(h, o);
+        h.generic |= o.generic;
+        h.written &= o.written;
+        h.met &= o.met;
+      }
   auto add = [&](auto &set, const auto &more) {
     for (const auto &m : more) {
       auto *it = llvm::find_if(set, [&](const auto &s) {
@@ -263,8 +271,11 @@ static std::vector<int64_t> fingerprint(const State &s) {
     add(sending.into);
   }
   print.push_back(-3);
-  for (const Held &h : s.held)
+  for (const Held &h : s.held) {
     add(h);
+    print.insert(print.end(),
+                 {h.level, h.younger, h.generic, h.fenced, h.written, h.met});
+  }
   for (const Flying &f : s.flying)
     print.push_back(int64_t(f.dot.getAsOpaquePointer()));
   return print;

@@ -80,25 +80,25 @@ void Flow::step(Operation &op) {
   if (auto store = dyn_cast<TensorStoreOp>(op))
     return storeTensor(store);
   if (isa<CopyCommitOp>(op)) {
-    for (auto *set : {&now.filled, &now.open})
-      for (Filled &f : *set) {
-        if (f.level == Filled::Grouped)
-          ++f.younger;
-        if (f.level == Filled::Issued && !f.generic)
-          f.level = Filled::Grouped;
-      }
+    forEachFilled([](Filled &f) {
+      if (f.level == Filled::Grouped)
+        ++f.younger;
+      if (f.level == Filled::Issued)
+        f.level = Filled::Grouped;
+    });
   } else if (auto wait = dyn_cast<CopyWaitOp>(op)) {
-    for (auto *set : {&now.filled, &now.open})
-      for (Filled &f : *set)
-        if (f.level == Filled::Grouped &&
-            f.younger >= int64_t(wait.getPending()))
-          f.level = Filled::Complete;
+    forEachFilled([&](Filled &f) {
+      if (f.level == Filled::Grouped && f.younger >= int64_t(wait.getPending()))
+        f.level = Filled::Complete;
+    });
   } else if (isa<BarrierOp, RoleBarrierOp, GroupBarrierOp>(op)) {
     meet(/*together=*/!isa<GroupBarrierOp>(op) || isOneGroup(op));
   } else if (isa<ProxyFenceOp>(op)) {
     fence();
   } else if (isa<WarpBarrierOp>(op)) {
     llvm::erase_if(now.byLanes, [](const Filled &f) { return f.fenced; });
+    for (Held &h : now.held)
+      h.met = true;
   } else if (isa<StoreWaitOp>(op)) {
     llvm::append_range(now.stored, now.storing);
     now.storing.clear();
@@ -164,6 +164,7 @@ void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   Held h;
   static_cast<Use &>(h) = useOf(op, ring, use);
   h.toWrite = toWrite;
+  h.level = Filled::Complete; // nothing is under way
   if (toWrite)
     expectCopied(h);
   auto &next = now.next[toWrite];
@@ -217,6 +218,13 @@ void Flow::give(Operation *op, Value ring, Value use, bool written) {
          "expected a copy into ring '" + nameOf(ring) +
              "' before its use is committed",
          it->at, "acquired here");
+  if (written && it->level < Filled::Complete)
+    fail(op,
+         "expected fa2gpu.copy_commit and fa2gpu.copy_wait before this use of "
+         "ring '" +
+             nameOf(ring) +
+             "' is committed because copies of threads (fa2gpu.copy) fill it",
+         it->at, "acquired here");
   if (written && it->generic && !it->fenced && isReadByEngines(ring))
     fail(op,
          "expected fa2gpu.proxy_fence before this use of ring '" +
@@ -246,6 +254,15 @@ void Flow::give(Operation *op, Value ring, Value use, bool written) {
              "use of ring '" +
                  nameOf(ring) + "'",
              s.at, "the store starts here");
+    for (const Held &h : now.held)
+      if (h.toWrite && h.generic && !h.met && shared.contains(h.ring) &&
+          shared.contains(ring) && !sharesBarriers(ring))
+        fail(op,
+             "expected fa2gpu.ring.commit or fa2gpu.warp_barrier before "
+             "because lanes wrote ring '" +
+                 nameOf(h.ring) + "', and one of them releases ring '" +
+                 nameOf(ring) + "' for all",
+             h.at, "acquired here");
     // Its bytes are another role's now.
     llvm::erase_if(now.filled, [&](const Filled &f) { return f.ring == ring; });
     if (shared.contains(ring))
@@ -276,7 +293,7 @@ void Flow::reads(Operation *op, Value slot, bool byLanes) {
     if (byLanes && shared.contains(u.ring)) {
       Filled lanes;
       static_cast<Use &>(lanes) = u;
-      lanes.fenced = copiesFence(u.ring);
+      lanes.fenced = !isCopied(u.ring) || copiesFence(u.ring);
       now.byLanes.push_back(lanes);
     }
   }
@@ -380,6 +397,7 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
     return fail(op, "expected a slot of a ring as the tile in shared memory");
   Use u = useOf(op, source->getOperand(0), source->getOperand(1));
   bool acquired = isa<RingAcquireOp>(source);
+  bool byThreads = generic || isa<CopyOp>(op);
   if (!isa<RingSlotOp>(source)) {
     auto *it = llvm::find_if(now.held, [&](const Held &h) {
       return h.toWrite == acquired && same(h, u);
@@ -394,15 +412,21 @@ void Flow::writes(Operation *op, Value slot, bool generic) {
       return fail(op, "expected one copy into a use of ring '" +
                           nameOf(u.ring) + "', whose arrival completes it");
     it->written = true;
-    it->generic |= generic;
-    it->fenced &= !generic;
+    if (byThreads) {
+      it->generic = true;
+      it->fenced = it->met = false;
+    }
+    if (isa<CopyOp>(op)) {
+      it->level = Filled::Issued;
+      it->younger = 0;
+    }
   }
   if (OpOperand *use = signalledUse(op))
     if (signalledRing(*use) != u.ring ||
         !symbols.equal(symbols.of(use->get()), *u.n))
       return fail(op, "expected a copy to signal the use of ring '" +
                           nameOf(u.ring) + "' that it fills");
-  if (acquired && generic && isCopied(u.ring))
+  if (acquired && byThreads && isCopied(u.ring))
     return fail(op, "expected a copy by the engine into ring '" +
                         nameOf(u.ring) +
                         "' because roles wait for a copy's bytes, not for "
@@ -435,7 +459,13 @@ void Flow::fence() {
   for (Filled &f : now.byLanes)
     f.fenced = true;
   for (Held &h : now.held)
-    h.fenced = true;
+    h.fenced = h.level >= Filled::Complete;
+}
+
+void Flow::forEachFilled(llvm::function_ref<void(Filled &)> visit) {
+  llvm::for_each(now.filled, visit);
+  llvm::for_each(now.open, visit);
+  llvm::for_each(now.held, visit);
 }
 
 void Flow::meet(bool together) {

@@ -28,7 +28,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     if (!target)
       return signalPassFailure();
     RingFormer former{kernel, *target, kernel->hasAttr(kPlanName)};
-    if (failed(former.roles ? checkViews(former) : checkColumns()) ||
+    if (failed(checkLoads(former)) || failed(checkStores(former)) ||
         failed(checkFirstColumns(former)))
       return signalPassFailure();
     kernel.walk([&](fa2::gpu::LoadOp op) { former.formLoad(op); });
@@ -68,30 +68,55 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return type.getRank() == 2 && !type.getElementType().isF32();
   }
 
-  /// A tensor map is that of a view's tensor; a vector is copied in bulk, all
-  /// of it, so that the view must hold whole tiles.
-  LogicalResult checkViews(RingFormer &former) {
-    WalkResult result = getOperation().walk([&](Operation *op) {
-      Value view;
-      bool vector = false;
-      if (auto load = dyn_cast<fa2::gpu::LoadOp>(op)) {
-        view = load.getView();
-        vector =
-            cast<RankedTensorType>(load.getTile().getType()).getRank() == 1;
-      } else if (auto store = dyn_cast<StoreOp>(op); store && isCopied(store)) {
-        view = store.getView();
-      }
-      if (vector && !former.isWorkspace(view)) {
-        op->emitOpError() << "expected a view of the workspace, which holds "
-                             "whole tiles, because the copy engine brings all "
-                             "of a vector's tile";
-        return WalkResult::interrupt();
-      }
-      auto made = view ? view.getDefiningOp<ViewOp>() : nullptr;
-      if (!view || (made && made.getFirstColumn() == 0))
+  LogicalResult checkLoads(RingFormer &former) {
+    WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {
+      std::string wrong = former.isCopiedByEngine(op)
+                              ? notOfEngine(former, op)
+                              : notOfThreads(former, op);
+      if (wrong.empty())
         return WalkResult::advance();
-      op->emitOpError() << "expected a view that fa2.view makes of a tensor, "
-                           "from its first column on, which a tensor map shows";
+      op.emitOpError() << wrong;
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  static bool isVector(fa2::gpu::LoadOp op) {
+    return cast<RankedTensorType>(op.getTile().getType()).getRank() == 1;
+  }
+
+  /// A vector is copied in bulk, all of it, so that the view must hold whole
+  /// tiles.
+  static std::string notOfEngine(RingFormer &former, fa2::gpu::LoadOp op) {
+    return !isVector(op) || former.isWorkspace(op.getView())
+               ? ""
+               : "expected a view of the workspace, which holds whole tiles, "
+                 "because the copy engine brings all of a vector's tile";
+  }
+
+  /// Threads copy whole rows, of one head; of a vector whole tiles too.
+  static std::string notOfThreads(RingFormer &former, fa2::gpu::LoadOp op) {
+    if (op.getColumn())
+      return "expected all columns of a view because threads copy whole rows; "
+             "some of them the copy engine brings, where kernels have roles";
+    if (op.getView().getType().getHeads() > 1)
+      return "expected a view of one head because threads copy its rows; "
+             "several the copy engine brings, where kernels have roles";
+    if (former.roles && isVector(op) && !former.isWorkspace(op.getView()))
+      return "expected a view of the workspace, which holds whole tiles, "
+             "because threads copy all of a vector's tile";
+    return "";
+  }
+
+  /// A tensor map is that of a view's tensor.
+  LogicalResult checkStores(RingFormer &former) {
+    WalkResult result = getOperation().walk([&](StoreOp op) {
+      auto made = op.getView().getDefiningOp<ViewOp>();
+      if (!former.roles || !isCopied(op) ||
+          (made && made.getFirstColumn() == 0))
+        return WalkResult::advance();
+      op.emitOpError() << "expected a view that fa2.view makes of a tensor, "
+                          "from its first column on, which a tensor map shows";
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
@@ -115,8 +140,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   LogicalResult checkFirstColumns(RingFormer &former) {
     WalkResult result = getOperation().walk([&](ViewOp view) {
       for (Operation *user : view->getUsers()) {
+        auto load = dyn_cast<fa2::gpu::LoadOp>(user);
         if (!view.getColumn() || isa<AccumulateOp>(user) ||
-            (former.roles && isa<fa2::gpu::LoadOp>(user)))
+            (load && former.isCopiedByEngine(load)))
           continue;
         user->emitOpError() << "expected a view without 'from' because only "
                                "the copy engine and fa2.accumulate begin at a "
@@ -124,18 +150,6 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
         return WalkResult::interrupt();
       }
       return WalkResult::advance();
-    });
-    return failure(result.wasInterrupted());
-  }
-
-  /// Threads copy whole rows.
-  LogicalResult checkColumns() {
-    WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {
-      if (!op.getColumn())
-        return WalkResult::advance();
-      op.emitOpError() << "expected roles, because only the copy engine brings "
-                          "some columns of a view (fa2gpu-assign-roles)";
-      return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
   }

@@ -21,23 +21,36 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       if (failed(fence(store)))
         return signalPassFailure();
     getOperation().walk([](RingReleaseOp release) {
-      // What lanes read one by one, before the copy engine writes there again:
-      // all lanes have read, and one thread fences for all, the one that
-      // copies. A fence of theirs would wait for all that they have in flight.
+      // What lanes read one by one, before it is written again: all lanes have
+      // read. Before the copy engine writes there one thread fences for all,
+      // the one that copies; a fence of theirs would wait for all that they
+      // have in flight.
       if (release->getParentOfType<RolesOp>() && isReadByLanes(release)) {
         OpBuilder b(release);
-        if (!fenceCopies(release.getRing()))
+        if (isCopied(release.getRing()) && !fenceCopies(release.getRing()))
           ProxyFenceOp::create(b, release.getLoc());
         WarpBarrierOp::create(b, release.getLoc());
       }
     });
     getOperation().walk([](RingCommitOp commit) {
-      // Threads' writes, for whoever waits for them in another role.
-      if (commit->getParentOfType<RolesOp>() && !isCopied(commit.getRing()) &&
-          isReadByEngines(commit.getRing())) {
-        OpBuilder b(commit);
-        ProxyFenceOp::create(b, commit.getLoc());
+      // Threads' copies and writes, for whoever waits for them in another role.
+      if (!commit->getParentOfType<RolesOp>() || isCopied(commit.getRing()))
+        return;
+      OpBuilder b(commit);
+      if (isCopiedByThreads(commit.getRing())) {
+        CopyCommitOp::create(b, commit.getLoc());
+        CopyWaitOp::create(b, commit.getLoc(), 0);
       }
+      if (isReadByEngines(commit.getRing()))
+        ProxyFenceOp::create(b, commit.getLoc());
+    });
+  }
+
+  static bool isCopiedByThreads(Value ring) {
+    return llvm::any_of(ring.getUsers(), [](Operation *user) {
+      auto acquire = dyn_cast<RingAcquireOp>(user);
+      return acquire &&
+             llvm::any_of(acquire.getSlot().getUsers(), llvm::IsaPred<CopyOp>);
     });
   }
 
@@ -56,8 +69,6 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
   /// and what a matmul takes from registers.
   static bool isReadByLanes(RingReleaseOp release) {
     Value ring = release.getRing();
-    if (!isCopied(ring))
-      return false;
     if (cast<RingType>(ring.getType()).getTile().getRank() == 1)
       return true;
     auto roles = release->getParentOfType<RolesOp>();

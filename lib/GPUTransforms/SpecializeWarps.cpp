@@ -97,10 +97,9 @@ struct SpecializeWarpsPass
       Operation *tiles = b.clone(*loop);
       keep(tiles->getRegion(0).front(), roles.getRoleName(i));
       draws = dyn_cast<TileLoopOp>(tiles); // the last that can
-      if (!isOneThreads(tiles->getRegion(0)))
-        continue;
-      // One thread runs ahead.
-      if (getOperation().getSchedule().getOverlap() &&
+      // What only copies runs ahead.
+      if (onlyCopies(tiles->getRegion(0)) &&
+          getOperation().getSchedule().getOverlap() &&
           failed(keysFirst(tiles->getRegion(0).front())))
         return failure();
     }
@@ -108,6 +107,20 @@ struct SpecializeWarpsPass
       draws.setDraws(true);
     loop->erase();
     return success();
+  }
+
+  /// Whether an operation has to do with a copy into shared memory.
+  static bool isOfCopy(Operation *op) {
+    return isOneThreads(op) || isa<RingAcquireOp, CopyOp, RingCommitOp>(op);
+  }
+  static bool onlyCopies(Region &program) {
+    return !program
+                .walk([](Operation *op) {
+                  bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op);
+                  return free || isOfCopy(op) ? WalkResult::advance()
+                                              : WalkResult::interrupt();
+                })
+                .wasInterrupted();
   }
 
   /// What is left for a role, from the last operation to the first, so that
@@ -164,7 +177,7 @@ struct SpecializeWarpsPass
                                    "always, because the first is peeled";
     SmallVector<Operation *> queries;
     for (Operation &op : block)
-      if (isOneThreads(&op))
+      if (isOfCopy(&op))
         queries.push_back(&op);
     OpBuilder b(loop);
     IRMapping map;

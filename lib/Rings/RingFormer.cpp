@@ -114,6 +114,15 @@ static void read(OpBuilder &b, Value tile, const Readers &readers, Value ring,
   });
 }
 
+bool RingFormer::isCopiedByEngine(fa2::gpu::LoadOp op) {
+  if (!roles || op.getByThreads())
+    return false;
+  if (cast<RankedTensorType>(op.getTile().getType()).getRank() == 1)
+    return true;
+  auto view = op.getView().getDefiningOp<ViewOp>();
+  return view && view.getFirstColumn() == 0;
+}
+
 void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   Location loc = op.getLoc();
   OpBuilder b(op);
@@ -121,7 +130,8 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
   // A tile of which each warpgroup reads rows of its own is theirs part by
   // part.
-  int64_t parts = roles && !loop && isReadByRows(op.getTile())
+  bool engine = isCopiedByEngine(op);
+  int64_t parts = engine && !loop && isReadByRows(op.getTile())
                       ? tile.getDimSize(0) / kGroupRows
                       : 1;
   Value ring = createRing(loc, nameOf(op.getView()), tile,
@@ -130,10 +140,10 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   StringAttr role = roleOf(op);
   Value slot =
       createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
-  if (roles && tile.getRank() == 1) {
+  if (engine && tile.getRank() == 1) {
     createFor<BulkCopyOp>(role, b, loc, op.getView(), op.getRow(), slot, ring,
                           use);
-  } else if (roles) {
+  } else if (engine) {
     auto view = op.getView().getDefiningOp<ViewOp>();
     Value row = arith::AddIOp::create(b, loc, op.getRow(), view.getOffset());
     createFor<TensorCopyOp>(role, b, loc,
@@ -143,8 +153,8 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
                             op.getColumn() ? op.getColumn() : view.getColumn(),
                             view.getCacheAttr());
   } else {
-    CopyOp::create(b, loc, op.getView(), op.getRow(), slot, Value{},
-                   /*in_bounds=*/false);
+    createFor<CopyOp>(role, b, loc, op.getView(), op.getRow(), slot, Value{},
+                      /*in_bounds=*/false);
   }
   createFor<RingCommitOp>(role, b, loc, ring, use);
   for (Readers &r : readersOf(op, op.getTile())) {

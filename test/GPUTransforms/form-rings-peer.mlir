@@ -32,7 +32,7 @@
 // REFUSED: 'fa2gpu.exchange' op expected roles, and a tile that fa2gpu.share gives, because the copy engine brings it to the other block
 
 // Nobody stores, or copies by threads, from a column on that only the program knows.
-// RUN: sed 's#// @store$#%%h = arith.truncf %%s : !acc to !half\n fa2.store %%h, %%kv[%%pair] : !half, !fa2.view<? x 64 x bf16>#' %s | sed 's/%%%%/%%/g' | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=STORE
+// RUN: sed 's#// @store$#%%h = arith.truncf %%s : !acc to !half\n fa2.store %%h, %%kv[%%pair] : !half, !fa2.view<? x 64 x bf16>#' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=STORE
 // STORE: 'fa2.store' op expected a view without 'from' because only the copy engine and fa2.accumulate begin at a column that is not a constant
 // RUN: sed -e '/exchange %%ds/d' -e 's/%%other, %%kt/%%ds, %%kt/' -e 's/target = "sm_90a"/target = "sm_80"/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=LOAD
 // LOAD: 'fa2gpu.load' op expected a view without 'from' because

@@ -16,7 +16,8 @@
 
 // Threads copy whole rows.
 // RUN: sed 's/sm_90a/sm_80/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
-// ROLES: 'fa2gpu.load' op expected roles, because only the copy engine brings some columns of a view (fa2gpu-assign-roles)
+// RUN: sed 's/fa2gpu.load %%bv\[.*\]/& {by_threads}/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
+// ROLES: 'fa2gpu.load' op expected all columns of a view because threads copy whole rows; some of them the copy engine brings, where kernels have roles
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>

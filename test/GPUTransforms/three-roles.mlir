@@ -61,6 +61,26 @@
 // READY: fa2gpu.group_barrier {id = 1 : i64}
 // READY: } @copy(4 warps, 24 registers, one thread) {
 
+// Keys that threads copy have come, and are fenced, before those who copied say so; lanes that read one by one have met before they give a slot back.
+// DEFINE: %{threads} = sed 's/fa2gpu.load %%kv\[%%key\]/& {by_threads}/' %s | fa2-opt %{ready}
+// RUN: %{threads} | fa2-opt --fa2gpu-verify | FileCheck %s --check-prefix=THREADS
+// THREADS: fa2gpu.ring.init %[[K:.*]] consumers 8 fillers 4 : <2 x
+// THREADS: } @copy(4 warps, 24 registers) {
+// THREADS: fa2gpu.copy %
+// THREADS-NEXT: fa2gpu.copy_commit
+// THREADS-NEXT: fa2gpu.copy_wait 0
+// THREADS-NEXT: fa2gpu.proxy_fence
+// THREADS-NEXT: fa2gpu.ring.commit
+// RUN: %{threads} | sed '/fa2gpu.copy_wait/d' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=COPYWAIT
+// RUN: %{threads} | sed '/fa2gpu.copy_commit/d' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=COPYWAIT
+// RUN: %{threads} | sed 's/fa2gpu.copy_wait 0/fa2gpu.copy_wait 1/' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=COPYWAIT
+// COPYWAIT: 'fa2gpu.ring.commit' op expected fa2gpu.copy_commit and fa2gpu.copy_wait before this use of ring 'k' is committed because copies of threads (fa2gpu.copy) fill it
+// RUN: %{threads} | awk '/fa2gpu.copy_commit/ {c=$0; getline; w=$0; getline; print; print c; print w; next} {print}' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=COPYFENCE
+// COPYFENCE: 'fa2gpu.ring.commit' op expected fa2gpu.proxy_fence before this use of ring 'k' is committed because threads wrote it
+// What is written on one of two paths only is not written.
+// RUN: %{threads} | awk '/fa2gpu.copy %/ {print "%%if = arith.cmpi eq, %%arg0, %%arg1 : index"; print "scf.if %%if {"; print; print "}"; next} {print}' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=ONEPATH
+// ONEPATH: 'fa2gpu.ring.commit' op expected a copy into ring 'k' before its use is committed
+
 // What is proved of two roles is proved of three: each edit breaks one rule.
 // RUN: not fa2-opt %s --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=CROSS
 // CROSS: expected a role because role '{{.*}}' computes its operand (fa2gpu-assign-roles)

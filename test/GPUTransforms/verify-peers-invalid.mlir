@@ -23,11 +23,11 @@
 // RELEASED: 'fa2gpu.peer_copy' op expected a tile of ring 'ds' that has not been released
 
 // Who writes a tile sends it: another role would not know when it has been read.
-// RUN: sed -e '/@send$/d' -e 's#// @other role$#\n %%o, %%p = fa2gpu.ring.wait %%rd[%%c0] : !own -> !t\n %%q, %%s = fa2gpu.ring.acquire %%rp[%%c0] : !peer -> !t\n fa2gpu.peer_copy %%o, %%q signal %%rp[%%c0] : !t, !peer#' %s | sed 's#%%#%#g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SENDER
+// RUN: sed -e '/@send$/d' -e 's#// @other role$#\n %%o, %%p = fa2gpu.ring.wait %%rd[%%c0] : !own -> !t\n %%q, %%s = fa2gpu.ring.acquire %%rp[%%c0] : !peer -> !t\n fa2gpu.peer_copy %%o, %%q signal %%rp[%%c0] : !t, !peer#' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SENDER
 // SENDER: 'fa2gpu.peer_copy' op expected role 'consumer', which writes ring 'ds', to send its tiles
 
 // All roles are of blocks in pairs, or none.
-// RUN: sed -e 's#// @other role$#\n fa2.for_each_tile %%t, %%h, %%b in (%%n by 128, %%n, %%n) {\n }#' %s | sed 's#%%#%#g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=TILES
+// RUN: sed -e 's#// @other role$#\n fa2.for_each_tile %%t, %%h, %%b in (%%n by 128, %%n, %%n) {\n }#' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=TILES
 // TILES: 'fa2.for_each_tile' op expected the tiles of the other role
 
 // A block alone has no other that would fill its ring.

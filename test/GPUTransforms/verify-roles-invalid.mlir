@@ -17,6 +17,13 @@
 // RUN: sed 's/x64x/x256x/g' %S/choose-order.mlir | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-chain-kernels" | sed 's/<2 x tensor<64x256xbf16/<1 x tensor<64x256xbf16/g' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EVER
 // EVER: 'fa2gpu.ring.wait' op expected the use of ring 'q' that is held to be released before: of 1 slots it has the one into which this use would come, never
 // EVER: note: held since here
+// Lane 0 releases for its warp, and commits what all its lanes wrote: a release does not stand between a write and its commit, unless lanes have met.
+// RUN: sed 's/x64x/x256x/g' %S/choose-order.mlir | fa2-opt --fa2-pipeline="target=sm_90a database=none pass=backward stop-after=fa2gpu-chain-kernels" -o %t.pair.mlir
+// RUN: awk '/local_store/ && ++n == 2 {print; held=1; next} held && /dot_wait .*64x256xf32/ {print; getline; print; sub(/^\n/,"",kept); print kept; held=0; next} held {kept=kept "\n" $0; next} {print}' %t.pair.mlir > %t.amid.mlir
+// RUN: not fa2-opt %t.amid.mlir --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=AMID
+// RUN: awk '/local_store/ && ++n == 2 {print; print "fa2gpu.warp_barrier"; next} {print}' %t.amid.mlir | fa2-opt --fa2gpu-verify -o /dev/null
+// AMID: 'fa2gpu.ring.release' op expected fa2gpu.ring.commit or fa2gpu.warp_barrier before because lanes wrote ring 'exchange', and one of them releases ring 'exchange' for all
+// AMID: note: acquired here
 // REDEFINE: %{edit} = p
 // REDEFINE: %{prefix} = TWICE
 // RUN: %{try}

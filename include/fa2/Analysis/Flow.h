@@ -30,18 +30,18 @@ struct Use {
   bool groupsMet = false; // and each has met since
 };
 
-/// A use between acquire and commit, or between wait and release.
-struct Held : Use {
-  bool toWrite = false, written = false;
-  bool generic = false, fenced = false; // by threads, and seen by the engines
-};
-
 /// What threads or their copies put into a slot, and who sees it.
 struct Filled : Use {
   enum Level { Issued, Grouped, Complete, SeenByGroup, Seen };
   Level level = Issued;
-  int64_t younger = 0; // groups committed since its own
-  bool generic = false, fenced = false;
+  int64_t younger = 0;                  // groups committed since its own
+  bool generic = false, fenced = false; // by threads, and seen by the engines
+};
+
+/// A use between acquire and commit, or between wait and release.
+struct Held : Filled {
+  bool toWrite = false, written = false;
+  bool met = false; // lanes have met since they wrote
 };
 
 /// A tile that is being copied to another block, which says that it has come by
@@ -166,6 +166,8 @@ private:
   void copyToPeer(PeerCopyOp op);
   void expectCopied(const Use &acquired);
   void fence();
+  /// What was written: to slots that all may see, and to those that are held.
+  void forEachFilled(llvm::function_ref<void(Filled &)> visit);
   /// All warps of the program have come here, or those of each warpgroup.
   void meet(bool together);
 

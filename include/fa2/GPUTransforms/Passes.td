@@ -9,7 +9,8 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let description = [{
     A load in a loop over tiles takes a ring of as many slots as the schedule says; any other load, and the tile to be stored, a
     ring of one slot. Each load becomes acquire, copy, commit, wait, and a release after its last use; loops carry the rings'
-    cursors. Targets with roles copy through tensor maps; their rings count uses through the whole life of a block, others
+    cursors. Targets with roles copy through tensor maps, or by the role's threads (cp.async)
+    where a load says so or no tensor map shows the view; their rings count uses through the whole life of a block, others
     from 0 in each loop over tiles. Who loads or shares a tile fills its ring, and every role that reads the tile waits for it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
@@ -171,7 +172,8 @@ def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
     tensor_store reads it; before threads write what a tensor_store or another warp of the
     group may still read, the stores are waited for and the group meets.
     What lanes read of a slot that the copy engine fills, the thread that copies fences before it fills it again, after the
-    readers' warps have met.
+    readers' warps have met. What the threads of a role copy for others (cp.async) has come before they say so: such a role has
+    nothing else to do meanwhile.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

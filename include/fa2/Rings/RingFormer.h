@@ -22,7 +22,7 @@ Op createFor(mlir::StringAttr role, mlir::OpBuilder &b, mlir::Location loc,
 struct RingFormer {
   KernelOp kernel;
   const Target &target;
-  bool roles; // the kernel has a plan: the copy engine copies
+  bool roles; // the kernel has a plan
 
   /// The argument that a view shows part of; null where it shows none.
   ArgumentAttr argumentOf(mlir::Value view);
@@ -36,6 +36,9 @@ struct RingFormer {
   /// The map of a view's tensor, in boxes of `rows` rows, asked for at once.
   mlir::Value tensorMap(ViewOp view, int64_t rows);
 
+  /// Whether the copy engine brings a tile: a tensor map shows its view, or it
+  /// is a vector. Else threads of the role copy it.
+  bool isCopiedByEngine(LoadOp op);
   void formLoad(LoadOp op);
   void formExchange(fa2::gpu::ExchangeOp op);
   void formShare(ShareOp op);

@@ -343,6 +343,8 @@ Value fa2::gpu::together(Emit &e, ValueRange values) {
 }
 
 int64_t fa2::gpu::threadsOf(Operation *op) {
+  if (auto roles = op->getParentOfType<RolesOp>())
+    return roles.getWarps()[roles.getRoleOf(op)] * kWarpLanes;
   auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
   return (*func.getKnownBlockSize())[0];
 }

@@ -59,12 +59,13 @@ class FA2GPU_Op<string mnemonic, list<Trait> traits = []> : Op<FA2GPU_Dialect, m
 def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile from global to shared memory";
   let description = [{
-    What `fa2.load` means, with the tile in shared memory; `fa2gpu-form-rings` says how.
+    What `fa2.load` means, with the tile in shared memory; `fa2gpu-form-rings` says how. With `by_threads`, those of the role
+    that loads copy it (cp.async), even where the copy engine could.
 
     Example:
     `%k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>`
   }];
-  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, Optional<Index>:$column);
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, Optional<Index>:$column, UnitAttr:$by_threads);
   let results = (outs AnyRankedTensor:$tile);
   let assemblyFormat = "$view `[` $row (`,` $column^)? `]` attr-dict `:` type($view) `->` type($tile)";
   let hasVerifier = 1;
