@@ -8,8 +8,10 @@ label, head_dim, mask, seqlen, tflops. A page says where a table goes, and keeps
     <!-- table 2026-11-22-forward-sm90a summary -->
     <!-- end -->
 
-`full` is a table for each head dim and mask, with ratios; `summary` has two sequence lengths a row, and ratios to the peers. Each
-file also becomes docs/images/FILE.svg. --check writes nothing and fails when something is not what would be written.
+`full` is a table for each head dim and mask, with ratios; `summary` has two sequence lengths a row, and ratios to the peers.
+`ratios PEER` has a row for each head dim and mask, ours over that peer: the mean, the least and the most of all lengths. `means
+PEER,PEER` has a row for each of several files, whose names are given with commas between them. Each file also becomes
+docs/images/FILE.svg. --check writes nothing and fails when something is not what would be written.
 """
 import argparse
 import collections
@@ -101,6 +103,30 @@ def summary(figures):
     return table(rows)[:-1]
 
 
+def ratios(figures, peer):
+    """Ours over one peer, over all lengths. Three places: two would make 1.00 of a lead of four thousandths."""
+    rows = [[f"over {peer}, all lengths", "geometric mean", "least", "most"]]
+    parts = {f"head dim {dim}, {MASKS[mask]}": [a / b for a, b in zip(figures.row("fa2", dim, mask), figures.row(peer, dim, mask))]
+             for dim, mask in figures.blocks}
+    parts["all"] = sum(parts.values(), [])
+    for name, values in parts.items():
+        rows.append([name, *(f"{v:.3f}" for v in (mean(values), min(values), max(values)))])
+    return table(rows)[:-1]
+
+
+KERNELS = {"forward-sm90a": "forward, `--arch sm_90a`", "forward-sm80": "forward, `--arch sm_80`",
+           "backward-sm90a": "backward, `--arch sm_90a`", "backward-sm80": "backward, the sm_80 family"}
+
+
+def means(files, peers):
+    """Ours over each peer, over all lengths, head dims and masks of each file."""
+    rows = [["geometric mean over all lengths, head dims and masks", *(f"over {peer}" for peer in peers)]]
+    for figures in files:
+        of_all = [mean(v / figures.of[(peer, *key[1:])] for key, v in figures.of.items() if key[0] == "fa2") for peer in peers]
+        rows.append([KERNELS[figures.name[11:]], *(f"{v:.2f}" for v in of_all)])
+    return table(rows)[:-1]
+
+
 def title(name):
     date, which = name[:10], name[11:].replace("-", ", ").replace("sm", "sm_")
     return f"{which} kernels on one NVIDIA H200, bf16, measured on {date}"
@@ -143,11 +169,12 @@ def plot(figures):
 
 def fill(text):
     def replaced(match):
-        figures = Figures(match.group(1))
-        lines = {"full": full, "summary": summary}[match.group(2)](figures)
+        files, peers = [Figures(name) for name in match.group(1).split(",")], (match.group(3) or "").split(",")
+        lines = {"full": lambda: full(files[0]), "summary": lambda: summary(files[0]), "ratios": lambda: ratios(files[0], peers[0]),
+                 "means": lambda: means(files, peers)}[match.group(2)]()
         return "\n".join([match.group(0).splitlines()[0], "", *lines, "", "<!-- end -->"])
 
-    return re.sub(r"^<!-- table (\S+) (\w+) -->.*?<!-- end -->", replaced, text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^<!-- table (\S+) (\w+)(?: (\S+))? -->.*?<!-- end -->", replaced, text, flags=re.DOTALL | re.MULTILINE)
 
 
 def main():
