@@ -65,6 +65,10 @@ ROWS = [
      flags(*(f"--pass backward --head-dim {d}" for d in DIMS), "--pass backward --mask causal")),
     ("backward with the same bits in each run", flags("--pass backward --dq recompute")),
     ("backward of programs of scores", program("pass=backward")),
+    ("gradients of what programs read: slopes, biases and others",
+     flags("--pass backward --alibi head --grads slopes", "--pass backward --bias full --grads bias")),
+    ("sinks and dropout, forward and backward; gradients of sinks and from lse",
+     flags("--sink head --dropout argument", "--pass backward --sink head --grads sink --dropout argument --grad-lse argument")),
 ]
 
 
