@@ -15,10 +15,18 @@ string(REPLACE "\n *   " "\n" sample "${sample}")
 string(REPLACE "\n *\n" "\n\n" sample "${sample}")
 file(WRITE ${WORK}/sample.c "${sample}")
 
-# What the page for C tells to write, as it stands there.
-file(READ ${SOURCE}/../../../docs/guide/from-c.md page)
-string(REGEX MATCH "```cmake\n([^`]*)```" block "${page}")
-file(WRITE ${WORK}/guide.cmake "${CMAKE_MATCH_1}")
+# What the page for C and README.md tell to write, as it stands there.
+foreach(name docs/guide/from-c.md README.md)
+  file(READ ${SOURCE}/../../../${name} page)
+  if(NOT page MATCHES "```cmake\n([^`]*)```")
+    message(FATAL_ERROR "${name} has no block of CMake")
+  endif()
+  if(DEFINED block AND NOT block STREQUAL CMAKE_MATCH_1)
+    message(FATAL_ERROR "README.md has other lines of CMake than docs/guide/from-c.md:\n${CMAKE_MATCH_1}")
+  endif()
+  set(block "${CMAKE_MATCH_1}")
+endforeach()
+file(WRITE ${WORK}/guide.cmake "${block}")
 
 set(configure ${CMAKE_COMMAND} -S ${SOURCE} -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${WORK}/prefix -D CMAKE_C_FLAGS=${FLAGS}
   -D SAMPLE=${WORK}/sample.c -D GUIDE=${WORK}/guide.cmake)

@@ -4,7 +4,7 @@ usage: walk.py PAGE --build BUILD --work FOLDER
 
 Commands are the lines of ```sh blocks and, in any block, the lines after `$ `. Each must exit with 0, or, where the page
 shows an "error:" below it, with another status and just that text, in which `...` stands for any. What a command exports holds for those
-after it. The build is at build/release, as the pages have it; on PATH only where README.md puts it there, or on a later page.
+after it. A block with a title, such as ```mlir title="alibi.mlir", becomes the file of that name, where it does not exist yet. The build is at build/release, as the pages have it; on PATH only where README.md puts it there, or on a later page.
 Commands that a test cannot run are listed in NOT_RUN with the reason.
 """
 import argparse
@@ -35,6 +35,9 @@ NOT_RUN = {
         "cmake --preset release &&": "builds everything",
         "pip install .": "builds everything statically",
     },
+    "docs/contributing/debugging.md": {
+        "gdb --args": "waits for a person; the replay above it is the same without a debugger",
+    },
     "bench/README.md": {
         "python3 bench/forward.py": "needs PyTorch and a GPU",
         "python3 bench/backward.py": "needs PyTorch and a GPU",
@@ -49,8 +52,15 @@ NOT_RUN = {
 }
 
 
+class File:
+    """A block with a title: what a reader puts into a file."""
+
+    def __init__(self, name):
+        self.name, self.lines = name, []
+
+
 def commands(text):
-    """(command, lines shown below it or None)"""
+    """(command, lines shown below it or None), and of each block with a title (File, None)"""
     found, block, shell = [], False, False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -58,6 +68,12 @@ def commands(text):
             # A block that shows a session has prompts; its other lines are output.
             shell = block and line == "```sh"
             prompts = False
+            title = re.search(r' title="([^"]+)"', line)
+            file = File(title.group(1)) if block and title else None
+            if file:
+                found.append((file, None))
+        elif block and file:
+            file.lines.append(line)
         elif block and line.startswith("$ "):
             found.append((line[2:], []))
             prompts = True
@@ -117,6 +133,10 @@ def main():
     skips, ran, failures = dict(NOT_RUN.get(args.page, {})), 0, []
     left = set(skips)
     for command, shown in steps:
+        if isinstance(command, File):
+            with open(os.path.join(session.checkout, command.name), "x", encoding="utf-8") as f:
+                f.write("\n".join(command.lines) + "\n")
+            continue
         skip = next((s for s in skips if command.startswith(s)), None)
         if skip:
             left.discard(skip)
