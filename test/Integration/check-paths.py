@@ -1,8 +1,8 @@
 """Checks the paths that pages name. usage: check-paths.py --build BUILD
 
 Links between pages lead somewhere; files of the source tree and of the build (build/release/...) that pages and programs'
-help name are there; every dated page is listed, and the words
-of the glossary stand where it says.
+help name are there; every dated page is listed. Each word of the glossary is introduced, in italics, by the page that its line
+links first, by no other, and is used on another page.
 """
 import argparse
 import glob
@@ -50,19 +50,53 @@ def wrong_source_paths(text):
             yield path
 
 
-def unexplained():
-    """Words of the glossary that the page they are said to be explained on does not have; words that are there twice."""
-    page = "docs/concepts/glossary.md"
-    with open(os.path.join(root, page), encoding="utf-8") as f:
-        rows = re.findall(r"^\| ([^|]+) \| (.*) \|$", f.read(), re.MULTILINE)[1:]
+GLOSSARY = "docs/concepts/glossary.md"
+EXPLAINING = ["docs/guide/*.md", "docs/concepts/*.md", "docs/contributing/*.md", "docs/contract.md", "docs/manifest.md"]
+
+
+def forms(word):
+    """A word and its plural, for a regular expression."""
+    stem = re.escape(word[:-1]) + "(?:y|ies)" if word.endswith("y") else re.escape(word) + "(?:s|es)?"
+    return stem.replace("\\ ", r"\s+")
+
+
+def unexplained(pages, rows):
+    """What is wrong with rows (word, meaning) of the glossary, beside the texts of pages by their paths."""
     words = [word for word, _ in rows]
     yield from (f"{word} is there twice" for word in set(words) if words.count(word) > 1)
+    if words != sorted(words):
+        yield "words are not in the order of the alphabet"
     for word, meaning in rows:
-        for target in re.findall(r"\]\(([^()\s#]+)\)", meaning):
-            with open(os.path.join(root, os.path.dirname(page), target), encoding="utf-8") as f:
-                text = " ".join(f.read().lower().replace("*", "").replace("`", "").split())
-            if word.split(",")[0].lower() not in text:
-                yield f"{word}: {target} does not have the word"
+        links = [os.path.normpath(os.path.join(os.path.dirname(GLOSSARY), t)) for t in re.findall(r"\]\(([^()\s#]+)", meaning)]
+        introducing = [p for p, text in pages.items() if re.search(rf"(?<![\w*])\*{forms(word)}\*(?![\w*])", text, re.IGNORECASE)]
+        using = [p for p, text in pages.items() if re.search(rf"\b{forms(word)}\b", text, re.IGNORECASE)]
+        if not links:
+            yield f"{word}: no link to the page that introduces it"
+        elif introducing != links[:1]:
+            yield f"{word}: {links[0]} is linked, and it is introduced (in italics) by {', '.join(introducing) or 'no page'}"
+        yield from (f"{word}: {link} does not have the word" for link in links[1:] if link in pages and link not in using)
+        if not set(using) - set(links[:1]):
+            yield f"{word}: no page uses it but the one that introduces it"
+
+
+def glossary():
+    """(pages, rows) for unexplained."""
+    def read(page):
+        with open(os.path.join(root, page), encoding="utf-8") as f:
+            return re.sub(r"^```.*?^```", "", f.read(), flags=re.MULTILINE | re.DOTALL)
+
+    rows = re.findall(r"^\| ([^|]+) \| (.*) \|$", read(GLOSSARY), re.MULTILINE)[1:]
+    names = sorted(p for pattern in EXPLAINING for p in glob.glob(pattern, root_dir=root))
+    return {name: read(name) for name in names if name != GLOSSARY and not name.endswith(".in.md")}, rows
+
+
+def check_the_check():
+    """unexplained() finds what it is for."""
+    pages = {"docs/concepts/a.md": "A *ring* has slots.", "docs/guide/b.md": "Rings, and *proxies*."}
+    assert not list(unexplained(pages, [("ring", "x ([a](a.md))")]))
+    for row in (("ring", "no link"), ("ring", "([b](../guide/b.md))"), ("slot", "([a](a.md))"), ("proxy", "([b](../guide/b.md))")):
+        assert list(unexplained(pages, [row])), row
+    assert list(unexplained({**pages, "docs/guide/c.md": "a *ring*"}, [("ring", "([a](a.md))")]))
 
 
 def unlisted(folder):
@@ -89,9 +123,10 @@ def main():
         for what in wrong:
             failed += 1
             print(f"{page}: {what}")
-    for what in unexplained():
+    check_the_check()
+    for what in unexplained(*glossary()):
         failed += 1
-        print(f"docs/concepts/glossary.md: {what}")
+        print(f"{GLOSSARY}: {what}")
     for folder in ("docs/decisions", "docs/measurements"):
         for page in unlisted(folder):
             failed += 1
