@@ -1,6 +1,6 @@
 """Sums results of ctest (JUnit XML) and lit (JSON). A ctest that is a verbose Python unittest counts test by test.
 
-The last line is "N passed, N failed"; tests that were skipped are named before it. The
+The last line is "N passed, N failed"; tests that were skipped are named before it, with the last line that they printed. The
 exit status is 1 when a test failed, and when a file is missing or holds no test.
 """
 import json
@@ -24,6 +24,9 @@ def from_ctest(path):
                     yield name + result.removeprefix("skipped"), "skipped"
                 else:
                     yield name, "passed" if result == "ok" else "failed"
+        elif kind == "skipped":
+            said = (case.findtext("system-out") or "").strip().splitlines()[-1:]
+            yield " ".join([case.get("name"), *map(repr, said)]), kind
         else:
             yield case.get("name"), kind
 

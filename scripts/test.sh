@@ -42,7 +42,6 @@ full) check clang-tidy "$root/scripts/check-tidy.sh" "$build" --light ;;
 nightly)
   check clang-tidy "$root/scripts/check-tidy.sh" "$build"
   check fuzzers "$root/scripts/fuzz.sh"
-  check site "$root/scripts/site.sh"
   ;;
 esac
 python3 "$root/scripts/count-tests.py" "$results"/*.xml "$results"/*.json

@@ -2,7 +2,7 @@
 
 Links between pages lead somewhere; files of the source tree and of the build (build/release/...) that pages and programs'
 help name are there; every dated page is listed. Each word of the glossary is introduced, in italics, by the page that its line
-links first, by no other, and is used on another page.
+links first, by no other, and is used on another page. Pages of the guide and of concepts that show commands are walked by a test.
 """
 import argparse
 import glob
@@ -99,6 +99,24 @@ def check_the_check():
     assert list(unexplained({**pages, "docs/guide/c.md": "a *ring*"}, [("ring", "([a](a.md))")]))
 
 
+def unwalked():
+    """Pages for readers that show commands and that no test walks; commands in blocks that walk.py does not take for any."""
+    with open(os.path.join(root, "test/Integration/CMakeLists.txt"), encoding="utf-8") as f:
+        walked = re.search(r"foreach\(page (.*?)\)", f.read(), re.DOTALL).group(1).split()
+    for page in ["README.md", *sorted(p for room in ("guide", "concepts") for p in glob.glob(f"docs/{room}/*.md", root_dir=root))]:
+        if page.endswith(".in.md"):
+            continue
+        with open(os.path.join(root, page), encoding="utf-8") as f:
+            blocks = re.findall(r"^```([^\n]*)\n(.*?)^```$", f.read(), re.MULTILINE | re.DOTALL)
+        commands = any(language == "sh" or re.search(r"^\$ ", code, re.MULTILINE) for language, code in blocks)
+        if commands and page not in walked:
+            yield f"{page}: shows commands, and no test in test/Integration/CMakeLists.txt walks it"
+        for language, code in blocks:
+            for line in code.splitlines() if language == "" else ():
+                if re.match(r"(fa2-[a-z]+|scripts/\S+|cmake|ctest|export|pip|python3|sed|sh) \S", line):
+                    yield f"{page}: a command in a block that is not sh and without a prompt: {line}"
+
+
 def unlisted(folder):
     """Dated pages that the folder's own page does not link."""
     with open(os.path.join(root, folder, "README.md"), encoding="utf-8") as f:
@@ -127,6 +145,9 @@ def main():
     for what in unexplained(*glossary()):
         failed += 1
         print(f"{GLOSSARY}: {what}")
+    for what in unwalked():
+        failed += 1
+        print(what)
     for folder in ("docs/decisions", "docs/measurements"):
         for page in unlisted(folder):
             failed += 1
