@@ -65,13 +65,15 @@ def mutants_of(flags, args, folder):
                str(args.first), "--threads", str(args.threads), "--list", listing]
     if args.kinds:
         options.append(args.kinds)
-    if args.kind:
-        options += ["--kind", args.kind]
-    done = subprocess.run([args.tool, *options, ptx, *cases], capture_output=True, text=True)
-    if done.returncode == 2 or not os.path.exists(listing):
-        sys.exit(f"{flags}: {done.stderr}")
-    with open(listing) as file:
-        return [line.rstrip("\n").split("\t") for line in file]
+    mutants = []
+    for chosen in [["--kind", kind] for kind in args.kind] or [[]]:
+        done = subprocess.run([args.tool, *options, *chosen, ptx, *cases], capture_output=True, text=True)
+        if done.returncode == 2 or not os.path.exists(listing):
+            sys.exit(f"{flags}: {done.stderr}")
+        with open(listing) as file:
+            mutants += [line.rstrip("\n").split("\t") for line in file]
+        os.remove(listing)
+    return mutants
 
 
 def survivor_table(survivors):
@@ -95,7 +97,7 @@ def main():
     parser.add_argument("--synchronisation", dest="kinds", action="store_const", const="--synchronisation",
                         help="only mutants of synchronisation")
     parser.add_argument("--values", dest="kinds", action="store_const", const="--values", help="only the others")
-    parser.add_argument("--kind", help="only mutants of this kind")
+    parser.add_argument("--kind", action="append", default=[], help="only mutants of this kind; of each that is given")
     parser.add_argument("--only", default="", help="kernels whose flags contain this")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--expect-sync", type=float, default=0)
