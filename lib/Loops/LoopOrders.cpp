@@ -18,6 +18,8 @@ struct Row {
 // is. Then, a tile behind, what dS is multiplied with: while the next scores
 // are; and the same with dP's first values written late, in registers that dK'
 // has read by then. At last all that P and dS are multiplied with.
+// Or dV as soon as P is there, and dP beside it, so that no two tiles of scores
+// are held at once: what registers that frees, the product with the keys takes.
 // Where a cluster's blocks give each other dS, dq_other is the product with the
 // other block's.
 // clang-format off
@@ -25,6 +27,7 @@ constexpr Row kTable[] = {
     {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq dq_other",      2},
     {LoopOrder::KeysBehind,      "(dp) dq' dq_other'+ dk' s dp dv",  2},
     {LoopOrder::KeysBehindLean,  "dq' dq_other'+ dk' s dp dv",       2},
+    {LoopOrder::ValuesFirst,     "s dv dp dk dq dq_other",           2},
     {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq' dq_other'",  5},
 };
 // clang-format on

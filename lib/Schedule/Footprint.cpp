@@ -99,10 +99,13 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   };
   f.accumulatorRegisters =
       part(s.blockKV, d, along, across) + part(s.blockKV, dv, along, across);
-  // S^T becomes P^T, beside dP^T; P^T once more, packed, or packed alone. Then
-  // dQ, whose reductions wait for all of it.
+  // S^T becomes P^T, beside dP^T; P^T once more, packed, or packed alone where
+  // nothing packed is in flight beside both. Then dQ, whose reductions wait for
+  // all of it.
   int64_t tile = s.blockKV * s.blockQ / (s.warps * kLanes);
-  f.scoreRegisters = 2 * tile + (s.roundedP ? 0 : tile / 2);
+  bool one = s.loopOrder == LoopOrder::Written ||
+             s.loopOrder == LoopOrder::ValuesFirst; // tile of scores at a time
+  f.scoreRegisters = 2 * tile + (s.roundedP && one ? 0 : tile / 2);
   if (s.dq != GradQ::Recompute && !s.dqByProducer)
     f.scoreRegisters = std::max(
         f.scoreRegisters,

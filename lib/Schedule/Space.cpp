@@ -133,8 +133,9 @@ private:
   std::vector<LoopOrder> names(const ScheduleField<LoopOrder> &) const {
     if (!problem.backward)
       return {LoopOrder::Written};
-    return {LoopOrder::Written, LoopOrder::ScoresFirst, LoopOrder::KeysBehind,
-            LoopOrder::KeysBehindLean, LoopOrder::GradientsBehind};
+    return {LoopOrder::Written,         LoopOrder::ScoresFirst,
+            LoopOrder::KeysBehind,      LoopOrder::KeysBehindLean,
+            LoopOrder::GradientsBehind, LoopOrder::ValuesFirst};
   }
 
   std::vector<int64_t> numbers(const ScheduleField<int64_t> &field) const {

@@ -2,6 +2,7 @@
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=scores_first,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=written,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=WRITTEN
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=keys_behind_lean,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=LEAN
+// RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=loop_order=values_first,preload=delta stop-after=fa2gpu-order-loop" | FileCheck %s --check-prefix=VALUES
 // RUN: fa2-opt %s --fa2-pipeline="target=sm_90a database=none pass=backward schedule=preload=delta stop-after=fa2gpu-split-masked-tiles" | FileCheck %s --check-prefix=SPLIT
 
 // Both products of scores start before either is waited for: dP is multiplied while P is computed, dV while dS is. The
@@ -26,6 +27,27 @@
 // CHECK: fa2gpu.dot_wait %[[DK]]
 // CHECK-NEXT: fa2gpu.ring.release
 // CHECK: } @producer
+
+// One tile of scores at a time: dV starts as soon as P is there, and only then does dP, whose first values take the registers that S
+// had; both are in flight together, and dK beside the writes of dS for the other role.
+// VALUES-LABEL: fa2.kernel @attention_backward
+// VALUES: fa2gpu.roles @consumer
+// VALUES: scf.for
+// VALUES: scf.for
+// VALUES-NOT: name = "dp"
+// VALUES: %[[S:.*]] = fa2gpu.dot_start %{{.*}}, %{{.*}} {name = "s", transpose_b}
+// VALUES-NEXT: fa2gpu.dot_wait %[[S]]
+// VALUES: fa2.softmax_recompute
+// VALUES: %[[DV:.*]] = fa2gpu.dot_start {{.*}} {name = "dv"}
+// VALUES: %[[DELTA:.*]] = fa2.broadcast
+// VALUES: %[[DP:.*]] = fa2gpu.dot_start %{{.*}}, %{{.*}} acc(%[[DELTA]] : {{.*}}) {name = "dp", transpose_b}
+// VALUES-NOT: fa2gpu.dot_start
+// VALUES: fa2gpu.dot_wait %[[DP]]
+// VALUES: fa2gpu.local_store
+// VALUES: %[[DK:.*]] = fa2gpu.dot_start {{.*}} {name = "dk"}
+// VALUES: fa2gpu.dot_wait %[[DK]]
+// VALUES-NEXT: fa2gpu.ring.release
+// VALUES: } @producer
 
 // dK a tile behind: the first tile's scores stand before the loop, its dK starts in it beside the next tile's scores, which follow one
 // place on, and the last tile's dK stands behind it. Of shared memory the loop carries nothing: the slot of the queries, which is

@@ -80,7 +80,7 @@ struct BackwardEntry {
   int64_t blockKV, stages, exchangeSlots, exchangeSlotsMasked;
   LoopOrder loopOrder;
   Preload preload, preloadMasked;
-  bool turns, keysInRegisters, dqByProducer;
+  bool turns, roundedP, keysInRegisters, dqByProducer;
   int64_t dqColumns, cluster, slotsDout;
 };
 
@@ -88,7 +88,10 @@ struct BackwardEntry {
 // multiplies dS with the keys, as many columns at a time as its registers hold.
 // Up to 64 registers hold the keys and values too, which leaves shared memory
 // less to read; one slot for dS keeps them and the producer in step, which is
-// worth 2 to 5 percent there and costs 3 at 128. Above 128, both warpgroups
+// worth 2 to 5 percent there and costs 3 at 128. There reads of shared memory
+// are the wall: 64 columns of dQ at once read dS half as often, and the
+// registers for them come from one tile of scores at a time and from P that is
+// kept rounded. Above 128, both warpgroups
 // share 64 keys and split the columns. One slot for dS where with two ptxas
 // spills; the order that a search finds where columns are whole panels. At 256
 // the additions to dQ's sum are the wall: blocks in pairs halve them, with one
@@ -96,20 +99,22 @@ struct BackwardEntry {
 // docs/measurements has what each was worth.
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
-    // d   kv  stages exchange, masked order                   begins with,    with a mask    turns  in registers, dQ by producer, columns, cluster, slots of dO
-    {  64, 128, 4,   1, 1,    LoopOrder::KeysBehind,     Preload::Delta, Preload::Delta, true,  true,  true,  64, 1, 0},
-    {  80, 128, 3,   2, 2,    LoopOrder::ScoresFirst,    Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    {  88, 128, 3,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    {  96, 128, 3,   2, 2,    LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 112, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 120, 128, 3,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 128, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 128, 128, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, true,  32, 1, 0},
-    { 184,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 192,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 248,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
-    { 256,  64, 2,   1, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, 128, 2, 1},
-    { 256,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, 128, 1, 0},
+    // d   kv  stages exchange, masked order                   begins with,    with a mask    turns  rounded P  in registers, dQ by producer, columns, cluster, slots of dO
+    {  64, 128, 4,   1, 1,    LoopOrder::KeysBehind,     Preload::Delta, Preload::Delta, true,  false, true,  true,  64, 1, 0},
+    {  72, 128, 3,   2, 2,    LoopOrder::ValuesFirst,    Preload::Both,  Preload::Both, true,  false, false, true,  96, 1, 0},
+    {  80, 128, 3,   2, 2,    LoopOrder::ScoresFirst,    Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    {  88, 128, 3,   1, 1,    LoopOrder::ValuesFirst,    Preload::Both,  Preload::Both, true,  false, false, true,  96, 1, 0},
+    {  96, 128, 3,   2, 2,    LoopOrder::KeysBehind,     Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    { 112, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    { 120, 128, 3,   1, 1,    LoopOrder::ValuesFirst,    Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    { 128, 128, 3,   2, 2,    LoopOrder::ValuesFirst,    Preload::Both,  Preload::Both, true,  true,  false, true,  64, 1, 0},
+    { 128, 128, 3,   2, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    { 128, 128, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, true,  false, false, true,  32, 1, 0},
+    { 184,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, false, 128, 1, 0},
+    { 192,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, false, 128, 1, 0},
+    { 248,  64, 2,   1, 1,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, false, 128, 1, 0},
+    { 256,  64, 2,   1, 2,    LoopOrder::KeysBehindLean, Preload::Both,  Preload::Both, false, false, false, false, 128, 2, 1},
+    { 256,  64, 2,   1, 1,    LoopOrder::Derived,        Preload::Both,  Preload::Both, false, false, false, false, 128, 1, 0},
 };
 // clang-format on
 
@@ -130,6 +135,7 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.loopOrder = e.loopOrder;
       s.preload = problem.masked ? e.preloadMasked : e.preload;
       s.pingPong = e.turns;
+      s.roundedP = e.roundedP;
       s.qInRegisters = e.keysInRegisters;
       s.dq = GradQ::AtomicV4;
       s.dqByProducer = e.dqByProducer;
@@ -141,13 +147,15 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.cacheDq = CacheHint::EvictLast;
       s.cacheKeys = CacheHint::EvictFirst;
       // A program's derivative, or what dropout draws, stands beside the
-      // scores: registers are left neither for the keys nor for what goes a
-      // tile behind.
+      // scores: registers are left neither for the keys, nor for what goes a
+      // tile behind, nor for more of dQ.
       if (problem.program || problem.dropout) {
         s.stages = std::min<int64_t>(s.stages, 3);
         s.loopOrder = LoopOrder::Written;
         s.preload = Preload::Delta;
-        s.qInRegisters = s.pingPong = false;
+        s.qInRegisters = s.pingPong = s.roundedP = false;
+        if (s.dqByProducer && dim > 64)
+          s.dqColumns = 32;
         s.cluster = 1;
         s.slotsDout = 0;
       }

@@ -89,7 +89,7 @@ def draw_sm90a_backward(d):
     if d.chance(0.4):
         fields["cluster"] = d.pick(1, 2, 2)
     if d.chance(0.4):
-        fields["loop_order"] = d.pick("written", "scores_first", "keys_behind", "keys_behind_lean", "gradients_behind", "derived")
+        fields["loop_order"] = d.pick("written", "scores_first", "keys_behind", "keys_behind_lean", "gradients_behind", "values_first", "derived")
     if d.chance(0.3):
         fields["dq"] = d.pick("atomic", "atomic_v4", "ordered", "recompute")
     for name, values in (("stages", (1, 2, 2, 3, 4)), ("rings.exchange", (1, 2, 3)), ("rings.dout", (0, 1, 1, 2)), ("preload", ("none", "delta", "both")),

@@ -55,7 +55,8 @@ def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products s
     I32EnumAttrCase<"KeysBehind", 2, "keys_behind">,
     I32EnumAttrCase<"GradientsBehind", 3, "gradients_behind">,
     I32EnumAttrCase<"Derived", 4, "derived">,
-    I32EnumAttrCase<"KeysBehindLean", 5, "keys_behind_lean">]> {
+    I32EnumAttrCase<"KeysBehindLean", 5, "keys_behind_lean">,
+    I32EnumAttrCase<"ValuesFirst", 6, "values_first">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
