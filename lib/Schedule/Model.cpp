@@ -65,6 +65,25 @@ private:
     e.global = copied / rates.globalBytes;
   }
 
+  /// What warpgroups' matmuls read besides (m64nNk16 reads
+  /// 2 KiB of a left operand that is in shared memory, and 32 N of the right):
+  /// keys and values, dS again for each further piece of dQ's columns,
+  /// statistics, of which every lane reads its own, and what reductions into dQ
+  /// pass through the same pipe. Profiles of 64, 128 and 256 on an H200 count
+  /// as much within 5 percent.
+  double operandBytes(double scores) const {
+    double rows = double(s.blockQ), keys = double(s.blockKV);
+    double warps = double(s.warps);
+    double bytes = s.qInRegisters ? 0 : 2 * keys * (d() + dv());
+    double columns = s.dqColumns ? double(s.dqColumns) : d();
+    bytes += 2 * scores * (std::ceil(d() / columns) - 1);
+    constexpr double lanes = 32, lanesOfRow = 4, floatBytes = 4;
+    bytes += 2 * floatBytes * rows / lanesOfRow * warps * lanes;
+    if (s.dq != GradQ::Recompute)
+      bytes += floatBytes * rows * d() / double(s.cluster);
+    return bytes;
+  }
+
   /// S and dP, dV, dK and dQ; a block keeps its keys and takes tiles of rows.
   void backwardStep(double scores) {
     double rows = double(s.blockQ), keys = double(s.blockKV);
@@ -79,6 +98,8 @@ private:
     bytes += 2 * keys * d() * dqReaders;
     if (!target.hasRoles())
       bytes += 2 * keys * (d() + dv()) * warps / along;
+    else
+      bytes += operandBytes(scores);
     double copied = 2 * rows * double(p.headDim + p.headDimV);
     e.shared = (bytes + copied) / rates.sharedBytes;
     double sum =
