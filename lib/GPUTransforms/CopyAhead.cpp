@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decided.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
+
 #include "fa2/GPUTransforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -65,7 +67,7 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
     SmallVector<scf::ForOp> loops;
     for (auto roles : getOperation().getOps<RolesOp>())
       for (Region &program : roles.getPrograms())
-        if (!isOneThreads(program))
+        if (!onlyCopies(program))
           program.walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       Parts parts(loop);

@@ -109,20 +109,6 @@ struct SpecializeWarpsPass
     return success();
   }
 
-  /// Whether an operation has to do with a copy into shared memory.
-  static bool isOfCopy(Operation *op) {
-    return isOneThreads(op) || isa<RingAcquireOp, CopyOp, RingCommitOp>(op);
-  }
-  static bool onlyCopies(Region &program) {
-    return !program
-                .walk([](Operation *op) {
-                  bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op);
-                  return free || isOfCopy(op) ? WalkResult::advance()
-                                              : WalkResult::interrupt();
-                })
-                .wasInterrupted();
-  }
-
   /// What is left for a role, from the last operation to the first, so that
   /// users go before what they use: its own operations, and numbers that they
   /// need.

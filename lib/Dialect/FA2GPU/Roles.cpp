@@ -1,6 +1,6 @@
 //===- Roles.cpp - fa2gpu.roles, and whose matter an operation is ---------===//
 
-#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -122,6 +122,16 @@ bool fa2::gpu::isOneThreads(Region &program) {
                   free = tiles.getDraws(); // one thread draws
                 return free || isOneThreads(op) ? WalkResult::advance()
                                                 : WalkResult::interrupt();
+              })
+              .wasInterrupted();
+}
+
+bool fa2::gpu::onlyCopies(Region &program) {
+  return !program
+              .walk([](Operation *op) {
+                bool free = op->getNumRegions() > 0 || isMemoryEffectFree(op);
+                return free || isOfCopy(op) ? WalkResult::advance()
+                                            : WalkResult::interrupt();
               })
               .wasInterrupted();
 }

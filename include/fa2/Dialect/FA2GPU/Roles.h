@@ -33,6 +33,16 @@ inline mlir::StringAttr roleOf(mlir::Operation *op) {
   return op->getAttrOfType<mlir::StringAttr>(kRoleName);
 }
 
+/// Whether an operation has to do with a copy into shared memory, by whomever.
+inline bool isOfCopy(mlir::Operation *op) {
+  return isOneThreads(op) ||
+         mlir::isa<RingAcquireOp, CopyOp, RingCommitOp>(op);
+}
+
+/// Whether a role does nothing else: it then runs ahead of the others by
+/// itself.
+bool onlyCopies(mlir::Region &program);
+
 } // namespace fa2::gpu
 
 #endif
