@@ -40,8 +40,8 @@ def parse(arguments):
     p.add_argument("--dtype", choices=("bf16", "f16"), default="bf16")
     p.add_argument("--hidden", type=command_line.positive, default=2048)
     p.add_argument("--tokens", type=command_line.positive, default=16384)
-    p.add_argument("--peers", type=command_line.one_of(("fa2", "cudnn", "none")),
-                   default=["fa2", "cudnn"], metavar="PEER,...")
+    p.add_argument("--peers", type=command_line.one_of(("flash2", "cudnn", "none")),
+                   default=["flash2", "cudnn"], metavar="PEER,...")
     p.add_argument("--seconds", type=command_line.seconds, default=8.0, help="for each case")
     p.add_argument("--pause", type=command_line.milliseconds, default=60.0, metavar="MS")
     p.add_argument("--seed", type=int, default=0)
@@ -200,7 +200,7 @@ def measure(options):
         interleave(contestants, options.seconds, options.pause)
         flops = case.flops * 2.5
         figures = {c.label: flops / c.median / 1e9 for c in contestants}
-        base = figures.get(BACKENDS["fa2"][0])
+        base = figures.get(BACKENDS["flash2"][0])
         text = "  ".join(f"{label} {value:6.1f}" for label, value in figures.items())
         for label in sets:
             if base and label in figures:

@@ -86,8 +86,8 @@ def add_kernels(p):
 
 def add_peers(p):
     peers = p.add_argument_group("peers")
-    peers.add_argument("--peers", type=one_of(("fa2", "cudnn", "none")), default=["fa2", "cudnn"],
-                       metavar="PEER,...", help="PyTorch's backends: fa2, cudnn; or none")
+    peers.add_argument("--peers", type=one_of(("flash2", "cudnn", "none")), default=["flash2", "cudnn"],
+                       metavar="PEER,...", help="PyTorch's backends: flash2, cudnn; or none")
     peers.add_argument("--peer", action="append", default=[], metavar="NAME=PATH",
                        help="a further peer: a Python module, or a kernel set with manifests")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .cases import Refused
 
-BACKENDS = {"fa2": ("FlashAttention-2", "FLASH_ATTENTION"), "cudnn": ("cuDNN", "CUDNN_ATTENTION")}
+BACKENDS = {"flash2": ("FlashAttention-2", "FLASH_ATTENTION"), "cudnn": ("cuDNN", "CUDNN_ATTENTION")}
 
 
 def mask_for(peer, case):

@@ -198,7 +198,7 @@ class Options(unittest.TestCase):
         o = options.parse(["a", "--variants", "b", "c"])
         self.assertEqual(o.variants, ["a", "b", "c"])
         self.assertEqual(o.seqlens, [512, 1024, 2048, 4096, 8192, 16384])
-        self.assertEqual(o.pytorch_peers, ["fa2", "cudnn"])
+        self.assertEqual(o.pytorch_peers, ["flash2", "cudnn"])
         self.assertEqual(options.parse(["a", "--dims", "32"]).seqlens, [2048, 8192])
         self.assertEqual(options.parse(["a", "--peers", "none"]).pytorch_peers, [])
 
@@ -206,7 +206,7 @@ class Options(unittest.TestCase):
         for bad in (["a", "--head-dims", "12"], ["a", "--head-dims", "264"], ["a", "--head-dims", "0"],
                     ["a", "--masks", "window"], ["--peers", "none"], ["a", "--peer", "x"],
                     ["a", "--render", "x.csv"], ["--dims", "32"], ["a", "--seqlens", "512,512"],
-                    ["a", "--peers", "none,fa2"], ["a", "--seconds", "nan"], ["a", "--pause", "-1"]):
+                    ["a", "--peers", "none,flash2"], ["a", "--seconds", "nan"], ["a", "--pause", "-1"]):
             with self.subTest(bad), self.assertRaises(SystemExit) as caught:
                 with open("/dev/null", "w") as sink, redirect(sink):
                     options.parse(bad)
