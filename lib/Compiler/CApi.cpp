@@ -54,7 +54,7 @@ static void describeCache(const char *text, fa2_compilation &c) {
 
 /// The PTX, or where `emit` says so no more than the schedules.
 static void compile(const char *text, std::optional<llvm::StringRef> source,
-                    fa2::Emit emit, fa2_compilation &c) {
+                    fa2::OutputKind emit, fa2_compilation &c) {
   fa2::Specification spec;
   if (!text) {
     c.error = "expected a specification, got a null pointer";
@@ -72,7 +72,7 @@ static void compile(const char *text, std::optional<llvm::StringRef> source,
     return;
   c.ok = true;
   c.cached = result->cached;
-  c.text = emit == fa2::Emit::PTX ? std::move(result->text)
+  c.text = emit == fa2::OutputKind::PTX ? std::move(result->text)
                                   : llvm::join(result->choices, "\n");
   c.explanation = result->schedule + "\n";
   for (const std::string &reason : result->reasons)
@@ -97,7 +97,7 @@ template <typename Fill> static fa2_compilation *filled(Fill fill) {
 
 static fa2_compilation *run(const char *specification,
                             std::optional<llvm::StringRef> module,
-                            fa2::Emit emit) {
+                            fa2::OutputKind emit) {
   return filled(
       [&](fa2_compilation &c) { compile(specification, module, emit, c); });
 }
@@ -107,13 +107,13 @@ extern "C" {
 const char *fa2_version(void) { return FA2_VERSION; }
 
 fa2_compilation *fa2_compile(const char *specification) {
-  return run(specification, std::nullopt, fa2::Emit::PTX);
+  return run(specification, std::nullopt, fa2::OutputKind::PTX);
 }
 
 fa2_compilation *fa2_compile_module(const char *module,
                                     const char *specification) {
   if (module)
-    return run(specification, module, fa2::Emit::PTX);
+    return run(specification, module, fa2::OutputKind::PTX);
   return filled([](fa2_compilation &c) {
     c.error = "expected a module's text, got a null pointer";
   });
@@ -121,8 +121,8 @@ fa2_compilation *fa2_compile_module(const char *module,
 
 fa2_compilation *fa2_schedules(const char *module, const char *specification) {
   if (module)
-    return run(specification, module, fa2::Emit::FA2);
-  return run(specification, std::nullopt, fa2::Emit::FA2);
+    return run(specification, module, fa2::OutputKind::FA2);
+  return run(specification, std::nullopt, fa2::OutputKind::FA2);
 }
 
 fa2_compilation *fa2_cache(const char *specification) {

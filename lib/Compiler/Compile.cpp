@@ -37,13 +37,13 @@ std::string print(ModuleOp module) {
 }
 
 /// The stage after which `emit` has what it wants.
-llvm::StringRef lastStage(Emit emit) {
+llvm::StringRef lastStage(OutputKind emit) {
   switch (emit) {
-  case Emit::FA2:
+  case OutputKind::FA2:
     return "fa2-select-schedule";
-  case Emit::Tiles:
+  case OutputKind::Tiles:
     return "fa2-tile";
-  case Emit::GPU:
+  case OutputKind::GPU:
     return "fa2gpu-verify";
   default:
     return pipelineStages().back();
@@ -197,13 +197,13 @@ private:
                                      int64_t(each.getSharedBytes()),
                                      int64_t(each.getBlock())});
     }
-    if (options.emit == Emit::PTX) {
+    if (options.emit == OutputKind::PTX) {
       auto ptx = translateToPtx(module);
       if (failed(ptx))
         return failure();
       result.text = std::move(*ptx);
       result.times.push_back({"ptx", threadMilliseconds() - start});
-    } else if (options.emit == Emit::LLVMIR) {
+    } else if (options.emit == OutputKind::LLVMIR) {
       llvm::LLVMContext context;
       auto llvmModule = translateToLLVMIR(module, context);
       if (!llvmModule)

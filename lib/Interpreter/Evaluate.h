@@ -40,7 +40,7 @@ void run(Frame &, gpu::ExchangeOp);
 
 // Ranges.cpp
 /// Puts the arithmetic of the kernel's ranges into it.
-void expandRanges(Program &program);
+void expandRanges(KernelState &program);
 int64_t countTiles(Frame &, mlir::Value range);
 int64_t tileAt(Frame &, mlir::Value range, int64_t place);
 void run(Frame &, TileCountOp);

@@ -63,8 +63,8 @@ struct MaskProgram {
 };
 
 /// What all blocks of a kernel share.
-struct Program {
-  Program(KernelOp kernel, Observer observer)
+struct KernelState {
+  KernelState(KernelOp kernel, Observer observer)
       : kernel(kernel), observer(std::move(observer)) {}
 
   KernelOp kernel;
@@ -89,7 +89,7 @@ struct Cluster {
 /// One thread block.
 struct ThreadBlock {
   /// The one that takes the tile of this number.
-  ThreadBlock(Program &program, int64_t number)
+  ThreadBlock(KernelState &program, int64_t number)
       : program(program), cluster(std::make_shared<Cluster>()) {
     cluster->number = number;
   }
@@ -99,7 +99,7 @@ struct ThreadBlock {
     first->peer = this;
   }
 
-  Program &program;
+  KernelState &program;
   std::shared_ptr<Cluster> cluster;
   ThreadBlock *peer = nullptr; // the cluster's other block
   int64_t rank = 0;

@@ -76,7 +76,7 @@ static bool hasClusters(KernelOp kernel) {
 
 /// Runs the blocks that take the tile of a number; how many such there are, or
 /// nothing where one has failed.
-static std::optional<int64_t> runTile(Program &program, int64_t number,
+static std::optional<int64_t> runTile(KernelState &program, int64_t number,
                                       const Inputs &inputs) {
   ThreadBlock first(program, number);
   std::optional<ThreadBlock> second;
@@ -100,7 +100,7 @@ static std::optional<int64_t> runTile(Program &program, int64_t number,
 LogicalResult interpreter::interpret(KernelOp kernel,
                                      ArrayRef<Argument> arguments,
                                      Observer observer) {
-  Program program(kernel, std::move(observer));
+  KernelState program(kernel, std::move(observer));
   Inputs inputs;
   if (failed(bind(kernel, arguments, inputs)))
     return failure();

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::interpreter;
 
-void interpreter::expandRanges(Program &program) {
+void interpreter::expandRanges(KernelState &program) {
   program.kernel.walk<WalkOrder::PreOrder>([&](RangeOfTiles range) {
     OpBuilder b(range);
     program.ranges[range->getResult(0)] = range.places(

@@ -23,7 +23,7 @@ int64_t Target::registerBudget(int64_t threads, int64_t minBlocks) const {
 llvm::ArrayRef<const Target *> fa2::allTargets() {
   static const auto all = [] {
     // sm_90a after sm_90, before what is newer.
-    llvm::SmallVector<const Target *> list(sm80::targets());
+    llvm::SmallVector<const Target *> list(sm80::mmaSyncTargets());
     auto newer = llvm::find_if(list, [](const Target *t) {
       return t->computeCapability() > sm90::target()->computeCapability();
     });

@@ -108,7 +108,7 @@ private:
   }
 
   void readTarget(Object object) {
-    Target &target = manifest.target;
+    CodeTarget &target = manifest.target;
     target.arch = object.required("arch").string();
     target.family = object.required("family").boolean();
     target.minComputeCapability =

@@ -22,7 +22,7 @@ namespace fa2rt {
 
 constexpr int kManifestVersion = 3;
 
-struct Target {
+struct CodeTarget {
   std::string arch; // "sm_80"
   bool family = false;
   int minComputeCapability = 0; // 80
@@ -111,7 +111,7 @@ public:
   std::string json; // as it stands in the file, without the comment marks
   std::string compiler;
   std::string pass;
-  Target target;
+  CodeTarget target;
   std::vector<Argument> arguments;
   std::vector<Condition> conditions;
   Expression workspaceBytes;

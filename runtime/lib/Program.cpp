@@ -45,7 +45,7 @@ std::vector<void *> addressesOf(std::span<const fa2rtArgument> arguments) {
 
 void checkTarget(const Manifest &manifest, const DeviceProperties &device,
                  bool hasImage) {
-  const Target &target = manifest.target;
+  const CodeTarget &target = manifest.target;
   int least = target.minComputeCapability;
   if (target.family && device.computeCapability != least)
     fail(FA2RT_ERROR_DEVICE,

@@ -248,7 +248,7 @@ private:
   }
 
   const Settings &settings;
-  std::shared_ptr<const sim::Program> program;
+  std::shared_ptr<const sim::Module> program;
   std::vector<sim::KernelInfo> kernels; // of the load request, in its order
   mutable std::mutex mutex;
   mutable std::string lastProfile;

@@ -74,7 +74,7 @@ std::string_view nameOf(Category category) {
   return names[unsigned(category)];
 }
 
-std::string Program::lineText(unsigned line) const {
+std::string Module::lineText(unsigned line) const {
   if (line == 0 || line > lines.size())
     return {};
   std::string_view text = lines[line - 1];
@@ -88,7 +88,7 @@ std::string Program::lineText(unsigned line) const {
   return std::string(text);
 }
 
-std::string Program::opcodeOf(const Inst &inst) const {
+std::string Module::opcodeOf(const Inst &inst) const {
   std::string text = lineText(inst.line);
   size_t start = 0;
   if (!text.empty() && text[0] == '@') {
@@ -98,9 +98,9 @@ std::string Program::opcodeOf(const Inst &inst) const {
   return text.substr(start, text.find_first_of(" \t;", start) - start);
 }
 
-unsigned targetCapability(const Program &program) { return program.capability; }
+unsigned targetCapability(const Module &program) { return program.capability; }
 
-std::vector<KernelInfo> kernels(const Program &program) {
+std::vector<KernelInfo> kernels(const Module &program) {
   std::vector<KernelInfo> infos;
   for (const auto &kernel : program.kernels)
     infos.push_back(kernel->info);

@@ -199,7 +199,8 @@ struct Kernel {
   std::vector<std::string> registerNames;
 };
 
-class Program {
+/// What was parsed of one PTX text.
+class Module {
 public:
   std::string text;
   std::vector<std::string_view> lines;

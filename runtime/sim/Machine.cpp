@@ -29,7 +29,7 @@ void Machine::prepare(Grid &grid, const Launch &launch) {
   };
   if (!launch.program)
     refuse("there is no program");
-  const Program &program = *launch.program;
+  const Module &program = *launch.program;
   const Kernel *kernel = nullptr;
   for (const auto &k : program.kernels)
     if (k->info.name == launch.kernel)

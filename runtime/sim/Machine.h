@@ -238,7 +238,7 @@ struct Block {
 
 struct Grid {
   const Launch *launch = nullptr;
-  const Program *program = nullptr;
+  const Module *program = nullptr;
   const Kernel *kernel = nullptr;
   u64 firstSequence = 0, total = 0, started = 0, finished = 0, released = 0;
   u64 watermark = 0;

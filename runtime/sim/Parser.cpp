@@ -15,7 +15,7 @@ std::string quoted(std::string_view name) {
 
 class Parser {
 public:
-  explicit Parser(Program &program) : program(program), lex(program.text) {}
+  explicit Parser(Module &program) : program(program), lex(program.text) {}
   void parseModule();
 
 private:
@@ -50,7 +50,7 @@ private:
   Variable parseVariable();
   void placeShared(KernelBuilder &builder, const Variable &v, bool external);
 
-  Program &program;
+  Module &program;
   Lexer lex;
   struct ModuleShared {
     Variable variable;
@@ -553,7 +553,7 @@ void Parser::parseModule() {
 
 ParseResult parse(std::string_view ptx) {
   ParseResult result;
-  auto program = std::make_shared<Program>();
+  auto program = std::make_shared<Module>();
   program->text = std::string(ptx);
   std::string_view text = program->text;
   for (size_t at = 0; at <= text.size();) {

@@ -44,13 +44,13 @@ struct Symbol {
 /// The kernel under construction: scopes, registers, constants, labels.
 class KernelBuilder {
 public:
-  KernelBuilder(Kernel &kernel, const Program &program)
+  KernelBuilder(Kernel &kernel, const Module &program)
       : kernel(kernel), program(program) {
     pushScope();
   }
 
   Kernel &kernel;
-  const Program &program;
+  const Module &program;
 
   void pushScope();
   void popScope();

@@ -5,7 +5,7 @@
 //
 // Use: parse() a PTX text once; fill a Launch for each kernel of the launch
 // list; run() them in order, as one stream would. Nothing here keeps global
-// state: different threads may run different launches of one Program at once.
+// state: different threads may run different launches of one Module at once.
 //
 // docs/contributing/simulator-rules.md describes the checks by their rule
 // numbers, and the numerics.
@@ -29,7 +29,7 @@ namespace fa2::sim {
 //===----------------------------------------------------------------------===//
 
 /// A parsed and decoded PTX module. Immutable; shared between runs.
-class Program;
+class Module;
 
 /// A malformed text, or an instruction, modifier or directive that the
 /// simulator does not know. `line` counts from 1 in the PTX text.
@@ -39,7 +39,7 @@ struct ParseError {
 };
 
 struct ParseResult {
-  std::shared_ptr<const Program> program; ///< null exactly when parsing failed
+  std::shared_ptr<const Module> program; ///< null exactly when parsing failed
   ParseError error;
   explicit operator bool() const { return program != nullptr; }
 };
@@ -67,10 +67,10 @@ struct KernelInfo {
 };
 
 /// The kernels of a program in the order of the text.
-std::vector<KernelInfo> kernels(const Program &program);
+std::vector<KernelInfo> kernels(const Module &program);
 
 /// `.target` as compute capability times ten (80 for sm_80, 90 for sm_90a).
-unsigned targetCapability(const Program &program);
+unsigned targetCapability(const Module &program);
 
 //===----------------------------------------------------------------------===//
 // Launches
@@ -122,7 +122,7 @@ struct Region {
 
 /// One kernel of a launch list.
 struct Launch {
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Module> program;
   std::string kernel; ///< the `.entry`
   std::array<uint32_t, 3> grid{1, 1, 1};
   std::array<uint32_t, 3> block{1, 1, 1};

@@ -31,7 +31,7 @@ namespace fa2::sim::mutation {
 /// rescaled in time overflows.
 enum class Data { Normal, OneSided, Large };
 
-using Programs = std::vector<std::shared_ptr<const Program>>;
+using Programs = std::vector<std::shared_ptr<const Module>>;
 
 struct Outcome {
   Result result;

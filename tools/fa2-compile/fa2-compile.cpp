@@ -79,20 +79,20 @@ bool write(llvm::StringRef path, llvm::StringRef text) {
   return why.empty();
 }
 
-fa2::Emit emitOf(Kind kind) {
+fa2::OutputKind emitOf(Kind kind) {
   switch (kind) {
   case Kind::FA2:
-    return fa2::Emit::FA2;
+    return fa2::OutputKind::FA2;
   case Kind::Tiles:
-    return fa2::Emit::Tiles;
+    return fa2::OutputKind::Tiles;
   case Kind::GPU:
-    return fa2::Emit::GPU;
+    return fa2::OutputKind::GPU;
   case Kind::NVVM:
-    return fa2::Emit::NVVM;
+    return fa2::OutputKind::NVVM;
   case Kind::LLVMIR:
-    return fa2::Emit::LLVMIR;
+    return fa2::OutputKind::LLVMIR;
   default:
-    return fa2::Emit::PTX;
+    return fa2::OutputKind::PTX;
   }
 }
 
@@ -213,7 +213,7 @@ int compile(const fa2::Specification &spec, llvm::StringRef path,
 
   std::optional<fa2::Assembly> assembly;
   std::string note;
-  bool isPtx = options.emit == fa2::Emit::PTX;
+  bool isPtx = options.emit == fa2::OutputKind::PTX;
   if (isPtx && (emitKind == Kind::Cubin || explain)) {
     if (ptxas)
       assembly = fa2::assemble(*ptxas, result->text, spec.arch, note);

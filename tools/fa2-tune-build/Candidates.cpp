@@ -60,7 +60,7 @@ int64_t distance(const Schedule &a, const Schedule &b) {
 std::vector<std::string> todaysChoices(const Specification &spec,
                                        std::string &error) {
   CompileOptions options;
-  options.emit = Emit::FA2;
+  options.emit = OutputKind::FA2;
   auto compiled = compile(spec, options, error);
   if (mlir::failed(compiled))
     return {};

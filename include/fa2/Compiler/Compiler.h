@@ -20,7 +20,7 @@
 namespace fa2 {
 
 /// How far to go, and as which text to return the result.
-enum class Emit { FA2, Tiles, GPU, NVVM, LLVMIR, PTX };
+enum class OutputKind { FA2, Tiles, GPU, NVVM, LLVMIR, PTX };
 
 struct StageTime {
   std::string stage;
@@ -53,7 +53,7 @@ struct Compilation {
 };
 
 struct CompileOptions {
-  Emit emit = Emit::PTX;
+  OutputKind emit = OutputKind::PTX;
   bool lineInfo = false;
   /// Where a stage that fails or crashes leaves its input and its name, for
   /// fa2-opt --run-reproducer; empty: nowhere.

@@ -76,7 +76,7 @@ private:
 };
 } // namespace
 
-llvm::ArrayRef<const Target *> sm80::targets() {
+llvm::ArrayRef<const Target *> sm80::mmaSyncTargets() {
   static const auto all = [] {
     std::array<const Target *, kRows.size()> targets{};
     for (size_t i = 0; i < kRows.size(); ++i)

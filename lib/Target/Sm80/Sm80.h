@@ -7,7 +7,7 @@
 namespace fa2::sm80 {
 
 /// sm_80 and every later architecture, by what all of them have.
-llvm::ArrayRef<const Target *> targets();
+llvm::ArrayRef<const Target *> mmaSyncTargets();
 
 } // namespace fa2::sm80
 

@@ -222,7 +222,7 @@ TEST_F(CompileCachedTest, AllThatMattersIsInTheName) {
 
   CompileOptions lines, schedules;
   lines.lineInfo = true;
-  schedules.emit = Emit::FA2;
+  schedules.emit = OutputKind::FA2;
   EXPECT_FALSE(compiled(small(), lines).cached);
   EXPECT_FALSE(compiled(small(), schedules).cached);
 }

@@ -94,7 +94,7 @@ TEST_P(Promise, SharedMemoryIsWhatWasCounted) {
   ASSERT_EQ(spec.setAll(GetParam()), "");
   std::string error;
   CompileOptions options;
-  options.emit = Emit::NVVM;
+  options.emit = OutputKind::NVVM;
   auto compiled = compile(spec, options, error);
   ASSERT_TRUE(mlir::succeeded(compiled)) << error;
 

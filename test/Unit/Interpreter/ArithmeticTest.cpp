@@ -50,7 +50,7 @@ protected:
       expected =
           attributes[cast<Value>(folded.front()) == op->getOperand(0) ? 0 : 1];
     ++compared;
-    Program program(nullptr, nullptr);
+    KernelState program(nullptr, nullptr);
     ThreadBlock thread(program, 0);
     Frame frame(thread, Strand());
     frame.run(block);

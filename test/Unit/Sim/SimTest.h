@@ -33,7 +33,7 @@ inline std::string header(unsigned capability) {
 }
 
 /// Parses, fails the test with the parser's message otherwise.
-inline std::shared_ptr<const Program> parsed(const std::string &text) {
+inline std::shared_ptr<const Module> parsed(const std::string &text) {
   ParseResult r = parse(text);
   EXPECT_TRUE(bool(r)) << "line " << r.error.line << ": " << r.error.text;
   return r.program;
