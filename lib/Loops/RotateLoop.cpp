@@ -3,8 +3,6 @@
 #include "fa2/Loops/RotateLoop.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/Transforms/Transforms.h"
-#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -61,25 +59,11 @@ FailureOr<scf::ForOp> fa2::gpu::rotateLoop(scf::ForOp loop,
                    "tile always, because it is peeled");
     return failure();
   }
-  Location loc = loop.getLoc();
   Operation *after = loop->getNextNode();
-  scf::PipeliningOption options;
-  options.getScheduleFn = [&](scf::ForOp, LoopStages &schedule) {
-    schedule = stages;
-  };
-  options.supportDynamicLoops = true;
-  options.peelEpilogue = true;
-  options.predicateFn = [](RewriterBase &, Operation *op, Value) { return op; };
   SmallVector<Value> inits(loop.getInitArgs());
-  IRRewriter rewriter(loop.getContext());
-  rewriter.setInsertionPoint(loop);
-  bool modified = false;
-  FailureOr<scf::ForOp> result =
-      scf::pipelineForLoop(rewriter, loop, options, &modified);
-  if (failed(result)) {
-    emitError(loc, "expected the loop to be pipelined by one tile");
+  FailureOr<scf::ForOp> result = expandLoop(loop, stages);
+  if (failed(result))
     return failure();
-  }
   settleChoices(*result, inits, after);
   mergeCarried(*result);
   return result;

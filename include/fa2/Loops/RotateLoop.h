@@ -2,20 +2,15 @@
 #ifndef FA2_LOOPS_ROTATELOOP_H
 #define FA2_LOOPS_ROTATELOOP_H
 
-#include "fa2/Dialect/FA2GPU/FA2GPU.h"
+#include "fa2/Loops/ExpandLoop.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace fa2::gpu {
 
-/// A loop's operations in a new order, each with how many tiles it is behind
-/// the first ones: 0 or 1.
-using LoopStages = std::vector<std::pair<mlir::Operation *, unsigned>>;
-
-/// Takes the loop over the places of a range apart so: what is not behind for
-/// the first tile, then a loop of both, then what is behind for the last. The
-/// range must have a tile always. By upstream's scf pipeliner.
+/// Takes the loop over the places of a range apart, with stages 0 and 1: what
+/// is not behind for the first tile, then a loop of both, then what is behind
+/// for the last. The range must have a tile always.
 mlir::FailureOr<mlir::scf::ForOp> rotateLoop(mlir::scf::ForOp loop,
                                              const LoopStages &stages);
 
