@@ -1,5 +1,6 @@
 //===- ChooseOrder.cpp - fa2gpu-choose-order ------------------------------===//
 
+#include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Loops/LoopGraph.h"
 #include "fa2/Target/Target.h"
@@ -95,7 +96,9 @@ struct ChooseOrderPass : public fa2::impl::ChooseOrderBase<ChooseOrderPass> {
       graph.graph.registers -= taken;
       std::optional<modulo::Times> times = modulo::search(graph.graph, error);
       if (!times) {
-        order = {}; // as it is written
+        order = {};
+        decided(loop, "fa2gpu-choose-order", "as-written",
+                "the loop stays as it is written: {0}", error);
         return success();
       }
       order = orderOf(graph, *times);

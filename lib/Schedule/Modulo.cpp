@@ -5,15 +5,17 @@
 // between all steps say which orders are still possible; the search branches
 // on one that is open. Where values take too many registers at one time, two
 // of them must be apart in every schedule: it branches on which. The shortest
-// interval is found by halving, since what fits one fits any longer one.
+// interval is found by halving, since what fits one fits any longer one. Work
+// is counted, not time, so that a loop has one schedule on any machine; where
+// it is too much, the search is given up.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fa2/Schedule/Modulo.h"
 #include "ModuloPaths.h"
+#include "ModuloStages.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace fa2::modulo;
 
@@ -30,8 +32,8 @@ int unitOf(Resource resource) {
 class Attempt {
 public:
   Attempt(const Graph &graph, const std::vector<int64_t> &stages,
-          int64_t interval)
-      : graph(graph), stages(stages), interval(interval) {}
+          int64_t interval, Work &work)
+      : graph(graph), stages(stages), interval(interval), work(work) {}
 
   std::optional<Times> run() {
     Paths paths(int(graph.steps.size()));
@@ -48,6 +50,11 @@ private:
   /// Iterations between the two in the pipeline.
   int64_t apart(int from, int to, int64_t distance) const {
     return stages[to] + distance - stages[from];
+  }
+
+  /// A look at all pairs of steps, about what another order to try takes.
+  bool takePairs() {
+    return work.take(int64_t(graph.steps.size() * graph.steps.size()));
   }
 
   bool addAll(Paths &paths) {
@@ -69,6 +76,8 @@ private:
 
   /// Orders the steps of each unit, most pressing pairs first.
   bool solve(Paths paths) {
+    if (!takePairs())
+      return false;
     int a = -1, b = -1;
     int64_t least = INT64_MAX;
     for (int i = 0; i < int(graph.steps.size()); ++i)
@@ -155,7 +164,7 @@ private:
 
   /// The earliest offsets, or those that keep values apart.
   bool fit(const Paths &paths) {
-    if (++leaves > kMostLeaves)
+    if (++leaves > kMostLeaves || !takePairs())
       return false;
     for (const Value &written : graph.values) {
       std::vector<Copy> live = liveAt(paths, offset(paths, written.from));
@@ -191,65 +200,10 @@ private:
   const Graph &graph;
   const std::vector<int64_t> &stages;
   int64_t interval;
+  Work &work;
   int leaves = 0;
   Times times;
 };
-
-/// Which steps go through the pipeline together.
-std::vector<int> groupsOf(const Graph &graph, int &count) {
-  std::vector<int> group(graph.steps.size());
-  std::iota(group.begin(), group.end(), 0);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Edge &e : graph.edges)
-      if (e.oneStage && group[e.from] != group[e.to]) {
-        group[e.from] = group[e.to] = std::min(group[e.from], group[e.to]);
-        changed = true;
-      }
-  }
-  std::vector<int> number(graph.steps.size(), -1);
-  count = 0;
-  for (int &g : group) {
-    if (number[g] < 0)
-      number[g] = count++;
-    g = number[g];
-  }
-  return group;
-}
-
-/// Stages that dependences allow, those with the fewest late steps first.
-std::vector<std::vector<int64_t>> choicesOf(const Graph &graph) {
-  int count = 0;
-  std::vector<int> group = groupsOf(graph, count);
-  std::vector<std::vector<int64_t>> choices;
-  std::vector<int64_t> of(count, 0);
-  while (true) {
-    std::vector<int64_t> stages;
-    for (int g : group)
-      stages.push_back(of[g]);
-    if ((graph.steps.empty() ||
-         *std::min_element(stages.begin(), stages.end()) == 0) &&
-        std::equal(stages.begin(), stages.end(), graph.steps.begin(),
-                   [](int64_t stage, const Step &step) {
-                     return step.stage < 0 || step.stage == stage;
-                   }) &&
-        std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &e) {
-          return stages[e.to] + e.distance >= stages[e.from];
-        }))
-      choices.push_back(std::move(stages));
-    int g = 0;
-    while (g < count && ++of[g] == graph.stages)
-      of[g++] = 0;
-    if (g == count)
-      break;
-  }
-  auto late = [](const std::vector<int64_t> &stages) {
-    return std::accumulate(stages.begin(), stages.end(), int64_t(0));
-  };
-  std::stable_sort(choices.begin(), choices.end(),
-                   [&](auto &a, auto &b) { return late(a) < late(b); });
-  return choices;
-}
 
 /// What the units alone need.
 int64_t leastInterval(const Graph &graph) {
@@ -270,9 +224,10 @@ std::optional<Times> fa2::modulo::search(const Graph &graph,
     longest += e.latency;
   bool wantsRegisters = false;
   std::optional<Times> best;
-  for (const std::vector<int64_t> &stages : choicesOf(graph)) {
+  Work work;
+  for (const std::vector<int64_t> &stages : stagesOf(graph, work)) {
     auto attempt = [&](int64_t interval) {
-      Attempt one(graph, stages, interval);
+      Attempt one(graph, stages, interval, work);
       std::optional<Times> times = one.run();
       wantsRegisters |= one.wantsRegisters;
       return times;
@@ -290,6 +245,11 @@ std::optional<Times> fa2::modulo::search(const Graph &graph,
     }
     if (found)
       best = found;
+  }
+  if (work.isTooMuch()) {
+    error = "expected a loop of which all orders can be tried, got one of " +
+            std::to_string(graph.steps.size()) + " steps";
+    return std::nullopt;
   }
   if (!best)
     error = wantsRegisters

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 
 using namespace fa2::modulo;
@@ -189,6 +190,55 @@ TEST(Modulo, NoScheduleIsShorter) {
     EXPECT_EQ(check(g, *t), "");
     EXPECT_EQ(t->interval, tryAll(g)) << "round " << round;
   }
+}
+
+/// A loop of so many operations: each waits for two before it, every fifth one
+/// is a product, and only products may begin a stage where `cuts` says so.
+Graph loopOf(int steps, bool cuts, int seed) {
+  std::mt19937 random(seed);
+  auto below = [&](int n) { return int(random() % n); };
+  Graph g;
+  for (int i = 0; i < steps; ++i)
+    g.steps.push_back({"", i % 5 ? Resource::Arithmetic : Resource::Tensor,
+                       i % 5 ? 1 + below(20) : 40 + below(60)});
+  for (int to = 1; to < steps; ++to) {
+    g.edges.push_back({to - 1, to, 0, 0, cuts && to % 5 != 0});
+    g.edges.push_back({below(to), to, 0, 0});
+  }
+  g.edges.push_back({steps - 1, below(steps), 0, 1});
+  for (int i = 0; i + 1 < steps; ++i)
+    g.values.push_back({"", i, 1 + below(8), {{i + 1, 0, i % 5 == 0}}});
+  g.registers = 200;
+  return g;
+}
+
+double secondsOf(const Graph &g, std::optional<Times> &t, std::string &error) {
+  auto begin = std::clock();
+  t = search(g, error);
+  return double(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// Of 40 operations, as the largest loops have them: at most 1 s, whatever comes
+// out, and mostly a schedule where stages may be cut before products alone.
+TEST(Modulo, FortyStepsTakeASecondAtMost) {
+  int found = 0;
+  for (int seed = 0; seed < 8; ++seed)
+    for (bool cuts : {true, false}) {
+      Graph g = loopOf(40, cuts, seed);
+      std::optional<Times> t;
+      std::string error;
+      EXPECT_LT(secondsOf(g, t, error), 1) << "seed " << seed;
+      if (t) {
+        ++found;
+        EXPECT_EQ(check(g, *t), "");
+      } else {
+        EXPECT_EQ(error, "expected a loop of which all orders can be tried, "
+                         "got one of 40 steps");
+      }
+      if (!cuts) // 2^40 choices of stages
+        EXPECT_FALSE(t);
+    }
+  EXPECT_GE(found, 6);
 }
 
 TEST(Modulo, ATimeLine) {
