@@ -1,16 +1,15 @@
 //===- Allocate.cpp - fa2gpu-allocate -------------------------------------===//
 //
-// Shared memory by liveness. A ring lives from its first to its last use in the
-// block's program; loops count as one point. Largest first, each ring takes the
-// lowest place that is free all its life.
+// Places for rings in shared memory (Placement.h), by liveness: a ring lives
+// from its first to its last use in the block's program; loops count as one
+// point.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Schedule/Placement.h"
 #include "fa2/Target/Target.h"
-
-#include "llvm/Support/MathExtras.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_ALLOCATE
@@ -23,17 +22,10 @@ using namespace fa2::gpu;
 
 namespace {
 
+/// A ring, where it is placed, and its uses in the block's program.
 struct Life {
   RingCreateOp ring;
   Operation *first = nullptr, *last = nullptr;
-  int64_t bytes = 0, alignment = 0, offset = 0;
-
-  bool meets(const Life &o) const {
-    return !(last->isBeforeInBlock(o.first) || o.last->isBeforeInBlock(first));
-  }
-  bool sharesBytes(const Life &o) const {
-    return offset < o.offset + o.bytes && o.offset < offset + bytes;
-  }
 };
 
 struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
@@ -59,24 +51,35 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     });
     if (!known)
       return signalPassFailure();
-    llvm::stable_sort(
-        lives, [](const Life &a, const Life &b) { return a.bytes > b.bytes; });
-    int64_t total = 0;
-    for (size_t i = 0; i < lives.size(); ++i) {
-      place(lives[i], ArrayRef(lives).take_front(i));
-      total = std::max(total, lives[i].offset + lives[i].bytes);
+    llvm::DenseMap<Operation *, int64_t> moments;
+    for (auto [i, op] : llvm::enumerate(program))
+      moments[&op] = i;
+    std::vector<Piece> pieces;
+    for (Life &life : lives) {
+      Piece &piece = pieces.emplace_back(pieceOf(life.ring));
+      piece.first = moments[life.first];
+      piece.last = moments[life.last];
     }
-    if (failed(checkLimit(kernel, total)))
+    int64_t total = placeByLife(pieces);
+    if (failed(finish(total)))
       return signalPassFailure();
-    for (Life &life : lives)
-      life.ring.setOffset(life.offset);
-    kernel.setSharedBytes(total);
+    for (auto [life, piece] : llvm::zip(lives, pieces))
+      life.ring.setOffset(piece.offset);
     say(kernel, total);
-    for (Life &later : lives)
-      for (Life &earlier : lives)
-        if (earlier.last->isBeforeInBlock(later.first) &&
-            later.sharesBytes(earlier))
+    for (auto [later, taken] : llvm::zip(lives, pieces))
+      for (auto [earlier, given] : llvm::zip(lives, pieces))
+        if (given.last < taken.first && taken.sharesBytes(given))
           separate(earlier.last, later.first);
+  }
+
+  static Piece pieceOf(RingCreateOp ring) {
+    Piece piece;
+    piece.bytes = ringBytes(ring);
+    piece.isQueue = isQueue(ring);
+    if (!piece.isQueue)
+      piece.alignment =
+          sharedLayout(ring.getRing().getType().getTile()).alignment();
+    return piece;
   }
 
   static void say(KernelOp kernel, int64_t total) {
@@ -88,37 +91,35 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
   }
 
   /// Where roles run side by side every ring has bytes of its own, and those
-  /// whose uses are waited for have mbarriers.
+  /// whose uses are waited for have mbarriers, maybe another one's.
   void allocateForRoles(RolesOp roles) {
     KernelOp kernel = getOperation();
-    int64_t total = 0;
+    auto rings = llvm::to_vector(kernel.getOps<RingCreateOp>());
+    auto hasBarriers = [](RingCreateOp ring) {
+      return (isQueue(ring) || isWaitedFor(ring.getRing())) &&
+             !ring.getShares();
+    };
+    std::vector<Piece> pieces;
+    for (RingCreateOp ring : rings) {
+      Piece &piece = pieces.emplace_back(pieceOf(ring));
+      piece.barriers = hasBarriers(ring) ? barrierBytes(ring) : 0;
+    }
+    int64_t total = placeSideBySide(pieces);
     OpBuilder b(roles);
-    for (auto ring : kernel.getOps<RingCreateOp>())
-      if (!isQueue(ring)) {
-        SharedLayout layout = sharedLayout(ring.getRing().getType().getTile());
-        total = llvm::alignTo(total, layout.alignment());
-        ring.setOffset(total);
-        total += ringBytes(ring);
-      }
-    for (auto ring : kernel.getOps<RingCreateOp>()) {
-      if ((!isQueue(ring) && !isWaitedFor(ring.getRing())) || ring.getShares())
+    for (auto [ring, piece] : llvm::zip(rings, pieces)) {
+      ring.setOffset(piece.offset);
+      if (!hasBarriers(ring))
         continue;
-      ring.setBarriers(total);
-      total += barrierBytes(ring);
-      if (isQueue(ring)) {
-        ring.setOffset(total);
-        total += ringBytes(ring);
-      }
+      ring.setBarriers(piece.barriersOffset);
       RingArrivals arrivals = arrivalsOf(ring.getRing(), roles);
       RingInitOp::create(b, ring.getLoc(), ring.getRing(), arrivals.consumers,
                          arrivals.fillers);
     }
-    for (auto ring : kernel.getOps<RingCreateOp>())
+    for (RingCreateOp ring : rings)
       for (RingCreateOp sharer : sharersOf(ring.getRing()))
         sharer.setBarriersAttr(ring.getBarriersAttr());
-    if (failed(checkLimit(kernel, total)))
+    if (failed(finish(total)))
       return signalPassFailure();
-    kernel.setSharedBytes(total);
     say(kernel, total);
     numberBarriers(roles);
     SmallVector<bool> oneThread;
@@ -156,7 +157,8 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     }
   }
 
-  static LogicalResult checkLimit(KernelOp kernel, int64_t bytes) {
+  LogicalResult finish(int64_t bytes) {
+    KernelOp kernel = getOperation();
     const Target *target = targetOf(kernel);
     if (!target)
       return failure();
@@ -165,14 +167,13 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
       return kernel.emitOpError()
              << "expected at most " << limit << " bytes of shared memory on "
              << target->name() << ", got " << bytes;
+    kernel.setSharedBytes(bytes);
     return success();
   }
 
   /// Without uses, `first` stays null.
   static FailureOr<Life> lifeOf(RingCreateOp op, Block &program) {
     Life life{op};
-    life.bytes = ringBytes(op);
-    life.alignment = sharedLayout(op.getRing().getType().getTile()).alignment();
     // Every use of the ring, and of its slots, in the block's program.
     SmallVector<Operation *> users(op.getRing().getUsers());
     for (size_t i = 0; i < users.size(); ++i)
@@ -194,17 +195,6 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
         life.last = top;
     }
     return life;
-  }
-
-  static void place(Life &life, ArrayRef<Life> placed) {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (const Life &o : placed)
-        if (life.meets(o) && life.sharesBytes(o)) {
-          life.offset = llvm::alignTo(o.offset + o.bytes, life.alignment);
-          moved = true;
-        }
-    }
   }
 
   /// A barrier between the last use of some bytes and their next owner.

@@ -46,7 +46,7 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
     if (!target)
       return signalPassFailure();
     if (!kernel->hasAttr(kPlanName)) {
-      if (!target->hasRoles() || !multiplies())
+      if (target->producerWarps() == 0 || !multiplies())
         return;
       kernel->setAttr(kPlanName, planOf(*target));
     }
@@ -95,9 +95,9 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
           dot->setAttr(kRoleName, StringAttr::get(ctx, row.role));
     });
     return ArrayAttr::get(
-        ctx,
-        {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
-         RoleAttr::get(ctx, kProducer, kProducerWarps, registers.producer)});
+        ctx, {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
+              RoleAttr::get(ctx, kProducer, target.producerWarps(),
+                            registers.producer)});
   }
 
   /// What one role computes in registers.

@@ -13,12 +13,12 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// Tiles that the drawing role may be ahead of the others.
-constexpr int64_t kQueueSlots = 2;
-
 struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
   void runOnOperation() override {
-    if (!getOperation().getSchedule().getPersistent())
+    FailureOr<PlanAttr> plan = planOf(getOperation());
+    if (failed(plan))
+      return signalPassFailure();
+    if (plan->getTiles() != TilesFrom::Queue)
       return;
     SmallVector<ForEachTileOp> loops(getOperation().getOps<ForEachTileOp>());
     for (ForEachTileOp loop : loops)

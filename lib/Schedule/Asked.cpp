@@ -6,7 +6,8 @@
 using namespace fa2;
 
 void fa2::completeRows(ScheduleOverrides &asked, const Target &target) {
-  if (!target.hasRoles() || asked.blockQ.has_value() == asked.warps.has_value())
+  if (!target.asynchronousMatmul() ||
+      asked.blockQ.has_value() == asked.warps.has_value())
     return;
   if (asked.blockQ)
     asked.warps = *asked.blockQ / 16;

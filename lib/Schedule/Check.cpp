@@ -22,8 +22,8 @@ static std::string scratchText(const Footprint &f) {
 }
 
 int64_t fa2::budgetOf(const Target &t, const Footprint &f, const Schedule &s) {
-  return t.hasRoles() ? t.roleRegisters(s).consumer
-                      : t.registerBudget(f.threads, s.minBlocks);
+  return t.producerWarps() ? t.roleRegisters(s).consumer
+                           : t.registerBudget(f.threads, s.minBlocks);
 }
 
 /// "2 stages of keys and values"
@@ -224,11 +224,11 @@ static std::string limitsError(const Target &t, const Problem &p,
     return formatv("the schedule has {0} threads a block of {1} that {2} "
                    "allows; lower warps",
                    f.threads, t.limits().threadsPerBlock, t.name());
-  if (f.sharedBytes() > t.limits().sharedBytesPerBlock)
+  if (f.sharedBytes > t.limits().sharedBytesPerBlock)
     return formatv("the schedule needs {0} bytes of shared memory of {1} that "
                    "{2} allows a block ({3}); lower "
                    "block_q = {4}, block_kv = {5} or {6}",
-                   f.sharedBytes(), t.limits().sharedBytesPerBlock, t.name(),
+                   f.sharedBytes, t.limits().sharedBytesPerBlock, t.name(),
                    describeShared(p, s, f), s.blockQ, s.blockKV, depthsOf(s));
   return "";
 }
@@ -263,19 +263,19 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
                    "add one element; got dq = atomic_v4",
                    t.name());
   std::string wrong;
-  if (t.hasRoles())
+  if (t.producerWarps() > 0)
     wrong = rolesError(t, p, s, f);
   if (wrong.empty())
     wrong = togetherError(p, s);
   if (auto [expected, got] = fieldsOf(
           {FieldGroup::AnyRoles, FieldGroup::Roles, FieldGroup::GradientRoles},
           s);
-      wrong.empty() && !t.hasRoles() && !got.empty())
+      wrong.empty() && t.producerWarps() == 0 && !got.empty())
     wrong = formatv("expected {0} on {1}, which has no roles; got {2}",
                     expected, t.name(), got);
   if (wrong.empty())
     wrong = limitsError(t, p, s, f);
-  if (wrong.empty() && t.hasRoles())
+  if (wrong.empty() && t.producerWarps() > 0)
     wrong = registersError(t, p, s, f);
   return wrong;
 }
@@ -292,10 +292,9 @@ static void explainFootprint(const Target &t, const Problem &p,
                            std::move(reason), std::move(metrics), ""});
   };
   count("shared-memory",
-        formatv("shared memory: {0} of {1} bytes a block ({2})",
-                f.sharedBytes(), t.limits().sharedBytesPerBlock,
-                describeShared(p, s, f)),
-        {{"Bytes", std::to_string(f.sharedBytes())},
+        formatv("shared memory: {0} of {1} bytes a block ({2})", f.sharedBytes,
+                t.limits().sharedBytesPerBlock, describeShared(p, s, f)),
+        {{"Bytes", std::to_string(f.sharedBytes)},
          {"Limit", std::to_string(t.limits().sharedBytesPerBlock)}});
   count("registers",
         formatv("registers: about {0} of {1} a thread (accumulator {2}, scores "

@@ -168,7 +168,7 @@ static int fitness(const ScheduleRow &row, const Target &target,
     return 0;
   std::string error;
   const Target *measured = lookupTarget(row.arch, error);
-  bool family = measured->hasRoles() == target.hasRoles() &&
+  bool family = measured->asynchronousMatmul() == target.asynchronousMatmul() &&
                 measured->computeCapability() <= target.computeCapability();
   if (measured != &target && !family)
     return 0;

@@ -1,6 +1,7 @@
 //===- Footprint.cpp - what one block of a schedule takes -----------------===//
 
 #include "fa2/Schedule/Footprint.h"
+#include "fa2/Schedule/Placement.h"
 #include "fa2/Target/Target.h"
 
 #include <algorithm>
@@ -8,23 +9,14 @@
 using namespace mlir;
 using namespace fa2;
 
-int64_t Footprint::sharedBytes() const {
-  if (separateOutput)
-    return queryBytes + ringBytes + outputBytes + barrierBytes;
-  return std::max({queryBytes + ringBytes + exchangeBytes, outputBytes,
-                   scratchBytes}) +
-         barrierBytes;
-}
-
 int64_t fa2::blocksPerMultiprocessor(const Target &t, const Footprint &f) {
   const TargetLimits &l = t.limits();
   int64_t registers =
       std::min((f.registers() + 7) / 8 * 8, l.registersPerThread + 1);
-  return std::min({l.sharedBytesPerMultiprocessor /
-                       (f.sharedBytes() + l.sharedBytesReserved),
-                   l.threadsPerMultiprocessor / f.threads,
-                   l.registersPerMultiprocessor / (registers * f.threads),
-                   int64_t(32)});
+  return std::min(
+      {l.sharedBytesPerMultiprocessor / (f.sharedBytes + l.sharedBytesReserved),
+       l.threadsPerMultiprocessor / f.threads,
+       l.registersPerMultiprocessor / (registers * f.threads), int64_t(32)});
 }
 
 static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
@@ -53,44 +45,113 @@ bool fa2::padsColumns(const Target &t, const Problem &p, const Schedule &s) {
           pads(p.headDim, partsOfGradQ(s)));
 }
 
+namespace {
+
+using fa2::gpu::SharedLayout;
+
+/// When a block's tiles are used: before and in the loop, behind it, and then
+/// one result after the other.
+enum Moment : int64_t { Before, Loop, Behind, Results };
+
+/// The tiles of a plan, in the order in which rings are made.
+class Plan {
+public:
+  Plan(const Target &target, Footprint &f)
+      : roles(target.producerWarps() > 0), f(f) {}
+
+  /// Without roles their tiles are waited for by barriers of the block.
+  void add(int64_t Footprint::*part, int64_t slots, const SharedLayout &tile,
+           Moment first, Moment last, int64_t barriers = 0) {
+    if (slots == 0)
+      return;
+    Piece piece;
+    piece.bytes = slots * tile.pitch();
+    piece.alignment = tile.alignment();
+    piece.first = first;
+    piece.last = last;
+    piece.barriers = roles ? barriers * 2 * fa2::gpu::kBarrierBytes : 0;
+    f.*part += piece.bytes;
+    f.barrierBytes += piece.barriers;
+    pieces.push_back(piece);
+  }
+  void ring(int64_t Footprint::*part, int64_t slots, const SharedLayout &tile) {
+    add(part, slots, tile, Loop, Loop, slots);
+  }
+  /// What stays for the loop: each warpgroup may wait for rows of its own.
+  void stays(int64_t slots, const SharedLayout &tile) {
+    int64_t parts = std::max<int64_t>(tile.rows() / kGroupRows, 1);
+    add(&Footprint::queryBytes, slots, tile, Before, Loop, slots * parts);
+  }
+  /// With roles, a result without a ring of its own has the slot of a tile that
+  /// was read; else it takes the bytes of what has been used.
+  void result(const SharedLayout &tile, bool own) {
+    if (!roles || own)
+      add(&Footprint::outputBytes, 1, tile, next, next);
+    else
+      f.outputBytes += tile.pitch();
+    next = Moment(next + 1);
+  }
+  /// From which persistent blocks take their tiles.
+  void queue() {
+    Piece piece;
+    piece.isQueue = true;
+    piece.bytes = fa2::gpu::kQueueSlots * fa2::gpu::kQueueSlotBytes;
+    piece.barriers = fa2::gpu::kQueueSlots * 2 * fa2::gpu::kBarrierBytes;
+    f.barrierBytes += piece.bytes + piece.barriers;
+    pieces.push_back(piece);
+  }
+  void place() {
+    f.sharedBytes = roles ? placeSideBySide(pieces) : placeByLife(pieces);
+  }
+
+private:
+  bool roles;
+  Footprint &f;
+  std::vector<Piece> pieces;
+  Moment next = Results;
+};
+
+} // namespace
+
 /// Keys and values stay in shared memory, dK and dV in registers.
 static Footprint backwardFootprint(const Target &t, const Problem &p,
                                    const Schedule &s) {
   int64_t across = partsOfGradKV(s), along = s.warps / across;
   int64_t panel = t.sharedPanelBytes();
-  auto bytes = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
-    return fa2::gpu::SharedLayout::splitBy(panel ? across : parts, rows, cols,
-                                           kElementBytes, panel)
-        .pitch();
+  auto tile = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
+    return SharedLayout::splitBy(panel ? across : parts, rows, cols,
+                                 kElementBytes, panel);
   };
   int64_t d = p.headDim, dv = p.headDimV;
-  int64_t vector = fa2::gpu::SharedLayout(1, s.blockQ, kFloatBytes).pitch();
+  SharedLayout vector(1, s.blockQ, kFloatBytes);
+  SharedLayout scores = tile(s.blockKV, s.blockQ);
 
   Footprint f;
-  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
-  if (t.hasRoles())
-    f.barrierBytes = fa2::gpu::SharedLayout::kAlignment;
-  f.queryBytes = bytes(s.blockKV, d, partsOfGradQ(s)) + bytes(s.blockKV, dv);
+  f.threads = (s.warps + t.producerWarps()) * kLanes;
+  Plan plan(t, f);
+  // Keys that another role reads too leave no place to dK.
+  bool sharedKeys = s.dqByProducer && s.dq != GradQ::Recompute;
+  plan.result(tile(s.blockKV, dv, across), s.separateOutput);
+  plan.result(tile(s.blockKV, d, across), s.separateOutput || sharedKeys);
+  if (across > 1) // P
+    plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
+  if (across > 1 || s.dq != GradQ::Recompute)
+    plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
+  if (s.cluster > 1) // the other block's dS
+    plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
+  int64_t slotsQ = s.slotsOf("q", /*inLoop=*/true),
+          slotsDout = s.slotsOf("dout", /*inLoop=*/true);
+  plan.ring(&Footprint::ringBytes, slotsQ, vector);
+  plan.ring(&Footprint::ringBytes, slotsDout, tile(s.blockQ, dv, across));
+  plan.ring(&Footprint::ringBytes, slotsQ, vector);
+  plan.ring(&Footprint::ringBytes, slotsQ, tile(s.blockQ, d, across));
   if (s.cluster > 1) // of the other block's keys
-    f.queryBytes += bytes(s.blockKV, d / s.cluster, partsOfGradQ(s));
-  f.ringBytes =
-      s.slotsOf("q", /*inLoop=*/true) *
-          (bytes(s.blockQ, d, across) + 2 * vector) +
-      s.slotsOf("dout", /*inLoop=*/true) * bytes(s.blockQ, dv, across);
-  bool shareP = across > 1;
-  int64_t scores = bytes(s.blockKV, s.blockQ);
-  f.exchangeBytes = scores * s.exchangeSlots *
-                    (shareP                     ? 2
-                     : s.dq != GradQ::Recompute ? 1
-                                                : 0);
-  if (s.cluster > 1)
-    f.exchangeBytes += scores * s.exchangeSlots;
-  f.outputBytes = bytes(s.blockKV, d, across) + bytes(s.blockKV, dv, across);
-  // Keys that another role reads too leave no place to one of dK and dV.
-  if (s.separateOutput)
-    f.exchangeBytes += f.outputBytes;
-  else if (s.dqByProducer)
-    f.exchangeBytes += bytes(s.blockKV, std::max(d, dv));
+    plan.stays(1, tile(s.blockKV, d / s.cluster, partsOfGradQ(s)));
+  plan.stays(1, tile(s.blockKV, dv));
+  plan.stays(1, tile(s.blockKV, d, partsOfGradQ(s)));
+  if (s.persistent)
+    plan.queue();
+  plan.place();
   // One warp's part of a product with so many rows and columns.
   auto part = [&](int64_t rows, int64_t cols, int64_t along, int64_t across) {
     int64_t each =
@@ -102,10 +163,10 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   // S^T becomes P^T, beside dP^T; P^T once more, packed, or packed alone where
   // nothing packed is in flight beside both. Then dQ, whose reductions wait for
   // all of it.
-  int64_t tile = s.blockKV * s.blockQ / (s.warps * kLanes);
+  int64_t share = s.blockKV * s.blockQ / (s.warps * kLanes);
   bool one = s.loopOrder == LoopOrder::Written ||
              s.loopOrder == LoopOrder::ValuesFirst; // tile of scores at a time
-  f.scoreRegisters = 2 * tile + (s.roundedP && one ? 0 : tile / 2);
+  f.scoreRegisters = 2 * share + (s.roundedP && one ? 0 : share / 2);
   if (s.dq != GradQ::Recompute && !s.dqByProducer)
     f.scoreRegisters = std::max(
         f.scoreRegisters,
@@ -114,17 +175,15 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   if (s.qInRegisters) // left operands that stay: keys and values
     f.queryRegisters =
         s.blockKV / along * (up(d, 16) + up(dv, 16)) / 2 / kLanes;
-  f.otherRegisters = t.hasRoles() ? 16 : 24;
+  f.otherRegisters = t.copyEngine() ? 16 : 24;
   return f;
 }
 
 Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   if (p.backward)
     return backwardFootprint(t, p, s);
-  auto tileBytes = [&](int64_t rows, int64_t cols, int64_t elementBytes) {
-    return fa2::gpu::SharedLayout(rows, cols, elementBytes,
-                                  t.sharedPanelBytes())
-        .pitch();
+  auto tile = [&](int64_t rows, int64_t cols, int64_t bytes = kElementBytes) {
+    return SharedLayout(rows, cols, bytes, t.sharedPanelBytes());
   };
   bool splitK = s.partition == Partition::SplitK;
   // What one warp holds: rows of queries, and keys of each tile.
@@ -132,37 +191,38 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   int64_t keys = splitK ? s.blockKV / s.warps : s.blockKV;
 
   Footprint f;
-  f.threads = (s.warps + (t.hasRoles() ? kProducerWarps : 0)) * kLanes;
-  f.separateOutput = s.separateOutput;
-  if (t.hasRoles())
-    f.barrierBytes = gpu::SharedLayout::kAlignment;
-  f.queryBytes = s.querySlots * tileBytes(s.blockQ, p.headDim, kElementBytes);
+  f.threads = (s.warps + t.producerWarps()) * kLanes;
+  Plan plan(t, f);
   Schedule rings = s.derived();
-  f.ringBytes = rings.slotsK * tileBytes(s.blockKV, p.headDim, kElementBytes) +
-                rings.slotsV * tileBytes(s.blockKV, p.headDimV, kElementBytes) +
-                s.slotsOf("columns", /*inLoop=*/true) * p.columnVectors *
-                    gpu::SharedLayout(1, s.blockKV, kFloatBytes).pitch();
   // Rows of packed heads are read element by element.
-  int64_t tiles = s.slotsReads && s.packedHeads == 1 ? p.tileReads : 0;
-  if (tiles)
-    f.ringBytes += tiles * s.slotsReads *
-                   fa2::gpu::SharedLayout(s.blockQ, s.blockKV, kElementBytes,
-                                          t.sharedPanelBytes())
-                       .pitch();
-  f.outputBytes = tileBytes(s.blockQ, p.headDimV, kElementBytes);
+  int64_t reads = s.slotsReads && s.packedHeads == 1 ? p.tileReads : 0;
+  plan.result(tile(s.blockQ, p.headDimV), s.separateOutput);
   if (splitK) // o of every warp, m and l in two more columns
-    f.scratchBytes = tileBytes(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes);
+    plan.add(&Footprint::scratchBytes, 1,
+             tile(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes), Behind,
+             Behind);
+  plan.ring(&Footprint::ringBytes, rings.slotsV, tile(s.blockKV, p.headDimV));
+  for (int64_t i = 0; i < reads; ++i)
+    plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
+  for (int64_t i = 0; i < p.columnVectors; ++i)
+    plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
+              SharedLayout(1, s.blockKV, kFloatBytes));
+  plan.ring(&Footprint::ringBytes, rings.slotsK, tile(s.blockKV, p.headDim));
+  plan.stays(s.querySlots, tile(s.blockQ, p.headDim));
+  if (s.persistent)
+    plan.queue();
+  plan.place();
   f.accumulatorRegisters = rows * up(p.headDimV, 8) / kLanes;
   // P takes the place of S, but for the tile before's beside the next scores.
   f.scoreRegisters = rows * keys / kLanes;
   int64_t packed = f.scoreRegisters / 2;
   if (s.overlap)
     f.scoreRegisters += packed;
-  f.scoreRegisters += tiles * packed;
+  f.scoreRegisters += reads * packed;
   if (s.qInRegisters)
     f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
   // of the copies, fragments of keys and values in flight.
-  f.otherRegisters = 3 * (rows / 8) + (t.hasRoles() ? 26 : 32);
+  f.otherRegisters = 3 * (rows / 8) + (t.copyEngine() ? 26 : 32);
   return f;
 }

@@ -45,7 +45,7 @@ private:
   void forwardStep(double scores) {
     double rows = double(s.blockQ), keys = double(s.blockKV);
     e.tensor = clocksOfFlops(2 * scores * (d() + dv()));
-    if (target.hasRoles())
+    if (target.asynchronousMatmul())
       e.tensor *= 1 + n.lostColumns / keys;
     double lanes = scores * n.forwardInstructions;
     // What is rescaled by need is rescaled almost never.
@@ -53,7 +53,8 @@ private:
       lanes += rows * dv() * n.rescaleInstructions;
     e.arithmetic = lanes / rates.lanes;
     // Each warp, or each warpgroup, reads all keys and values.
-    double readers = target.hasRoles() ? rows / kGroupRows : double(s.warps);
+    double readers =
+        target.asynchronousMatmul() ? rows / kGroupRows : double(s.warps);
     if (s.partition == Partition::SplitK)
       readers = 1;
     double bytes = 2 * keys * (d() + dv()) * readers;
@@ -91,12 +92,13 @@ private:
     e.arithmetic = scores * n.backwardInstructions / rates.lanes;
     Schedule derived = s.derived();
     double along = double(derived.keyWarps), warps = double(s.warps);
-    double readers = target.hasRoles() ? warps / 4 : along;
+    double readers = target.asynchronousMatmul() ? warps / 4 : along;
     // Q and dO for the scores and for their gradients; dS comes and goes.
     double bytes = 2 * rows * (d() + dv()) * 2 * readers + 4 * scores;
-    double dqReaders = target.hasRoles() ? 1 : double(derived.dqWarps);
+    double dqReaders =
+        target.asynchronousMatmul() ? 1 : double(derived.dqWarps);
     bytes += 2 * keys * d() * dqReaders;
-    if (!target.hasRoles())
+    if (!target.asynchronousMatmul())
       bytes += 2 * keys * (d() + dv()) * warps / along;
     else
       bytes += operandBytes(scores);
@@ -124,9 +126,10 @@ private:
   }
 
   double serialPart(double groups) const {
-    double kind = p.backward ? (target.hasRoles() ? n.backwardRoleSerial
-                                                  : n.backwardSerial)
-                             : (target.hasRoles() ? n.roleSerial : 1);
+    double kind = p.backward
+                      ? (target.producerWarps() > 0 ? n.backwardRoleSerial
+                                                    : n.backwardSerial)
+                      : (target.producerWarps() > 0 ? n.roleSerial : 1);
     return kind * n.serial / (groups + n.serialGroups);
   }
 
@@ -135,16 +138,17 @@ private:
     double longest = std::max({e.tensor, softmax, e.shared, e.global});
     // Shared memory and copies are the matmuls' own and run beside them.
     double others = e.tensor + softmax - std::min(longest, e.tensor + softmax);
-    double step = longest + others * serialPart(groups) +
-                  (target.hasRoles() ? n.roleStep : n.barrier) / groups;
-    if (target.hasRoles())
+    double step =
+        longest + others * serialPart(groups) +
+        (target.producerWarps() > 0 ? n.roleStep : n.barrier) / groups;
+    if (target.producerWarps() > 0)
       step = std::hypot(step, n.roleChain);
     return step * spillFactor();
   }
 
   /// Matmuls in flight hold their registers: what lacks is spilled around them.
   double spillFactor() const {
-    if (!p.backward || !target.hasRoles())
+    if (!p.backward || !target.asynchronousMatmul())
       return 1;
     RoleRegisters budget = target.roleRegisters(s);
     double tile = double(kGroupRows * s.blockQ) / 128;
@@ -168,8 +172,8 @@ private:
     // is free.
     llvm::StringRef moving = s.partition == Partition::Keys ? "q" : "k";
     double ahead = double(s.slotsOf(moving, /*inLoop=*/true) - 1) +
-                   (target.hasRoles() ? n.producerAhead : 0);
-    double copy = rates.copyLatency + (target.hasRoles() ? e.global : 0);
+                   (target.copyEngine() ? n.producerAhead : 0);
+    double copy = rates.copyLatency + (target.copyEngine() ? e.global : 0);
     double wait = std::max(0.0, copy - ahead * e.stepAlone);
     e.step = stepOf(groups() * blocks) + n.unhidden * wait / blocks;
     e.stepAlone += wait;

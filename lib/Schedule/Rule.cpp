@@ -13,10 +13,10 @@ using namespace fa2;
 using llvm::formatv;
 
 bool fa2::isWhole(const Target &t, const Schedule &s) {
-  if (t.hasRoles() && s.partition == Partition::Keys)
+  if (t.asynchronousMatmul() && s.partition == Partition::Keys)
     return s.blockKV == 16 * s.derived().keyWarps &&
            s.blockQ == 16 * s.derived().dqWarps;
-  if (t.hasRoles())
+  if (t.asynchronousMatmul())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
   if (s.partition == Partition::Keys) {
     int64_t along = s.derived().keyWarps, rows = s.derived().dqWarps;
@@ -52,7 +52,7 @@ std::optional<Schedule> fa2::ruleSchedule(const Target &t, const Problem &p,
   };
   static constexpr int64_t all[] = {192, 128, 112, 96, 80, 64, 48, 32, 16};
   llvm::ArrayRef<int64_t> rows = all;
-  if (!t.hasRoles())
+  if (!t.asynchronousMatmul())
     rows = rows.drop_front();
   static constexpr int64_t stages[] = {2, 1};
   static constexpr int64_t splits[] = {0, 8, 4, 2, 1};
@@ -114,7 +114,7 @@ FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
   Problem forward = problem;
   forward.backward = false;
   gpu::SharedLayout dout(s.blockQ, problem.headDimV, /*elementBytes=*/2);
-  while (footprint(target, forward, s).sharedBytes() + dout.pitch() >
+  while (footprint(target, forward, s).sharedBytes + dout.pitch() >
              target.limits().sharedBytesPerBlock &&
          s.blockKV > 16)
     s.blockKV -= 16;

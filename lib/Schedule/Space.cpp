@@ -70,13 +70,13 @@ private:
     case FieldGroup::Every:
       return true;
     case FieldGroup::AnyRoles:
-      return target.hasRoles();
+      return target.producerWarps() > 0;
     case FieldGroup::Roles:
-      return target.hasRoles() && !problem.backward;
+      return target.producerWarps() > 0 && !problem.backward;
     case FieldGroup::Gradient:
       return problem.backward;
     case FieldGroup::GradientRoles:
-      return problem.backward && target.hasRoles();
+      return problem.backward && target.producerWarps() > 0;
     }
     return false;
   }
@@ -92,7 +92,7 @@ private:
 
   std::vector<bool> flags(const ScheduleField<bool> &field) const {
     if (field.member == &Schedule::qInRegisters && problem.backward &&
-        !target.hasRoles())
+        !target.asynchronousMatmul())
       return {false};
     if (field.member == &Schedule::roundedP) // it costs accuracy
       return {false};
@@ -148,8 +148,8 @@ private:
                               : std::vector<int64_t>{0, problem.maxSlack};
     // Roles share out registers themselves.
     if (is(&Schedule::minBlocks))
-      return target.hasRoles() ? std::vector<int64_t>{1}
-                               : std::vector<int64_t>{1, 2, 3, 4};
+      return target.producerWarps() ? std::vector<int64_t>{1}
+                                    : std::vector<int64_t>{1, 2, 3, 4};
     // Rings of one depth; heads are packed where a guard says that there are
     // few queries.
     if (is(&Schedule::slotsReads) && !problem.tileReads)

@@ -10,10 +10,10 @@ using namespace fa2;
 std::string fa2::otherTargetNote(llvm::StringRef arch) {
   std::string error;
   const Target *asked = lookupTarget(arch, error);
-  if (!asked || asked->hasRoles())
+  if (!asked || asked->asynchronousMatmul())
     return "";
   for (const Target *other : allTargets())
-    if (other->isFamilySpecific() && other->hasRoles() &&
+    if (other->isFamilySpecific() && other->asynchronousMatmul() &&
         other->computeCapability() == asked->computeCapability())
       return llvm::formatv(
           "{0} has wgmma and tensor maps, which {1} does not use: it is the "

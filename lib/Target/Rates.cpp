@@ -36,7 +36,7 @@ Rates fa2::ratesOf(const Target &target) {
   for (const Row &row : kRows)
     if (row.computeCapability <= target.computeCapability())
       rates = row.rates;
-  if (target.hasRoles())
+  if (target.asynchronousMatmul())
     rates.tensorFlops = kWgmmaFlops;
   return rates;
 }

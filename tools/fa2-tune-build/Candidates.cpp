@@ -36,7 +36,7 @@ Rates fa2tune::ratesOn(const Target &target, llvm::StringRef device) {
   const Target *other = device.empty() ? &target : lookupTarget(device, error);
   // A family's code has the family's matmuls on any device.
   for (const Target *t : allTargets())
-    if (other && t->hasRoles() == target.hasRoles() &&
+    if (other && t->asynchronousMatmul() == target.asynchronousMatmul() &&
         t->computeCapability() == other->computeCapability())
       return ratesOf(*t);
   return ratesOf(target);

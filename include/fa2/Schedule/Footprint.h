@@ -8,22 +8,24 @@ namespace fa2 {
 
 class Target;
 
-/// What one block takes. Bytes are those of the layouts in shared memory;
-/// registers are an estimate for one thread.
+/// What one block takes: bytes of the layouts in shared memory, where
+/// fa2gpu-allocate will place them, and an estimate of one thread's registers.
 struct Footprint {
+  /// The sizes of what is placed. Backward: `queryBytes` are those of the keys
+  /// and values that stay, rings bring queries and dO; dS (and P) go from warp
+  /// to warp.
   int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
-  /// Backward: `queryBytes` are those of the keys and values that stay, rings
-  /// bring queries and dO; dS (and P) go from warp to warp.
   int64_t exchangeBytes = 0;
+  /// Of them those at most that some may lack: vectors that arrive with a tile
+  /// have its mbarriers.
+  int64_t barrierBytes = 0;
+  /// All of it, placed.
+  int64_t sharedBytes = 0;
   /// Those of the scores serve dQ too, where backward adds it to a sum.
   int64_t accumulatorRegisters = 0, scoreRegisters = 0, queryRegisters = 0;
   int64_t otherRegisters = 0;
   int64_t threads = 0;
-  int64_t barrierBytes = 0;
-  bool separateOutput = false;
 
-  /// The output, and split-K's scratch, reuse the bytes of queries and rings.
-  int64_t sharedBytes() const;
   int64_t registers() const {
     return accumulatorRegisters + scoreRegisters + queryRegisters +
            otherRegisters;

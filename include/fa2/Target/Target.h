@@ -72,9 +72,13 @@ public:
   /// Warps a block that the rule may try, best first.
   virtual llvm::ArrayRef<int64_t> warpChoices() const = 0;
 
-  /// Whether warps take roles: one group copies by tensor maps, the others
-  /// multiply asynchronously.
-  virtual bool hasRoles() const { return false; }
+  /// Whether tensor maps bring tiles, so that one thread starts a copy.
+  virtual bool copyEngine() const { return false; }
+  /// Whether four warps issue a matmul together, which runs while they go on.
+  virtual bool asynchronousMatmul() const { return false; }
+  /// Warps of a block beside those of its schedule, with a role of their own;
+  /// 0: all do the same.
+  virtual int64_t producerWarps() const { return 0; }
   /// Bytes of every panel of a tile in shared memory; 0: as fits the tile.
   virtual int64_t sharedPanelBytes() const { return 0; }
   /// Registers a thread of each role that the schedule asks for.

@@ -169,11 +169,11 @@ private:
       return true;
     case FieldGroup::AnyRoles:
     case FieldGroup::Roles:
-      return target.hasRoles();
+      return target.producerWarps() > 0;
     case FieldGroup::Gradient:
       return s.partition == Partition::Keys;
     case FieldGroup::GradientRoles:
-      return s.partition == Partition::Keys && target.hasRoles();
+      return s.partition == Partition::Keys && target.producerWarps() > 0;
     }
     return false;
   }

@@ -48,14 +48,16 @@ public:
     return choices;
   }
 
-  bool hasRoles() const override { return true; }
+  bool copyEngine() const override { return true; }
+  bool asynchronousMatmul() const override { return true; }
+  int64_t producerWarps() const override { return kProducerWarps; }
   int64_t sharedPanelBytes() const override { return 128; }
   /// The budgets, summed over warpgroups, must not exceed what the block has at
   /// entry, or setmaxnreg.inc waits for ever. A consumer never gets fewer than
   /// at entry: setmaxnreg.inc does not give back.
   RoleRegisters roleRegisters(const Schedule &s) const override {
     int64_t groups = s.warps / 4;
-    int64_t threads = (s.warps + kProducerWarps) * gpu::kWarpLanes;
+    int64_t threads = (s.warps + producerWarps()) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, 1) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);

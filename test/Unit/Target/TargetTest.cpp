@@ -45,7 +45,9 @@ TEST_F(TargetTest, RegisterBudgets) {
 TEST_F(TargetTest, RolesAreOfSm90aAlone) {
   for (const Target *t : allTargets()) {
     bool is = t->name() == "sm_90a";
-    EXPECT_EQ(t->hasRoles(), is) << t->name().str();
+    EXPECT_EQ(t->copyEngine(), is) << t->name().str();
+    EXPECT_EQ(t->asynchronousMatmul(), is) << t->name().str();
+    EXPECT_EQ(t->producerWarps(), is ? 4 : 0) << t->name().str();
     EXPECT_EQ(t->isFamilySpecific(), is) << t->name().str();
     EXPECT_EQ(t->sharedPanelBytes(), is ? 128 : 0) << t->name().str();
     EXPECT_EQ(t->roleRegisters(Schedule()).consumer > 0, is) << t->name().str();

@@ -20,6 +20,8 @@ namespace fa2::gpu {
 constexpr int64_t kWarpLanes = 32;
 /// Bytes in shared memory of an mbarrier, and of a number in a queue of tiles.
 constexpr int64_t kBarrierBytes = 8, kQueueSlotBytes = 8;
+/// Tiles that the role which draws them may be ahead of the others.
+constexpr int64_t kQueueSlots = 2;
 
 struct Coord {
   int64_t row = 0, col = 0;
