@@ -66,7 +66,8 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
                             op.getMaskAttr(), programOf(op).describe());
   auto kernel = KernelOp::create(
       b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
-      b.getArrayAttr(args), IntegerAttr{}, when, ArrayAttr{}, ArrayAttr{});
+      b.getArrayAttr(args), IntegerAttr{}, when,
+      /*main=*/name.str() == func.getName(), ArrayAttr{}, ArrayAttr{});
   Block *entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);

@@ -129,10 +129,10 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   auto spec =
       SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
                     op.getMaskAttr(), programOf(op).describe());
-  auto kernel = KernelOp::create(b, loc, (func.getName() + suffix).str(),
-                                 b.getFunctionType(types, {}), spec, s,
-                                 b.getArrayAttr(args), IntegerAttr{},
-                                 GuardAttr{}, ArrayAttr{}, ArrayAttr{});
+  auto kernel = KernelOp::create(
+      b, loc, (func.getName() + suffix).str(), b.getFunctionType(types, {}),
+      spec, s, b.getArrayAttr(args), IntegerAttr{}, GuardAttr{},
+      /*main=*/suffix.empty(), ArrayAttr{}, ArrayAttr{});
   entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);

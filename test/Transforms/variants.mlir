@@ -42,7 +42,7 @@
 
 // LAUNCH: gpu.module @attention_module
 // LAUNCH: fa2gpu.launch @attention_module::@attention grid
-// LAUNCH-SAME: {when = #fa2.guard<"!(seqlen_k <= 32) && !(heads > 3)">}
+// LAUNCH-SAME: {main, when = #fa2.guard<"!(seqlen_k <= 32) && !(heads > 3)">}
 // LAUNCH: fa2gpu.launch @attention_module::@attention_variant1 grid ["ceildiv(seqlen_q, 32) * heads * batch", "1", "1"] block 64
 // LAUNCH-SAME: {when = #fa2.guard<"seqlen_k <= 32">}
 // LAUNCH: fa2gpu.launch @attention_module::@attention_variant2 grid

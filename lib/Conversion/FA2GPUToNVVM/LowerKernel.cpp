@@ -264,7 +264,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         op.getSpec(), schedule, op.getArguments(),
         rewriter.getArrayAttr(params), op.getWhenAttr(),
         waits ? rewriter.getUnitAttr() : UnitAttr(),
-        rewriter.getI64IntegerAttr(tiles->cluster));
+        rewriter.getI64IntegerAttr(tiles->cluster),
+        op.getMain() ? rewriter.getUnitAttr() : UnitAttr());
     rewriter.eraseOp(op);
     return success();
   }

@@ -76,7 +76,7 @@ FailureOr<SmallVector<LaunchOp>> fa2::findLaunches(ModuleOp module) {
 
 LaunchOp fa2::mainLaunch(ArrayRef<LaunchOp> launches) {
   for (LaunchOp launch : launches)
-    if (launch.getSchedule().getPartition() == Partition::Keys)
+    if (launch.getMain())
       return launch;
   return launches.front();
 }

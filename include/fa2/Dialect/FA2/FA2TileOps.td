@@ -15,7 +15,8 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
   let description = [{
     Arguments are memrefs in global memory and scalars, described one by one by
     `arguments` (names, which the printer uses, directions, dimensions, types). `shared_bytes` is set once
-    shared memory has been allocated. With `when`, a launch of the program runs the kernel only where that holds.
+    shared memory has been allocated. With `when`, a launch of the program runs the kernel only where that holds. Of a program's
+    kernels the `main` one is that whose schedule was chosen; the others prepare for it, finish its work or stand in for it.
 
     Example:
 
@@ -31,7 +32,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
     FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
-    OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<FA2_GuardAttr>:$when,
+    OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$main,
     OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
