@@ -256,23 +256,46 @@ fa2.kernel @parameters(%x: !global, %lse: memref<?x?x?xf32, strided<[?, ?, 1]>>)
 // -----
 
 // Longest first: heads start in sections whose keys and values fit in 32 MB of the level-2 cache; how many heads
-// that is, the launcher computes.
+// that is, the launcher computes. Of tiles of keys: queries, dO and the sum of dQ; the names are those of the tiles' extents.
 // CHECK-LABEL: gpu.func @longest_first
 // CHECK-SAME: %[[SECTION:[a-z0-9]+]]: index) kernel
 // CHECK: %[[TILES:.*]] = arith.divui
 // CHECK: %[[PER:.*]] = arith.muli %[[SECTION]], %[[TILES]]
 // CHECK: arith.divui %block_id_x, %[[PER]]
 // CHECK: fa2gpu.launch
-// CHECK-SAME: parameters [#fa2gpu.param<"scalar", "n">, #fa2gpu.param<"i32", "min(batch * heads, pow2floor(max(1, 33554432 / max(1, seqlen_k * 208))))">]
-fa2.kernel @longest_first(%n: index)
+// CHECK-SAME: #fa2gpu.param<"i32", "min(entries * heads, pow2floor(max(1, 33554432 / max(1, keys * 208))))">]
+// CHECK: fa2gpu.launch
+// CHECK-SAME: #fa2gpu.param<"i32", "min(entries * heads_kv, pow2floor(max(1, 33554432 / max(1, rows * 464))))">]
+fa2.kernel @longest_first(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %y: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,
-                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 2048 : i64} {
+                arguments = [#fa2.arg<"x", "in", ["entries", "rows", "heads", 64] x bf16>, #fa2.arg<"y", "in", ["entries", "keys", "heads_kv", 64] x bf16>],
+                shared_bytes = 2048 : i64} {
   %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %rows = memref.dim %x, %c1 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %heads = memref.dim %x, %c2 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %batches = memref.dim %x, %c0 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
   %r = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>>
-  fa2.for_each_tile %t, %h, %b in (%n by 128, %n, %n) order longest_first {
+  fa2.for_each_tile %t, %h, %b in (%rows by 128, %heads, %batches) order longest_first {
     %s = fa2gpu.ring.slot %r[%t] : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>> -> tensor<16x16xbf16, #fa2gpu.shared>
     %s1 = fa2gpu.ring.slot %r[%b] : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>> -> tensor<16x16xbf16, #fa2gpu.shared>
+  }
+  fa2.return
+}
+fa2.kernel @longest_first_of_keys(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %y: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,
+                arguments = [#fa2.arg<"x", "in", ["entries", "rows", "heads", 64] x bf16>, #fa2.arg<"y", "in", ["entries", "keys", "heads_kv", 64] x bf16>],
+                shared_bytes = 0 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %keys = memref.dim %y, %c1 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %heads = memref.dim %y, %c2 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %batches = memref.dim %y, %c0 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  fa2.for_each_tile %t, %h, %b in (%keys by 128, %heads, %batches) order longest_first {
   }
   fa2.return
 }

@@ -128,16 +128,24 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 }
 
 /// Heads of which tiles start side by side: as many as have in 32 MB of the
-/// level-2 cache at once what all tiles of a head read: keys and values, or,
-/// where tiles are of keys, queries, dO and the sum of dQ.
-std::string sectionExpression(SpecAttr spec, bool ofKeys) {
+/// level-2 cache at once what all tiles of a head read, the other sequence:
+/// keys and values, or, where it is that of the first argument, queries, dO and
+/// the sum of dQ.
+std::string sectionExpression(SpecAttr spec, ArrayAttr arguments,
+                              ArrayRef<std::string> extents) {
+  constexpr int64_t cacheBytes = 32 << 20;
+  auto rowsOf = [](ArgumentAttr arg) {
+    return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
+  };
+  std::string first = rowsOf(cast<ArgumentAttr>(arguments[0])), other = first;
+  for (auto arg : arguments.getAsRange<ArgumentAttr>())
+    if (other == extents[0])
+      other = rowsOf(arg);
   int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
-                     (ofKeys ? spec.getHeadDim() * 4 : 0);
-  StringRef heads = ofKeys ? "heads_kv" : "heads",
-            rows = ofKeys ? "seqlen_q" : "seqlen_k";
-  return llvm::formatv("min(batch * {0}, pow2floor(max(1, 33554432 / max(1, "
-                       "{1} * {2}))))",
-                       heads, rows, rowBytes);
+                     (other == first ? spec.getHeadDim() * 4 : 0);
+  return llvm::formatv("min({0} * {1}, pow2floor(max(1, {2} / max(1, "
+                       "{3} * {4}))))",
+                       extents[2], extents[1], cacheBytes, other, rowBytes);
 }
 
 struct KernelLowering : public OpConversionPattern<KernelOp> {
@@ -211,8 +219,8 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     if (usesSections(tiles->order)) {
       signature.addInputs(rewriter.getIndexType());
       params.push_back(ParamAttr::get(
-          ctx, "i32", sectionExpression(op.getSpec(), extents[0] == "seqlen_k"),
-          0, 1));
+          ctx, "i32",
+          sectionExpression(op.getSpec(), op.getArguments(), extents), 0, 1));
     }
 
     bool waits = op.walk([](ChainWaitOp) {
