@@ -27,10 +27,10 @@ LayoutAssignment::LayoutAssignment(KernelOp kernel, MatmulFamilyAttr family)
 /// Whether the block, or one of its roles, has so many warps: those of a plan
 /// that is written down, or that the schedule asks for.
 static bool hasWarps(KernelOp kernel, int64_t warps) {
-  auto plan = kernel->getAttrOfType<ArrayAttr>(kPlanName);
+  auto plan = kernel->getAttrOfType<PlanAttr>(kPlanName);
   return warps == int64_t(kernel.getSchedule().getWarps()) ||
          warps == kernel.getSchedule().warpsOfGradQ() ||
-         (plan && llvm::any_of(plan.getAsRange<RoleAttr>(), [&](RoleAttr role) {
+         (plan && llvm::any_of(plan.getRoles(), [&](RoleAttr role) {
             return role.getWarps() == warps;
           }));
 }

@@ -10,7 +10,6 @@
 #include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "fa2/GPUTransforms/Passes.h"
-#include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -27,29 +26,15 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr llvm::StringLiteral kConsumer = "consumer", kProducer = "producer";
-
-/// A product that a field of the schedule gives to another role than the first.
-struct ProductRole {
-  bool Schedule::*field;
-  llvm::StringLiteral product, role;
-};
-constexpr ProductRole kProductRoles[] = {
-    {&Schedule::dqByProducer, "dq", kProducer},
-    {&Schedule::dqByProducer, "dq_other", kProducer},
-};
-
 struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    const Target *target = targetOf(kernel);
-    if (!target)
+    FailureOr<PlanAttr> made = planOf(kernel);
+    if (failed(made))
       return signalPassFailure();
-    if (!kernel->hasAttr(kPlanName)) {
-      if (target->producerWarps() == 0 || !multiplies())
-        return;
-      kernel->setAttr(kPlanName, planOf(*target));
-    }
+    plan = *made;
+    if (!plan.hasRoles())
+      return;
     kernel.walk([&](Operation *op) { connect(op); });
     if (failed(findRoles()))
       return signalPassFailure();
@@ -57,8 +42,7 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
       if (isOneRoles(op))
         op->setAttr(kRoleName, roleOf(op));
     });
-    for (auto role :
-         kernel->getAttrOfType<ArrayAttr>(kPlanName).getAsRange<RoleAttr>())
+    for (RoleAttr role : plan.getRoles())
       say(role);
   }
 
@@ -74,30 +58,6 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
             "{0}: {1} warps of {2} registers a thread{3}{4}", role.getName(),
             role.getWarps(), role.getRegisters(),
             products.empty() ? "" : " multiply ", products);
-  }
-
-  /// Kernels without matmuls, such as backward's statistics, have nothing to
-  /// run beside copies.
-  bool multiplies() {
-    return getOperation()
-        .walk([](DotStartOp) { return WalkResult::interrupt(); })
-        .wasInterrupted();
-  }
-
-  /// The roles that the schedule asks for; products learn which is theirs.
-  ArrayAttr planOf(const Target &target) {
-    MLIRContext *ctx = &getContext();
-    const Schedule &s = getOperation().getSchedule().getFields();
-    RoleRegisters registers = target.roleRegisters(s);
-    getOperation().walk([&](DotStartOp dot) {
-      for (const ProductRole &row : kProductRoles)
-        if (s.*row.field && dot.getName() == row.product)
-          dot->setAttr(kRoleName, StringAttr::get(ctx, row.role));
-    });
-    return ArrayAttr::get(
-        ctx, {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
-              RoleAttr::get(ctx, kProducer, target.producerWarps(),
-                            registers.producer)});
   }
 
   /// What one role computes in registers.
@@ -160,12 +120,12 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
   StringAttr roleOf(Operation *op) {
     if (StringAttr role = roles.lookup(classes.getLeaderValue(op)))
       return role;
-    auto plan = getOperation()->getAttrOfType<ArrayAttr>(kPlanName);
     bool copies = isa<fa2::gpu::LoadOp>(op) || isOneThreads(op);
-    Attribute role = plan[copies ? plan.size() - 1 : 0];
-    return StringAttr::get(&getContext(), cast<RoleAttr>(role).getName());
+    RoleAttr role = copies ? plan.getRoles().back() : plan.getRoles().front();
+    return StringAttr::get(&getContext(), role.getName());
   }
 
+  PlanAttr plan;
   llvm::EquivalenceClasses<const void *> classes; // of operations and tiles
   llvm::DenseMap<const void *, StringAttr> roles;
 };

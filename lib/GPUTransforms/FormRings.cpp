@@ -27,7 +27,10 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     const Target *target = targetOf(kernel);
     if (!target)
       return signalPassFailure();
-    RingFormer former{kernel, *target, kernel->hasAttr(kPlanName)};
+    FailureOr<PlanAttr> plan = planOf(kernel);
+    if (failed(plan))
+      return signalPassFailure();
+    RingFormer former{kernel, *target, *plan};
     if (failed(checkLoads(former)) || failed(checkStores(former)) ||
         failed(checkFirstColumns(former)))
       return signalPassFailure();
@@ -43,7 +46,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
               ring.getName(), ring.getRing().getType().getTile(),
               ring.getRing().getType().getSlots());
     for (auto ring : llvm::to_vector(kernel.getOps<RingCreateOp>()))
-      threadCursors(kernel.getBody().front(), ring, former.roles);
+      threadCursors(kernel.getBody().front(), ring, former.plan.hasRoles());
   }
 
   /// The widest first: fewer tiles have room for it.
@@ -102,7 +105,8 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     if (op.getView().getType().getHeads() > 1)
       return "expected a view of one head because threads copy its rows; "
              "several the copy engine brings, where kernels have roles";
-    if (former.roles && isVector(op) && !former.isWorkspace(op.getView()))
+    if (former.plan.hasRoles() && isVector(op) &&
+        !former.isWorkspace(op.getView()))
       return "expected a view of the workspace, which holds whole tiles, "
              "because threads copy all of a vector's tile";
     return "";
@@ -112,7 +116,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   LogicalResult checkStores(RingFormer &former) {
     WalkResult result = getOperation().walk([&](StoreOp op) {
       auto made = op.getView().getDefiningOp<ViewOp>();
-      if (!former.roles || !isCopied(op) ||
+      if (!former.plan.hasRoles() || !isCopied(op) ||
           (made && made.getFirstColumn() == 0))
         return WalkResult::advance();
       op.emitOpError() << "expected a view that fa2.view makes of a tensor, "
@@ -125,7 +129,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   /// What blocks give each other the copy engine takes from shared memory.
   LogicalResult checkExchanges(RingFormer &former) {
     WalkResult result = getOperation().walk([&](fa2::gpu::ExchangeOp op) {
-      if (former.roles && op.getSource().getDefiningOp<ShareOp>())
+      if (former.plan.hasRoles() && op.getSource().getDefiningOp<ShareOp>())
         return WalkResult::advance();
       op.emitOpError() << "expected roles, and a tile that fa2gpu.share gives, "
                           "because the copy engine brings it to the other "

@@ -1,5 +1,6 @@
 //===- Persist.cpp - fa2gpu-persist ---------------------------------------===//
 
+#include "fa2/Dialect/FA2GPU/Roles.h"
 #include "fa2/GPUTransforms/Passes.h"
 
 namespace fa2 {

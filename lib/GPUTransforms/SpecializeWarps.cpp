@@ -38,8 +38,12 @@ struct SpecializeWarpsPass
     : public fa2::impl::SpecializeWarpsBase<SpecializeWarpsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
-    auto plan = kernel->getAttrOfType<ArrayAttr>(kPlanName);
-    if (!plan)
+    FailureOr<PlanAttr> made = planOf(kernel);
+    if (failed(made))
+      return signalPassFailure();
+    PlanAttr plan = *made;
+    kernel->removeAttr(kPlanName);
+    if (!plan.hasRoles())
       return;
     SmallVector<Operation *> loops;
     for (Operation &op : kernel.getBody().front())
@@ -49,7 +53,6 @@ struct SpecializeWarpsPass
       if (failed(checkBranches(loop)) || failed(checkCrossings(loop)) ||
           failed(specialize(loop, plan)))
         return signalPassFailure();
-    kernel->removeAttr(kPlanName);
   }
 
   static LogicalResult checkBranches(Operation *loop) {
@@ -87,10 +90,9 @@ struct SpecializeWarpsPass
     return failure(result.wasInterrupted());
   }
 
-  LogicalResult specialize(Operation *loop, ArrayAttr plan) {
+  LogicalResult specialize(Operation *loop, PlanAttr plan) {
     OpBuilder b(loop);
-    auto roles = RolesOp::create(b, loop->getLoc(),
-                                 llvm::to_vector(plan.getAsRange<RoleAttr>()));
+    auto roles = RolesOp::create(b, loop->getLoc(), plan.getRoles());
     TileLoopOp draws;
     for (auto [i, program] : llvm::enumerate(roles.getPrograms())) {
       b.createBlock(&program);

@@ -106,6 +106,7 @@ const std::array kStages = {
     Stage{"fa2-select-schedule", selectSchedule},
     Stage{"fa2-tile", tile},
     Stage{"convert-fa2-to-fa2gpu", onKernels<createConvertFA2ToFA2GPU, true>},
+    Stage{"fa2gpu-plan", onKernels<createPlan, false>},
     Stage{"fa2gpu-persist", onKernels<createPersist, false>},
     Stage{"fa2gpu-assign-roles", onKernels<createAssignRoles, false>},
     Stage{"fa2gpu-form-rings", onKernels<createFormRings, false>},

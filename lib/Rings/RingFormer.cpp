@@ -44,20 +44,20 @@ SmallVector<Readers> readersOf(Operation *op, Value tile) {
 
 } // namespace
 
-ArgumentAttr RingFormer::argumentOf(Value view) {
+ArgumentAttr fa2::gpu::argumentOf(KernelOp kernel, Value view) {
   if (auto op = view.getDefiningOp<ViewOp>())
     if (auto arg = dyn_cast<BlockArgument>(op.getSource()))
       return cast<ArgumentAttr>(kernel.getArguments()[arg.getArgNumber()]);
   return {};
 }
 
-StringRef RingFormer::nameOf(Value view) {
-  ArgumentAttr arg = argumentOf(view);
+StringRef fa2::gpu::nameOf(KernelOp kernel, Value view) {
+  ArgumentAttr arg = argumentOf(kernel, view);
   return arg ? arg.getName() : "tile";
 }
 
 bool RingFormer::isWorkspace(Value view) {
-  ArgumentAttr arg = argumentOf(view);
+  ArgumentAttr arg = argumentOf(kernel, view);
   return arg && arg.getDirection() == "workspace";
 }
 
@@ -77,16 +77,6 @@ Value RingFormer::createRing(Location loc, StringRef name,
   return RingCreateOp::create(b, loc,
                               RingType::get(b.getContext(), slots, tile, parts),
                               b.getStringAttr(name));
-}
-
-/// How many tiles may wait: what a score program reads has rings of its own
-/// depth.
-static int64_t slotsOf(RingFormer &former, fa2::gpu::LoadOp op, bool inLoop) {
-  const Schedule &s = former.kernel.getSchedule().getFields();
-  ArgumentAttr arg = former.argumentOf(op.getView());
-  return arg && arg.getBroadcast()
-             ? s.slotsReads
-             : s.slotsOf(former.nameOf(op.getView()), inLoop);
 }
 
 /// Whether matmuls alone read a tile, each warpgroup 64 rows of its own.
@@ -115,7 +105,7 @@ static void read(OpBuilder &b, Value tile, const Readers &readers, Value ring,
 }
 
 bool RingFormer::isCopiedByEngine(fa2::gpu::LoadOp op) {
-  if (!roles || op.getByThreads())
+  if (plan.getCopies() != CopiedBy::Engine || op.getByThreads())
     return false;
   if (cast<RankedTensorType>(op.getTile().getType()).getRank() == 1)
     return true;
@@ -127,15 +117,15 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   Location loc = op.getLoc();
   OpBuilder b(op);
   auto tile = cast<RankedTensorType>(op.getTile().getType());
-  auto loop = dyn_cast<ForTilesOp>(op->getParentOp());
+  bool inLoop = isa<ForTilesOp>(op->getParentOp());
   // A tile of which each warpgroup reads rows of its own is theirs part by
   // part.
   bool engine = isCopiedByEngine(op);
-  int64_t parts = engine && !loop && isReadByRows(op.getTile())
+  int64_t parts = engine && !inLoop && isReadByRows(op.getTile())
                       ? tile.getDimSize(0) / kGroupRows
                       : 1;
-  Value ring = createRing(loc, nameOf(op.getView()), tile,
-                          slotsOf(*this, op, bool(loop)), parts);
+  StringRef name = nameOf(kernel, op.getView());
+  Value ring = createRing(loc, name, tile, plan.slotsOf(name), parts);
   Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   StringAttr role = roleOf(op);
   Value slot =
@@ -171,8 +161,7 @@ void RingFormer::formExchange(fa2::gpu::ExchangeOp op) {
   Location loc = op.getLoc();
   auto share = op.getSource().getDefiningOp<ShareOp>();
   auto tile = cast<RankedTensorType>(op.getResult().getType());
-  Value ring =
-      createRing(loc, "peer", tile, kernel.getSchedule().getExchangeSlots());
+  Value ring = createRing(loc, kPeerRing, tile, plan.slotsOf(kPeerRing));
   ring.getDefiningOp<RingCreateOp>().setPeer(true);
   StringAttr role = roleOf(op);
   OpBuilder b(share);
@@ -189,15 +178,12 @@ void RingFormer::formExchange(fa2::gpu::ExchangeOp op) {
   op.erase();
 }
 
-// One slot is enough: each iteration has a barrier, or waits, between the
-// last read of the tile before and the next write. With more, roles need not
-// wait for each other so soon.
 void RingFormer::formShare(ShareOp op) {
   Location loc = op.getLoc();
   OpBuilder b(op);
   auto tile = cast<RankedTensorType>(op.getResult().getType());
-  int64_t slots = roles ? kernel.getSchedule().getExchangeSlots() : 1;
-  Value ring = createRing(loc, "exchange", tile, slots);
+  Value ring =
+      createRing(loc, kExchangeRing, tile, plan.slotsOf(kExchangeRing));
   Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   StringAttr role = roleOf(op);
   Value slot =

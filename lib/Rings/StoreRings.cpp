@@ -13,18 +13,12 @@ using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
 
-static int64_t warpsOf(KernelOp kernel, StringAttr role) {
-  auto plan = kernel->getAttrOfType<ArrayAttr>(kPlanName);
-  for (auto other : plan.getAsRange<RoleAttr>())
-    if (other.getName() == role.getValue())
-      return other.getWarps();
-  return 0;
-}
-
 /// The slot of a tile that the role alone has read and that an output of type
 /// `tile` may take the place of, the last of those that no output has taken:
 /// best one of which each warpgroup reads rows of its own.
-static RingWaitOp slotFor(KernelOp kernel, StoreOp op, RankedTensorType tile) {
+static RingWaitOp slotFor(PlanAttr plan, StoreOp op, RankedTensorType tile) {
+  RoleAttr role = roleOf(op) ? plan.findRole(roleOf(op)) : RoleAttr();
+  bool oneGroup = role && role.getWarps() == kGroupWarps;
   RingWaitOp found;
   bool foundByRows = false;
   for (auto wait : op->getBlock()->getOps<RingWaitOp>()) {
@@ -37,8 +31,7 @@ static RingWaitOp slotFor(KernelOp kernel, StoreOp op, RankedTensorType tile) {
         llvm::any_of(wait.getRing().getUsers(), [&](Operation *o) {
           return isa<RingWaitOp>(o) && roleOf(o) != roleOf(wait);
         });
-    bool byRows = wait.getRing().getType().getParts() > 1 ||
-                  warpsOf(kernel, roleOf(op)) == kGroupWarps;
+    bool byRows = wait.getRing().getType().getParts() > 1 || oneGroup;
     if (!fits || taken || roleOf(wait) != roleOf(op) ||
         (foundByRows && !byRows))
       continue;
@@ -69,9 +62,10 @@ static void formTensorStore(RingFormer &former, StoreOp op) {
                              across);
   };
   bool separate = kernel.getSchedule().getSeparateOutput();
-  RingWaitOp read = separate ? RingWaitOp() : slotFor(kernel, op, tile);
+  RingWaitOp read = separate ? RingWaitOp() : slotFor(former.plan, op, tile);
   if (!read) {
-    Value ring = former.createRing(loc, former.nameOf(op.getView()), tile, 1);
+    Value ring =
+        former.createRing(loc, nameOf(former.kernel, op.getView()), tile, 1);
     Value use = arith::ConstantIndexOp::create(b, loc, 0);
     store(createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot());
   } else {
@@ -93,7 +87,8 @@ static void formCopyOut(RingFormer &former, StoreOp op) {
   auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
   auto tile = sharedTile(value, acc ? acc.warpCols() : 1,
                          former.target.sharedPanelBytes());
-  Value ring = former.createRing(loc, former.nameOf(op.getView()), tile, 1);
+  Value ring =
+      former.createRing(loc, nameOf(former.kernel, op.getView()), tile, 1);
   Value use = arith::ConstantIndexOp::create(b, loc, 0);
   Value slot = RingAcquireOp::create(b, loc, tile, ring, use).getSlot();
   LocalStoreOp::create(b, loc, op.getTile(), slot);
@@ -105,5 +100,5 @@ static void formCopyOut(RingFormer &former, StoreOp op) {
 }
 
 void RingFormer::formStore(StoreOp op) {
-  roles ? formTensorStore(*this, op) : formCopyOut(*this, op);
+  plan.hasRoles() ? formTensorStore(*this, op) : formCopyOut(*this, op);
 }

@@ -1,5 +1,5 @@
-// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=FORMED
-// DEFINE: %{passes} = --fa2gpu-persist --fa2gpu-assign-roles --fa2gpu-form-rings --fa2gpu-specialize-warps --canonicalize --cse --fa2gpu-count-tiles --fa2gpu-expand-ranges --fa2gpu-number-uses --canonicalize --cse --fa2gpu-place-dot-waits --fa2gpu-allocate
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=FORMED
+// DEFINE: %{passes} = --fa2gpu-plan --fa2gpu-persist --fa2gpu-assign-roles --fa2gpu-form-rings --fa2gpu-specialize-warps --canonicalize --cse --fa2gpu-count-tiles --fa2gpu-expand-ranges --fa2gpu-number-uses --canonicalize --cse --fa2gpu-place-dot-waits --fa2gpu-allocate
 // RUN: fa2-opt %s %{passes} --fa2gpu-verify | FileCheck %s --check-prefix=PROVED
 // A number that begins again in each head, or that one loop forgets to carry, is not proved.
 // RUN: fa2-opt %s %{passes} | sed 's/scf.yield %%\([0-9]*\) : index/scf.yield %%c0 : index/' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=AGAIN

@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
 
 // What blocks of a cluster give each other goes from the shared tile's slot into a ring of the other block, which has as many slots. The
 // other's slot is asked for before the tile is written again: that says too that the copy before has read it.
@@ -27,14 +27,14 @@
 // CHECK: fa2gpu.tensor_copy %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] from %[[RANK]], %{{.*}} signal %{{.*}} : tensor<64x64xbf16, #shared>
 
 // The copy engine takes it from shared memory, in a kernel whose warps have roles.
-// RUN: sed 's/exchange %%ds/exchange %%given/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=REFUSED
-// RUN: sed 's/target = "sm_90a"/target = "sm_80"/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: sed 's/exchange %%ds/exchange %%given/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: sed 's/target = "sm_90a"/target = "sm_80"/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=REFUSED
 // REFUSED: 'fa2gpu.exchange' op expected roles, and a tile that fa2gpu.share gives, because the copy engine brings it to the other block
 
 // Nobody stores, or copies by threads, from a column on that only the program knows.
-// RUN: sed 's#// @store$#%%h = arith.truncf %%s : !acc to !half\n fa2.store %%h, %%kv[%%pair] : !half, !fa2.view<? x 64 x bf16>#' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=STORE
+// RUN: sed 's#// @store$#%%h = arith.truncf %%s : !acc to !half\n fa2.store %%h, %%kv[%%pair] : !half, !fa2.view<? x 64 x bf16>#' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=STORE
 // STORE: 'fa2.store' op expected a view without 'from' because only the copy engine and fa2.accumulate begin at a column that is not a constant
-// RUN: sed -e '/exchange %%ds/d' -e 's/%%other, %%kt/%%ds, %%kt/' -e 's/target = "sm_90a"/target = "sm_80"/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=LOAD
+// RUN: sed -e '/exchange %%ds/d' -e 's/%%other, %%kt/%%ds, %%kt/' -e 's/target = "sm_90a"/target = "sm_80"/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=LOAD
 // LOAD: 'fa2gpu.load' op expected a view without 'from' because
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>

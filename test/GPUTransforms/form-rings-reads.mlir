@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
 
 // A tile with some columns of what a score program reads comes through a ring like keys, of its own depth: by the map of its tensor,
 // whose dimensions may lie in any order, from the tile's first column on.
@@ -15,8 +15,8 @@
 // CHECK-NEXT: arith.extf %[[X]]
 
 // Threads copy whole rows.
-// RUN: sed 's/sm_90a/sm_80/' %s | not fa2-opt --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
-// RUN: sed 's/fa2gpu.load %%bv\[.*\]/& {by_threads}/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
+// RUN: sed 's/sm_90a/sm_80/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
+// RUN: sed 's/fa2gpu.load %%bv\[.*\]/& {by_threads}/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
 // ROLES: 'fa2gpu.load' op expected all columns of a view because threads copy whole rows; some of them the copy engine brings, where kernels have roles
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>

@@ -1,6 +1,6 @@
-// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
-// RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
-// RUN: sed 's/, separate_output = true/, query_slots = 2/' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=AHEAD
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s
+// RUN: sed 's/, separate_output = true//' %s | fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=SHARES
+// RUN: sed 's/, separate_output = true/, query_slots = 2/' %s | fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=AHEAD
 
 // AHEAD: fa2gpu.ring.create {name = "q"} : <2 x tensor<128x64xbf16, #shared>, parts = 2>
 
@@ -40,8 +40,8 @@
 // SHARES-NEXT: fa2gpu.ring.release %[[Q]]
 
 // Where a load says so, or no tensor map shows the view, one without its tensor, threads of the role copy.
-// RUN: sed 's/fa2gpu.load %%kv\[%%row\]/& {by_threads}/' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=THREADS
-// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2gpu.load %%kv/fa2gpu.load %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=THREADS
+// RUN: sed 's/fa2gpu.load %%kv\[%%row\]/& {by_threads}/' %s | fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=THREADS
+// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2gpu.load %%kv/fa2gpu.load %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=THREADS
 // THREADS-NOT: tensor_map %k
 // THREADS: fa2gpu.tensor_copy
 // THREADS: fa2.for_tiles
@@ -51,11 +51,11 @@
 // THREADS-NEXT: fa2gpu.ring.wait %[[K]]
 
 // They copy rows of one head.
-// RUN: sed -e '/%%qv = fa2.view/s/<?/<4 heads, ?/' -e 's/fa2gpu.load %%qv\[%%n\] : !fa2.view<?/fa2gpu.load %%qv[%%n] {by_threads} : !fa2.view<4 heads, ?/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=HEADS
+// RUN: sed -e '/%%qv = fa2.view/s/<?/<4 heads, ?/' -e 's/fa2gpu.load %%qv\[%%n\] : !fa2.view<?/fa2gpu.load %%qv[%%n] {by_threads} : !fa2.view<4 heads, ?/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=HEADS
 // HEADS: 'fa2gpu.load' op expected a view of one head because threads copy its rows; several the copy engine brings, where kernels have roles
 
 // What is stored goes through a map always.
-// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2.store %%ob, %%ov/fa2.store %%ob, %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | not fa2-opt --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=NOVIEW
+// RUN: sed -e 's/%%off: index)/%%off: index, %%x: !fa2.view<? x 64 x bf16>)/' -e 's/fa2.store %%ob, %%ov/fa2.store %%ob, %%x/' -e 's/#fa2.arg<"off", "in", \[\] x index>/&, #fa2.arg<"x", "in", [] x bf16>/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=NOVIEW
 // NOVIEW: 'fa2.store' op expected a view that fa2.view makes of a tensor, from its first column on, which a tensor map shows
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #shared = #fa2gpu.shared<panel = 128>

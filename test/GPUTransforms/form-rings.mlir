@@ -1,4 +1,4 @@
-// RUN: fa2-opt %s --fa2gpu-form-rings | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-form-rings | FileCheck %s
 
 // Loads of the loop get rings of `stages` slots, whose cursors it carries, the query tile
 // and the stored tile one of one slot. Rings are named after their tensors.

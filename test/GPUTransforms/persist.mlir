@@ -1,5 +1,5 @@
-// RUN: fa2-opt %s --fa2gpu-persist | FileCheck %s
-// RUN: sed 's/, persistent = true//' %s | fa2-opt --fa2gpu-persist | FileCheck %s --check-prefix=OFF
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-persist | FileCheck %s
+// RUN: sed 's/, persistent = true//' %s | fa2-opt --fa2gpu-plan --fa2gpu-persist | FileCheck %s --check-prefix=OFF
 
 // OFF-NOT: fa2gpu.tile_loop
 // OFF: fa2.for_each_tile

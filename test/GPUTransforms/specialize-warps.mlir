@@ -1,5 +1,5 @@
-// RUN: fa2-opt %s --fa2gpu-assign-roles --fa2gpu-specialize-warps --canonicalize | FileCheck %s
-// RUN: fa2-opt %s --fa2gpu-persist --fa2gpu-assign-roles --fa2gpu-specialize-warps | FileCheck %s --check-prefix=PERSISTENT
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-specialize-warps --canonicalize | FileCheck %s
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-persist --fa2gpu-assign-roles --fa2gpu-specialize-warps | FileCheck %s --check-prefix=PERSISTENT
 
 // The same loops twice: with what reads the rings, and with what fills them and the numbers that takes.
 // CHECK: %[[Q:.*]] = fa2gpu.ring.create {name = "q"}

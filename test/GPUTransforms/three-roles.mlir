@@ -1,7 +1,7 @@
-// DEFINE: %{formed} = --fa2gpu-assign-roles --fa2gpu-form-rings
+// DEFINE: %{formed} = --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings
 // DEFINE: %{split} = %{formed} --fa2gpu-specialize-warps --canonicalize --cse
 // DEFINE: %{ready} = %{split} --fa2gpu-count-tiles --fa2gpu-expand-ranges --fa2gpu-number-uses --canonicalize --cse --fa2gpu-place-dot-waits --fa2gpu-insert-fences --fa2gpu-allocate
-// RUN: fa2-opt %s --fa2gpu-assign-roles | FileCheck %s --check-prefix=ASSIGNED
+// RUN: fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles | FileCheck %s --check-prefix=ASSIGNED
 // RUN: fa2-opt %s %{split} | FileCheck %s --check-prefix=SPLIT
 // RUN: fa2-opt %s %{ready} --fa2gpu-verify | FileCheck %s --check-prefix=READY
 
@@ -84,7 +84,7 @@
 // What is proved of two roles is proved of three: each edit breaks one rule.
 // RUN: not fa2-opt %s --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=CROSS
 // CROSS: expected a role because role '{{.*}}' computes its operand (fa2gpu-assign-roles)
-// RUN: not fa2-opt %s --fa2gpu-assign-roles --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=UNFORMED
+// RUN: not fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=UNFORMED
 // UNFORMED: expected role '{{.*}}' to get through a ring what role 'copy' computes (fa2gpu-form-rings)
 // RUN: fa2-opt %s %{ready} | sed 's/consumers 4 fillers 4/consumers 4 fillers 1/' | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=FILLERS
 // FILLERS: 'fa2gpu.ring.init' op expected ring 'exchange' to be filled by 4 arrivals, got 1
@@ -100,9 +100,9 @@
 // ONE: 'fa2gpu.roles' op expected role 'sums' to do what one thread does and nothing else because one thread runs it
 
 // A tile in registers is one role's.
-// RUN: sed 's/arith.truncf %%sum/arith.truncf %%sum {fa2gpu.role = "rows"}/' %s | not fa2-opt --fa2gpu-assign-roles 2>&1 | FileCheck %s --check-prefix=TWO
+// RUN: sed 's/arith.truncf %%sum/arith.truncf %%sum {fa2gpu.role = "rows"}/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles 2>&1 | FileCheck %s --check-prefix=TWO
 // TWO: 'arith.truncf' op expected tiles in registers of one role, got "sums" and "rows": others get them by fa2gpu.share
-// RUN: sed 's/{fa2gpu.role = "sums"}/{fa2gpu.role = "stores"}/' %s | not fa2-opt --fa2gpu-assign-roles 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: sed 's/{fa2gpu.role = "sums"}/{fa2gpu.role = "stores"}/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: 'fa2gpu.dot_start' op expected a role of the kernel's plan, got "stores"
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>
@@ -114,8 +114,8 @@
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 fa2.kernel @three(%q: !global, %k: !global, %out: !global)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 2, separate_output = true>,
-                fa2gpu.plan = [#fa2gpu.role<"rows", 4 warps, 200 registers>, #fa2gpu.role<"sums", 4 warps, 240 registers>,
-                               #fa2gpu.role<"copy", 4 warps, 24 registers>],
+                fa2gpu.plan = #fa2gpu.plan<roles = [#fa2gpu.role<"rows", 4 warps, 200 registers>, #fa2gpu.role<"sums", 4 warps, 240 registers>,
+                                                    #fa2gpu.role<"copy", 4 warps, 24 registers>]>,
                 arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads", 64] x bf16>,
                              #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>]} {
   %c0 = arith.constant 0 : index

@@ -16,10 +16,20 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
 
+def Plan : Pass<"fa2gpu-plan", "::fa2::KernelOp"> {
+  let summary = "what a kernel's block is made of is written down";
+  let description = [{
+    A kernel gets a plan (`#fa2gpu.plan`) from its schedule and its target: a role that multiplies and one that copies, where the target has
+    warps for it and the kernel multiplies; who copies; where tiles come from; the slots of each ring. Products that the schedule gives to
+    another role learn which. What a plan that is written down says stays. The passes behind ask the plan alone.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
+}
+
 def Persist : Pass<"fa2gpu-persist", "::fa2::KernelOp"> {
   let summary = "blocks take one tile after another";
   let description = [{
-    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`, which carries the cursors of rings from tile to tile. Only where the schedule says `persistent`.
+    `fa2.for_each_tile` becomes `fa2gpu.tile_loop`, which carries the cursors of rings from tile to tile. Only where the plan says `tiles = queue`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
@@ -27,10 +37,10 @@ def Persist : Pass<"fa2gpu-persist", "::fa2::KernelOp"> {
 def AssignRoles : Pass<"fa2gpu-assign-roles", "::fa2::KernelOp"> {
   let summary = "every operation on tiles is part of a role";
   let description = [{
-    A kernel without a plan gets its target's: a role that multiplies and one that copies, whose loads they are. Operations on tiles
+    Operations on tiles
     that name no role (`fa2gpu.role`) take that of the tiles in registers that they read, or else that of the
-    operations which read theirs, or else the plan's first. A tile in registers belongs to one role: others
-    get it through shared memory (`fa2gpu.share`). Arithmetic on numbers is everyone's. Nothing for targets without roles.
+    operations which read theirs, or else the plan's first; loads its last. A tile in registers belongs to one role: others
+    get it through shared memory (`fa2gpu.share`). Arithmetic on numbers is everyone's. Nothing for plans without roles.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }

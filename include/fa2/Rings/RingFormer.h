@@ -18,16 +18,17 @@ Op createFor(mlir::StringAttr role, mlir::OpBuilder &b, mlir::Location loc,
   return op;
 }
 
+/// The argument that a view shows part of; null where it shows none.
+ArgumentAttr argumentOf(KernelOp kernel, mlir::Value view);
+/// Its name, which a ring has too.
+llvm::StringRef nameOf(KernelOp kernel, mlir::Value view);
+
 /// A kernel whose loads, shares and stores become uses of rings.
 struct RingFormer {
   KernelOp kernel;
   const Target &target;
-  bool roles; // the kernel has a plan
+  PlanAttr plan;
 
-  /// The argument that a view shows part of; null where it shows none.
-  ArgumentAttr argumentOf(mlir::Value view);
-  /// Its name, which a ring has too.
-  llvm::StringRef nameOf(mlir::Value view);
   bool isWorkspace(mlir::Value view);
   /// A ring at the kernel's start.
   mlir::Value createRing(mlir::Location loc, llvm::StringRef name,

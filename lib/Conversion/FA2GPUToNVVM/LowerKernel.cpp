@@ -214,7 +214,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     });
     if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
-      params.push_back(ParamAttr::get(ctx, "workspace", "", 0, 1));
+      params.push_back(ParamAttr::get(ctx, "workspace", kTileCounters, 0, 1));
     }
     if (usesSections(tiles->order)) {
       signature.addInputs(rewriter.getIndexType());

@@ -14,6 +14,19 @@ using namespace fa2::gpu;
 #include "fa2/Dialect/FA2GPU/FA2GPUDialect.cpp.inc"
 #include "fa2/Dialect/FA2GPU/FA2GPUEnums.cpp.inc"
 #include "fa2/Dialect/FA2GPU/FA2GPUInterfaces.cpp.inc"
+
+/// A plan's roles: `[#fa2gpu.role<...>, ...]`.
+static ParseResult parseRoles(AsmParser &p, SmallVector<RoleAttr> &roles) {
+  return p.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return p.parseAttribute(roles.emplace_back());
+  });
+}
+static void printRoles(AsmPrinter &p, ArrayRef<RoleAttr> roles) {
+  p << '[';
+  llvm::interleaveComma(roles, p);
+  p << ']';
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "fa2/Dialect/FA2GPU/FA2GPUAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES

@@ -136,18 +136,35 @@ bool fa2::gpu::onlyCopies(Region &program) {
               .wasInterrupted();
 }
 
+int64_t PlanAttr::slotsOf(StringRef ring) const {
+  auto slots = getRings() ? getRings().getAs<IntegerAttr>(ring) : IntegerAttr();
+  return slots ? slots.getInt() : 0;
+}
+
+RoleAttr PlanAttr::findRole(StringRef name) const {
+  for (RoleAttr role : getRoles())
+    if (role.getName() == name)
+      return role;
+  return {};
+}
+
+FailureOr<PlanAttr> fa2::gpu::planOf(KernelOp kernel) {
+  if (auto plan = kernel->getAttrOfType<PlanAttr>(kPlanName))
+    return plan;
+  kernel.emitOpError() << "expected " << kPlanName
+                       << ", which fa2gpu-plan gives a kernel";
+  return failure();
+}
+
 /// A role has a name in its kernel's plan.
 static LogicalResult verifyRole(Operation *op, Attribute role) {
   auto name = dyn_cast<StringAttr>(role);
   auto kernel = op->getParentOfType<KernelOp>();
-  auto plan = kernel ? kernel->getAttrOfType<ArrayAttr>(kPlanName) : nullptr;
+  auto plan = kernel ? kernel->getAttrOfType<PlanAttr>(kPlanName) : nullptr;
   if (!name || !plan)
     return op->emitOpError()
            << "expected a name as its role, in a kernel with a plan";
-  auto isIt = [&](RoleAttr other) {
-    return other.getName() == name.getValue();
-  };
-  if (llvm::none_of(plan.getAsRange<RoleAttr>(), isIt))
+  if (!plan.findRole(name))
     return op->emitOpError()
            << "expected a role of the kernel's plan, got " << name;
   return success();
@@ -163,12 +180,11 @@ LogicalResult FA2GPUDialect::verifyOperationAttribute(Operation *op,
   if (name == kOrderName && isa<OrderAttr>(attr.getValue()) &&
       isa<LoopLikeOpInterface>(op))
     return success();
-  auto plan = dyn_cast<ArrayAttr>(attr.getValue());
-  if (name != kPlanName || !isa<KernelOp>(op) || !plan ||
-      !llvm::all_of(plan, llvm::IsaPred<RoleAttr>))
+  if (name != kPlanName || !isa<KernelOp>(op) ||
+      !isa<PlanAttr>(attr.getValue()))
     return op->emitOpError()
-           << "expected fa2gpu.plan, a list of roles, on a "
-              "kernel, fa2gpu.role, or fa2gpu.order on a loop, got "
+           << "expected fa2gpu.plan, of #fa2gpu.plan, on a kernel, "
+              "fa2gpu.role, or fa2gpu.order on a loop, got "
            << name;
   return success();
 }

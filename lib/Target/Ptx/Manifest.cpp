@@ -90,10 +90,11 @@ private:
   /// Of a counter of tiles drawn and one of blocks that finished.
   int64_t countersBytes() {
     bool counts = llvm::any_of(launches, [](LaunchOp each) {
-      return llvm::any_of(
-          each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
-            return p.getKind() == "workspace" && p.getOf().empty();
-          });
+      return llvm::any_of(each.getParameters().getAsRange<ParamAttr>(),
+                          [](ParamAttr p) {
+                            return p.getKind() == "workspace" &&
+                                   p.getOf() == kTileCounters;
+                          });
     });
     return counts ? kWorkspaceAlignment : 0;
   }
@@ -323,8 +324,8 @@ private:
     if (p.getKind() == "i32" || p.getKind() == "i64") {
       o.attribute("value", p.getOf());
     } else if (p.getKind() == "workspace") {
-      if (p.getOf().empty())
-        o.attribute("offset", p.getDim());
+      if (p.getOf() == kTileCounters)
+        o.attribute("offset", 0);
       else
         o.attribute("offset", workspaceOffsets.lookup(p.getOf()));
     } else if (p.getKind() == "tensor_map") {

@@ -156,7 +156,15 @@ fa2.kernel @planned(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
                 schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>,
                 arguments = [#fa2.arg<"n", "in", [] x index>],
-                fa2gpu.plan = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]} {
+                fa2gpu.plan = #fa2gpu.plan<roles = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]>} {
+  fa2.return
+}
+
+fa2.kernel @planned_by_grid(%n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 2>,
+                arguments = [#fa2.arg<"n", "in", [] x index>],
+                fa2gpu.plan = #fa2gpu.plan<copies = threads, tiles = grid, rings = {k = 2, q = 1}>} {
   fa2.return
 }
 

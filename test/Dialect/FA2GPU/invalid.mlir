@@ -322,7 +322,7 @@ func.func @begins_behind(%from: index, %to: index, %step: index) {
 
 // -----
 
-// expected-error @+1 {{expected fa2gpu.plan, a list of roles, on a kernel, fa2gpu.role, or fa2gpu.order on a loop, got fa2gpu.order}}
+// expected-error @+1 {{expected fa2gpu.plan, of #fa2gpu.plan, on a kernel, fa2gpu.role, or fa2gpu.order on a loop, got fa2gpu.order}}
 func.func @no_loop() attributes {fa2gpu.order = #fa2gpu.order<"s o'", 2 in flight>} {
   return
 }

@@ -9,8 +9,8 @@
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 fa2.kernel @nested(%q: !global, %k: !global, %out: !global, %scores: !global)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 2, separate_output = true>,
-                fa2gpu.plan = [#fa2gpu.role<"rows", 4 warps, 200 registers>, #fa2gpu.role<"sums", 4 warps, 240 registers>,
-                               #fa2gpu.role<"copy", 4 warps, 24 registers>],
+                fa2gpu.plan = #fa2gpu.plan<roles = [#fa2gpu.role<"rows", 4 warps, 200 registers>, #fa2gpu.role<"sums", 4 warps, 240 registers>,
+                                                    #fa2gpu.role<"copy", 4 warps, 24 registers>]>,
                 arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"k", "in", ["batch", "seqlen_k", "heads", 64] x bf16>,
                              #fa2.arg<"out", "out", ["batch", "seqlen_q", "heads", 64] x bf16>,
                              #fa2.arg<"scores", "out", ["batch", "seqlen_q", "heads", 64] x bf16>]} {

@@ -24,6 +24,10 @@ constexpr int64_t kGroupWarps = 4;
 /// A kernel's plan, and the role that an operation is part of.
 constexpr llvm::StringLiteral kPlanName = "fa2gpu.plan",
                               kRoleName = "fa2gpu.role";
+/// Rings of what warps, and blocks of a cluster, give each other.
+constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer";
+/// The region of the workspace from which persistent blocks draw their tiles.
+constexpr llvm::StringLiteral kTileCounters = "tile_counters";
 /// The order in which a loop's products start (#fa2gpu.order).
 constexpr llvm::StringLiteral kOrderName = "fa2gpu.order";
 /// An operation that computes once more what would else be kept in registers.

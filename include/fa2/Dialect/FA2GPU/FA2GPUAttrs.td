@@ -132,11 +132,54 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
 def FA2GPU_RoleAttr : FA2GPU_Attr<"Role", "role"> {
   let summary = "a role of a block: its name, its warps, and the registers of each of their threads";
   let description = [{
-    Example: `#fa2gpu.role<"copy", 4 warps, 24 registers>`; a kernel's plan is a list of them,
-    `fa2gpu.plan = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]`.
+    A kernel's plan has a list of them.
+
+    Example: `#fa2gpu.role<"copy", 4 warps, 24 registers>`.
   }];
   let parameters = (ins StringRefParameter<>:$name, "int64_t":$warps, "int64_t":$registers);
   let assemblyFormat = "`<` $name `,` $warps `warps` `,` $registers `registers` `>`";
+}
+
+def FA2GPU_CopiedBy : I32EnumAttr<"CopiedBy", "who copies tiles from global memory", [
+    I32EnumAttrCase<"Open", 0, "open">,
+    I32EnumAttrCase<"Threads", 1, "threads">,
+    I32EnumAttrCase<"Engine", 2, "engine">]> {
+  let cppNamespace = "::fa2::gpu";
+  let genSpecializedAttr = 0;
+}
+
+def FA2GPU_TilesFrom : I32EnumAttr<"TilesFrom", "how a block comes by its tiles", [
+    I32EnumAttrCase<"Open", 0, "open">,
+    I32EnumAttrCase<"Grid", 1, "grid">,
+    I32EnumAttrCase<"Queue", 2, "queue">]> {
+  let cppNamespace = "::fa2::gpu";
+  let genSpecializedAttr = 0;
+}
+
+def FA2GPU_PlanAttr : FA2GPU_Attr<"Plan", "plan"> {
+  let summary = "what a kernel's block is made of: roles, who copies, where its tiles come from, slots of its rings";
+  let description = [{
+    `roles` run beside each other; without any, all warps do the same. Tiles are copied by the copy engine (`engine`), where a tensor map
+    shows them, or by `threads` (cp.async). A block has one tile of the `grid`, or takes tiles from a `queue`. `rings` says the slots of the
+    ring of each tensor that is loaded, and of `exchange`, which warps give each other, and `peer`, which another block gives.
+
+    It stands on a kernel, as `fa2gpu.plan`, until roles have programs of their own. What is `open`, or left out, `fa2gpu-plan` decides.
+
+    Example: `#fa2gpu.plan<roles = [#fa2gpu.role<"rows", 8 warps, 240 registers>, #fa2gpu.role<"copy", 4 warps, 24 registers>]>`,
+    `#fa2gpu.plan<copies = threads, tiles = grid, rings = {k = 2, q = 1}>`.
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"::fa2::gpu::RoleAttr">:$roles,
+    DefaultValuedParameter<"::fa2::gpu::CopiedBy", "::fa2::gpu::CopiedBy::Open">:$copies,
+    DefaultValuedParameter<"::fa2::gpu::TilesFrom", "::fa2::gpu::TilesFrom::Open">:$tiles,
+    OptionalParameter<"::mlir::DictionaryAttr">:$rings);
+  let assemblyFormat = "`<` struct(custom<Roles>($roles), $copies, $tiles, $rings) `>`";
+  let extraClassDeclaration = [{
+    bool hasRoles() const { return !getRoles().empty(); }
+    /// The slots of a ring; 0 where the plan does not say.
+    int64_t slotsOf(::llvm::StringRef ring) const;
+    /// That of a name, or null.
+    RoleAttr findRole(::llvm::StringRef name) const;
+  }];
 }
 
 def FA2GPU_OrderAttr : FA2GPU_Attr<"Order", "order"> {
@@ -159,8 +202,8 @@ def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let summary = "what a launcher puts into one kernel parameter";
   let description = [{
     `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" or "i64" (the
-    expression `of`), "scalar", "workspace" (of the workspace argument `of`, or at byte `dim`
-    where `of` is empty), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
+    expression `of`), "scalar", "workspace" (of the region `of`: a workspace argument's, or `tile_counters`, from which
+    persistent blocks draw), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
     each of `heads` heads, as in docs/manifest.md; `dims` are the numbers of the tensor's batch, row, head and column
     dimensions, as in `fa2.view`.
 

@@ -15,7 +15,7 @@ def FA2GPU_Dialect : Dialect {
     An instruction family is an attribute; it owns the one table of layouts from
     which fragments, shared-memory addresses and swizzles are derived.
 
-    `fa2gpu.plan` on a kernel lists the roles of its block (`#fa2gpu.role`), `fa2gpu.role` on an operation names the one
+    `fa2gpu.plan` on a kernel says what its block is made of, its roles among it (`#fa2gpu.plan`), `fa2gpu.role` on an operation names the one
     that it is part of; `fa2gpu-assign-roles` writes what is left to write.
   }];
   let hasOperationAttrVerify = 1;

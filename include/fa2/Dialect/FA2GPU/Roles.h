@@ -33,10 +33,12 @@ inline mlir::StringAttr roleOf(mlir::Operation *op) {
   return op->getAttrOfType<mlir::StringAttr>(kRoleName);
 }
 
+/// A kernel's plan, after an error where it has none.
+mlir::FailureOr<PlanAttr> planOf(KernelOp kernel);
+
 /// Whether an operation has to do with a copy into shared memory, by whomever.
 inline bool isOfCopy(mlir::Operation *op) {
-  return isOneThreads(op) ||
-         mlir::isa<RingAcquireOp, CopyOp, RingCommitOp>(op);
+  return isOneThreads(op) || mlir::isa<RingAcquireOp, CopyOp, RingCommitOp>(op);
 }
 
 /// Whether a role does nothing else: it then runs ahead of the others by

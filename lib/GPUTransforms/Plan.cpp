@@ -1,0 +1,114 @@
+//===- Plan.cpp - fa2gpu-plan ---------------------------------------------===//
+//
+// What a kernel's block is made of, decided once. The passes behind read the
+// plan; they ask neither the schedule nor the target for it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Decided.h"
+#include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Rings/RingFormer.h"
+
+namespace fa2 {
+#define GEN_PASS_DEF_PLAN
+#include "fa2/GPUTransforms/Passes.h.inc"
+} // namespace fa2
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+constexpr llvm::StringLiteral kConsumer = "consumer", kProducer = "producer";
+
+/// A product that a field of the schedule gives to another role than the first.
+struct ProductRole {
+  bool Schedule::*field;
+  llvm::StringLiteral product, role;
+};
+constexpr ProductRole kProductRoles[] = {
+    {&Schedule::dqByProducer, "dq", kProducer},
+    {&Schedule::dqByProducer, "dq_other", kProducer},
+};
+
+struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
+  void runOnOperation() override {
+    KernelOp kernel = getOperation();
+    const Target *target = targetOf(kernel);
+    if (!target)
+      return signalPassFailure();
+    auto written = kernel->getAttrOfType<PlanAttr>(kPlanName);
+    const Schedule &s = kernel.getSchedule().getFields();
+    SmallVector<RoleAttr> roles;
+    if (written)
+      roles.assign(written.getRoles().begin(), written.getRoles().end());
+    else if (target->producerWarps() > 0 && multiplies())
+      roles = rolesOf(*target, s);
+    CopiedBy copies = written ? written.getCopies() : CopiedBy::Open;
+    if (copies == CopiedBy::Open)
+      copies = !roles.empty() && target->copyEngine() ? CopiedBy::Engine
+                                                      : CopiedBy::Threads;
+    TilesFrom tiles = written ? written.getTiles() : TilesFrom::Open;
+    if (tiles == TilesFrom::Open)
+      tiles = s.persistent ? TilesFrom::Queue : TilesFrom::Grid;
+    NamedAttrList rings(written ? written.getRings() : DictionaryAttr());
+    if (failed(addRings(rings, s, !roles.empty())))
+      return signalPassFailure();
+    kernel->setAttr(kPlanName,
+                    PlanAttr::get(&getContext(), roles, copies, tiles,
+                                  rings.getDictionary(&getContext())));
+  }
+
+  /// Kernels without matmuls, such as backward's statistics, have nothing to
+  /// run beside copies.
+  bool multiplies() {
+    return getOperation()
+        .walk([](DotStartOp) { return WalkResult::interrupt(); })
+        .wasInterrupted();
+  }
+
+  /// The roles that the schedule asks for; products learn which is theirs.
+  SmallVector<RoleAttr> rolesOf(const Target &target, const Schedule &s) {
+    MLIRContext *ctx = &getContext();
+    RoleRegisters registers = target.roleRegisters(s);
+    getOperation().walk([&](DotStartOp dot) {
+      for (const ProductRole &row : kProductRoles)
+        if (s.*row.field && dot.getName() == row.product)
+          dot->setAttr(kRoleName, StringAttr::get(ctx, row.role));
+    });
+    return {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
+            RoleAttr::get(ctx, kProducer, target.producerWarps(),
+                          registers.producer)};
+  }
+
+  /// Slots of the rings that the plan does not say, by what they carry.
+  LogicalResult addRings(NamedAttrList &rings, const Schedule &s, bool roles) {
+    Builder b(&getContext());
+    llvm::StringMap<int64_t> slots;
+    // One slot is enough where the block meets between a tile's last read and
+    // the next one's write. Roles need not wait for each other so soon.
+    slots[kExchangeRing] = roles ? s.exchangeSlots : 1;
+    slots[kPeerRing] = s.exchangeSlots;
+    WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {
+      ArgumentAttr arg = argumentOf(getOperation(), op.getView());
+      StringRef name = nameOf(getOperation(), op.getView());
+      int64_t count = arg && arg.getBroadcast()
+                          ? s.slotsReads
+                          : s.slotsOf(name, isa<ForTilesOp>(op->getParentOp()));
+      auto [known, added] = slots.try_emplace(name, count);
+      if (added || known->second == count)
+        return WalkResult::advance();
+      op.emitOpError() << "expected all loads of '" << name
+                       << "' to have rings of as many slots, got "
+                       << known->second << " and " << count;
+      return WalkResult::interrupt();
+    });
+    for (auto &[name, count] : slots)
+      if (!rings.get(name))
+        rings.set(name, b.getI64IntegerAttr(count));
+    return failure(result.wasInterrupted());
+  }
+};
+
+} // namespace
