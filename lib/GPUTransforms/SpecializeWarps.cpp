@@ -100,15 +100,20 @@ struct SpecializeWarpsPass
       keep(tiles->getRegion(0).front(), roles.getRoleName(i));
       draws = dyn_cast<TileLoopOp>(tiles); // the last that can
       // What only copies runs ahead.
-      if (onlyCopies(tiles->getRegion(0)) &&
+      if (copies(tiles->getRegion(0)) && onlyCopies(tiles->getRegion(0)) &&
           getOperation().getSchedule().getOverlap() &&
-          failed(keysFirst(tiles->getRegion(0).front())))
+          failed(firstTileFirst(tiles->getRegion(0).front())))
         return failure();
     }
     if (draws)
       draws.setDraws(true);
     loop->erase();
     return success();
+  }
+
+  static bool copies(Region &program) {
+    return program.walk([](RingCommitOp) { return WalkResult::interrupt(); })
+        .wasInterrupted();
   }
 
   /// What is left for a role, from the last operation to the first, so that
@@ -152,21 +157,26 @@ struct SpecializeWarpsPass
       loop.erase();
   }
 
-  /// The first tile of keys is fetched before the queries, whose slot is free
-  /// later, and the first tile of values after them; before them where the
-  /// output still lies in the queries' slot.
-  LogicalResult keysFirst(Block &block) {
+  /// The loop's first tile is fetched before what stands in front of the loop,
+  /// whose slots are free later: keys before queries. What the loop copies into
+  /// other rings than its first comes after them; before them where an output
+  /// still lies in their slots.
+  LogicalResult firstTileFirst(Block &block) {
     auto loops = block.getOps<ForTilesOp>();
     if (!llvm::hasSingleElement(loops))
-      return success();
+      return block.getParentOp()->emitOpError()
+             << "expected one loop over tiles, not in another, in a role that "
+                "copies with overlap = true, because its first tile is fetched "
+                "first; got "
+             << std::distance(loops.begin(), loops.end());
     ForTilesOp loop = *loops.begin();
     if (!loop.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
       return loop.emitOpError() << "expected a range that can have a tile "
                                    "always, because the first is peeled";
-    SmallVector<Operation *> queries;
+    SmallVector<Operation *> inFront;
     for (Operation &op : block)
-      if (isOfCopy(&op))
-        queries.push_back(&op);
+      if (isOfCopy(&op) && op.isBeforeInBlock(loop))
+        inFront.push_back(&op);
     OpBuilder b(loop);
     IRMapping map;
     Value first = arith::ConstantIndexOp::create(b, loop.getLoc(), 0);
@@ -185,7 +195,7 @@ struct SpecializeWarpsPass
       init.set(map.lookupOrDefault(yielded.get()));
     loop.setFrom(1);
     Operation *after = before;
-    for (Operation *op : queries) {
+    for (Operation *op : inFront) {
       op->moveAfter(after);
       after = op;
     }

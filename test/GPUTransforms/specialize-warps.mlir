@@ -42,6 +42,13 @@
 // PERSISTENT: @producer(
 // PERSISTENT: fa2gpu.tile_loop{{.*}} queue %{{[0-9a-z]+}} draws {
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
+// With overlap a role that copies fetches the loop's first tile before what stands in front of the loop. A range in numbers may have no tile, and a
+// loop in another has a first tile again with each of that one's.
+// RUN: sed 's/persistent = true/&, overlap = true/' %s | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: 'fa2.for_tiles' op expected a range that can have a tile always, because the first is peeled
+// RUN: sed 's/stages = 2/&, overlap = true/' %S/../EndToEnd/Inputs/nested-roles.mlir | not fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=NESTED
+// NESTED: error: 'fa2.for_each_tile' op expected one loop over tiles, not in another, in a role that copies with overlap = true, because its first tile is fetched first; got 0
+
 #shared = #fa2gpu.shared<panel = 128>
 !acc = tensor<128x64xf32, #acc>
 !half = tensor<128x64xbf16, #acc>
