@@ -73,7 +73,7 @@ static void compile(const char *text, std::optional<llvm::StringRef> source,
   c.ok = true;
   c.cached = result->cached;
   c.text = emit == fa2::OutputKind::PTX ? std::move(result->text)
-                                  : llvm::join(result->choices, "\n");
+                                        : llvm::join(result->choices, "\n");
   c.explanation = result->schedule + "\n";
   for (const std::string &reason : result->reasons)
     c.explanation += reason + "\n";

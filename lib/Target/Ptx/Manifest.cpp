@@ -90,11 +90,10 @@ private:
   /// Of a counter of tiles drawn and one of blocks that finished.
   int64_t countersBytes() {
     bool counts = llvm::any_of(launches, [](LaunchOp each) {
-      return llvm::any_of(each.getParameters().getAsRange<ParamAttr>(),
-                          [](ParamAttr p) {
-                            return p.getKind() == "workspace" &&
-                                   p.getOf() == kTileCounters;
-                          });
+      return llvm::any_of(
+          each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
+            return p.getKind() == "workspace" && p.getOf() == kTileCounters;
+          });
     });
     return counts ? kWorkspaceAlignment : 0;
   }
