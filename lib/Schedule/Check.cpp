@@ -53,12 +53,15 @@ static std::string depthsOf(const Schedule &s) {
 }
 
 /// A footprint's parts: "queries 16384, 2 stages of ...".
-static std::string describeShared(const Problem &p, const Schedule &s,
-                                  const Footprint &f) {
+static std::string describeShared(const Target &t, const Problem &p,
+                                  const Schedule &s, const Footprint &f) {
   std::string rings = ringText(p, s);
   if (p.backward)
-    return formatv("keys and values {0}, {1} {2}, exchange of dS {3}",
-                   f.queryBytes, rings, f.ringBytes, f.exchangeBytes);
+    return formatv("keys and values {0}, {1} {2}, exchange of dS {3}{4}",
+                   f.queryBytes, rings, f.ringBytes, f.exchangeBytes,
+                   t.producerWarps() > 0 && f.ownOutputBytes > 0
+                       ? formatv(", dK and dV {0}", f.ownOutputBytes).str()
+                       : "");
   return formatv("queries {0}, {1} {2}, output {3}{4}", f.queryBytes, rings,
                  f.ringBytes, f.outputBytes, scratchText(f));
 }
@@ -229,7 +232,8 @@ static std::string limitsError(const Target &t, const Problem &p,
                    "{2} allows a block ({3}); lower "
                    "block_q = {4}, block_kv = {5} or {6}",
                    f.sharedBytes, t.limits().sharedBytesPerBlock, t.name(),
-                   describeShared(p, s, f), s.blockQ, s.blockKV, depthsOf(s));
+                   describeShared(t, p, s, f), s.blockQ, s.blockKV,
+                   depthsOf(s));
   return "";
 }
 
@@ -293,7 +297,7 @@ static void explainFootprint(const Target &t, const Problem &p,
   };
   count("shared-memory",
         formatv("shared memory: {0} of {1} bytes a block ({2})", f.sharedBytes,
-                t.limits().sharedBytesPerBlock, describeShared(p, s, f)),
+                t.limits().sharedBytesPerBlock, describeShared(t, p, s, f)),
         {{"Bytes", std::to_string(f.sharedBytes)},
          {"Limit", std::to_string(t.limits().sharedBytesPerBlock)}});
   count("registers",

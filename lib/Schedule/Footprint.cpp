@@ -85,10 +85,9 @@ public:
   /// With roles, a result without a ring of its own has the slot of a tile that
   /// was read; else it takes the bytes of what has been used.
   void result(const SharedLayout &tile, bool own) {
+    f.outputBytes += tile.pitch();
     if (!roles || own)
-      add(&Footprint::outputBytes, 1, tile, next, next);
-    else
-      f.outputBytes += tile.pitch();
+      add(&Footprint::ownOutputBytes, 1, tile, next, next);
     next = Moment(next + 1);
   }
   /// From which persistent blocks take their tiles.

@@ -16,6 +16,8 @@ struct Footprint {
   /// to warp.
   int64_t queryBytes = 0, ringBytes = 0, outputBytes = 0, scratchBytes = 0;
   int64_t exchangeBytes = 0;
+  /// Of the output those in places of their own; with roles beside all else.
+  int64_t ownOutputBytes = 0;
   /// Of them those at most that some may lack: vectors that arrive with a tile
   /// have its mbarriers.
   int64_t barrierBytes = 0;

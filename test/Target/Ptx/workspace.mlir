@@ -21,4 +21,4 @@ fa2gpu.launch @sums_module::@sums grid ["min(ceildiv(seqlen_q, 64) * heads * bat
   schedule #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>
   arguments [#fa2.arg<"sum", "workspace", ["batch", "seqlen_q", "heads", 64] x f32>,
              #fa2.arg<"neg", "workspace", ["batch", "heads", "seqlen_q"] x f32>]
-  parameters [#fa2gpu.param<"workspace", "sum">, #fa2gpu.param<"workspace", "neg">, #fa2gpu.param<"workspace", "">]
+  parameters [#fa2gpu.param<"workspace", "sum">, #fa2gpu.param<"workspace", "neg">, #fa2gpu.param<"workspace", "tile_counters">]
