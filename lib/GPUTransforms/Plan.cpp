@@ -9,6 +9,8 @@
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Rings/RingFormer.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace fa2 {
 #define GEN_PASS_DEF_PLAN
 #include "fa2/GPUTransforms/Passes.h.inc"
@@ -52,6 +54,14 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     TilesFrom tiles = written ? written.getTiles() : TilesFrom::Open;
     if (tiles == TilesFrom::Open)
       tiles = s.persistent ? TilesFrom::Queue : TilesFrom::Grid;
+    if (roles.empty() &&
+        (copies == CopiedBy::Engine || tiles == TilesFrom::Queue)) {
+      kernel.emitOpError()
+          << "expected roles in a plan with copies = engine or "
+             "tiles = queue, one of which starts copies and "
+             "draws tiles; got none";
+      return signalPassFailure();
+    }
     NamedAttrList rings(written ? written.getRings() : DictionaryAttr());
     if (failed(addRings(rings, s, !roles.empty())))
       return signalPassFailure();
@@ -104,10 +114,33 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
                        << known->second << " and " << count;
       return WalkResult::interrupt();
     });
+    if (result.wasInterrupted() || failed(checkRings(rings, slots)))
+      return failure();
     for (auto &[name, count] : slots)
       if (!rings.get(name))
         rings.set(name, b.getI64IntegerAttr(count));
-    return failure(result.wasInterrupted());
+    return success();
+  }
+
+  /// Whether the rings that a plan says are some that the kernel has.
+  LogicalResult checkRings(NamedAttrList &rings,
+                           const llvm::StringMap<int64_t> &slots) {
+    auto known = llvm::to_vector(slots.keys());
+    llvm::sort(known);
+    for (NamedAttribute ring : rings) {
+      auto count = dyn_cast<IntegerAttr>(ring.getValue());
+      if (!slots.contains(ring.getName().getValue()))
+        return getOperation().emitOpError()
+               << "expected the plan's rings to be of "
+               << llvm::join(known, ", ") << ", got '"
+               << ring.getName().getValue() << "'; the nearest is "
+               << nearestName(ring.getName().getValue(), known);
+      if (!count || count.getInt() < 1)
+        return getOperation().emitOpError()
+               << "expected the plan's ring '" << ring.getName().getValue()
+               << "' to have 1 slot or more, got " << ring.getValue();
+    }
+    return success();
   }
 };
 
