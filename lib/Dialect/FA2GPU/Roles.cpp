@@ -149,10 +149,12 @@ RoleAttr PlanAttr::findRole(StringRef name) const {
 }
 
 FailureOr<PlanAttr> fa2::gpu::planOf(KernelOp kernel) {
-  if (auto plan = kernel->getAttrOfType<PlanAttr>(kPlanName))
+  auto plan = kernel->getAttrOfType<PlanAttr>(kPlanName);
+  if (plan && plan.getCopies() != CopiedBy::Open &&
+      plan.getTiles() != TilesFrom::Open && plan.getRings())
     return plan;
   kernel.emitOpError() << "expected " << kPlanName
-                       << ", which fa2gpu-plan gives a kernel";
+                       << " in which nothing is open, as fa2gpu-plan leaves it";
   return failure();
 }
 

@@ -33,7 +33,7 @@ inline mlir::StringAttr roleOf(mlir::Operation *op) {
   return op->getAttrOfType<mlir::StringAttr>(kRoleName);
 }
 
-/// A kernel's plan, after an error where it has none.
+/// A kernel's plan, complete; or an error.
 mlir::FailureOr<PlanAttr> planOf(KernelOp kernel);
 
 /// Whether an operation has to do with a copy into shared memory, by whomever.
