@@ -15,6 +15,7 @@
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 fa2.kernel @k(%q: !global, %n: index)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, persistent = true>,
+                fa2gpu.plan = #fa2gpu.plan<roles = [#fa2gpu.role<"consumer", 8 warps, 240 registers>, #fa2gpu.role<"producer", 4 warps, 24 registers>]>,
                 arguments = [#fa2.arg<"q", "in", ["batch", "seqlen_q", "heads", 64] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
   fa2.for_each_tile %tile, %head, %batch in (%n by 128, %n, %n) {
     %v = fa2.view %q[%batch, %head] rows(%tile, %n) : !global -> !fa2.view<? x 64 x bf16>

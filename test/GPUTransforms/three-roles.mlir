@@ -82,7 +82,7 @@
 // ONEPATH: 'fa2gpu.ring.commit' op expected a copy into ring 'k' before its use is committed
 
 // What is proved of two roles is proved of three: each edit breaks one rule.
-// RUN: not fa2-opt %s --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=CROSS
+// RUN: not fa2-opt %s --fa2gpu-plan --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=CROSS
 // CROSS: expected a role because role '{{.*}}' computes its operand (fa2gpu-assign-roles)
 // RUN: not fa2-opt %s --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-specialize-warps 2>&1 | FileCheck %s --check-prefix=UNFORMED
 // UNFORMED: expected role '{{.*}}' to get through a ring what role 'copy' computes (fa2gpu-form-rings)
