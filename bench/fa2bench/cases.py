@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-MASKS = ("none", "causal", "causal_top_left")
+MASKS = ("none", "causal", "causal_top_left", "strictly_causal")
 DTYPES = ("bf16", "f16")
 LAYOUTS = ("bhsd", "bshd")
 FEW_ROWS = 128  # query rows a key head: with no more of them, bytes bound a kernel rather than products
@@ -54,7 +54,7 @@ class Case:
             return n * m
         if n == m:
             return n * m / 2
-        shift = m - n if self.mask == "causal" else 0
+        shift = {"causal": m - n, "causal_top_left": 0, "strictly_causal": m - n - 1}[self.mask]
         return _triangle(n + shift, m) - _triangle(shift, m)
 
     @property

@@ -55,7 +55,8 @@ FA2_API const char *fa2_version(void);
  *   dtype           bf16 or f16
  *   head_dim        of q and k: a multiple of 8 from 8 to 256
  *   head_dim_v      of v and out: likewise; that of q by default
- *   mask            none, causal (bottom right) or causal_top_left
+ *   mask            none, causal (bottom right), causal_top_left or
+ *                   strictly_causal (bottom right, without the diagonal)
  *   softcap         caps scores, c tanh(score / c): c, or argument to give it
  *                   at the launch (softcap)
  *   alibi           head: adds slope (key - query), slopes [heads] of f32

@@ -32,7 +32,7 @@ const std::array kFields = {
     Field{{"dtype", "type of q, k, v and out: bf16 or f16", Key::Kernel}, &Specification::dtype},
     Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256", Key::Kernel}, &Specification::headDim},
     Field{{"head_dim_v", "head dim of v and out (0: that of q)", Key::Kernel}, &Specification::headDimV},
-    Field{{"mask", "none, causal (bottom right) or causal_top_left", Key::Kernel}, &Specification::mask},
+    Field{{"mask", "none, causal (bottom right), causal_top_left or strictly_causal (bottom right, without the diagonal)", Key::Kernel}, &Specification::mask},
     Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Kernel}, &Specification::softcap},
     Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
@@ -199,7 +199,7 @@ std::string Specification::check() const {
   if (headDimV != 0)
     if (error = checkHeadDim("head_dim_v", headDimV); !error.empty())
       return error;
-  if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left"});
+  if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left", "strictly_causal"});
       !error.empty())
     return error;
   if (!sink.empty() && sink != "head")

@@ -21,7 +21,7 @@ BESIDE = {
     "sink": Beside("head", {"sink": "tensor<?xf32>"}, "sink(%given_sink : tensor<?xf32>)"),
     "dropout": Beside("argument", {"dropout": "f32", "rng": "tensor<4xi32>"}, "dropout(%given_dropout, %given_rng : tensor<4xi32>)"),
 }
-MASKS = ("none", "causal", "causal_top_left")
+MASKS = ("none", "causal", "causal_top_left", "strictly_causal")
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,11 @@ Kernel describeKernel(const std::string &text) {
     kernel.mask = Mask::Causal;
   else if (kernel.maskName == "causal_top_left")
     kernel.mask = Mask::CausalTopLeft;
+  else if (kernel.maskName == "strictly_causal")
+    kernel.mask = Mask::StrictlyCausal;
   else
-    refuse("the program's mask is '{}'; fa2-run knows none, causal and "
-           "causal_top_left",
+    refuse("the program's mask is '{}'; fa2-run knows none, causal, "
+           "causal_top_left and strictly_causal",
            kernel.maskName);
   readProgram(manifest, kernel);
   readSink(manifest, kernel);

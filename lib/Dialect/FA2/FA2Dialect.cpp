@@ -64,9 +64,12 @@ Value MaskAttr::lower(OpBuilder &, Location, Value, Value, Value) const {
 
 Value MaskAttr::upper(OpBuilder &b, Location loc, Value row, Value seqlenQ,
                       Value seqlenK) const {
-  // causal: j <= i + seqlen_k - seqlen_q; causal_top_left: j <= i.
-  Value one = arith::ConstantIndexOp::create(b, loc, 1);
-  Value end = arith::AddIOp::create(b, loc, row, one);
+  // causal: j <= i + seqlen_k - seqlen_q; causal_top_left: j <= i;
+  // strictly_causal: j < i + seqlen_k - seqlen_q.
+  Value end = row;
+  if (getKind() != MaskKind::StrictlyCausal)
+    end = arith::AddIOp::create(b, loc, row,
+                                arith::ConstantIndexOp::create(b, loc, 1));
   if (getKind() == MaskKind::CausalTopLeft)
     return end;
   Value shift = arith::SubIOp::create(b, loc, seqlenK, seqlenQ);
@@ -75,11 +78,16 @@ Value MaskAttr::upper(OpBuilder &b, Location loc, Value row, Value seqlenQ,
 
 Value MaskAttr::firstRow(OpBuilder &b, Location loc, Value key, Value seqlenQ,
                          Value seqlenK) const {
-  // i + 1 + seqlen_k - seqlen_q > key, or i + 1 > key
+  // i + 1 + seqlen_k - seqlen_q > key, or i + 1 > key; strictly_causal:
+  // i + seqlen_k - seqlen_q > key
   if (getKind() == MaskKind::CausalTopLeft)
     return key;
   Value shift = arith::SubIOp::create(b, loc, seqlenK, seqlenQ);
-  return arith::SubIOp::create(b, loc, key, shift);
+  Value row = arith::SubIOp::create(b, loc, key, shift);
+  if (getKind() != MaskKind::StrictlyCausal)
+    return row;
+  return arith::AddIOp::create(b, loc, row,
+                               arith::ConstantIndexOp::create(b, loc, 1));
 }
 
 Value MaskAttr::endRow(OpBuilder &, Location, Value, Value, Value) const {

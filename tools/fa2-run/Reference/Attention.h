@@ -18,11 +18,12 @@
 
 namespace fa2run {
 
-enum class Mask { None, Causal, CausalTopLeft };
+enum class Mask { None, Causal, CausalTopLeft, StrictlyCausal };
 
 /// Row i sees the keys [0, visibleKeys(i)).
 ///   causal:          j <= i + seqlenK - seqlenQ
 ///   causal_top_left: j <= i
+///   strictly_causal: j < i + seqlenK - seqlenQ
 inline int64_t visibleKeys(Mask mask, int64_t row, int64_t seqlenQ,
                            int64_t seqlenK) {
   switch (mask) {
@@ -32,6 +33,8 @@ inline int64_t visibleKeys(Mask mask, int64_t row, int64_t seqlenQ,
     return std::clamp<int64_t>(row + seqlenK - seqlenQ + 1, 0, seqlenK);
   case Mask::CausalTopLeft:
     return std::clamp<int64_t>(row + 1, 0, seqlenK);
+  case Mask::StrictlyCausal:
+    return std::clamp<int64_t>(row + seqlenK - seqlenQ, 0, seqlenK);
   }
   return 0;
 }

@@ -278,6 +278,8 @@ int64_t firstRowOfKey(Mask mask, int64_t key, int64_t seqlenQ,
     return std::clamp<int64_t>(key - (seqlenK - seqlenQ), 0, seqlenQ);
   case Mask::CausalTopLeft:
     return std::min(key, seqlenQ);
+  case Mask::StrictlyCausal:
+    return std::clamp<int64_t>(key - (seqlenK - seqlenQ) + 1, 0, seqlenQ);
   }
   return 0;
 }

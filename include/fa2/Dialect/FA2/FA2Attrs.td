@@ -14,7 +14,8 @@ class FA2_Attr<string cppName, string attrMnemonic, list<Trait> traits = []>
 
 def FA2_MaskKind : I32EnumAttr<"MaskKind", "which keys a row sees", [
     I32EnumAttrCase<"Causal", 0, "causal">,
-    I32EnumAttrCase<"CausalTopLeft", 1, "causal_top_left">]> {
+    I32EnumAttrCase<"CausalTopLeft", 1, "causal_top_left">,
+    I32EnumAttrCase<"StrictlyCausal", 2, "strictly_causal">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
@@ -24,9 +25,11 @@ def FA2_MaskAttr : FA2_Attr<"Mask", "mask", [DeclareAttrInterfaceMethods<FA2_Int
   let description = [{
     `causal` is aligned to the bottom right, as FlashAttention 2.1 and later do:
     row i sees the keys j <= i + seqlen_k - seqlen_q. `causal_top_left` is
-    aligned to the top left: j <= i. Without a mask, every row sees every key.
+    aligned to the top left: j <= i. Under `strictly_causal` a row sees only what
+    is before it, aligned to the bottom right: j < i + seqlen_k - seqlen_q; where
+    both lengths are one, row 0 sees no key. Without a mask, every row sees every key.
 
-    Example: `#fa2.mask<causal>`.
+    Example: `#fa2.mask<causal>`, `#fa2.mask<strictly_causal>`.
   }];
   let parameters = (ins "::fa2::MaskKind":$kind);
   let assemblyFormat = "`<` $kind `>`";
