@@ -142,6 +142,22 @@ fa2.kernel @numbers() attributes {
   %end15 = arith.subi %n15, %k1 : index
   "range"(%n14, %end14, %k0, %n14) : (index, index, index, index) -> ()
   "range"(%n15, %end15, %k0, %n15) : (index, index, index, index) -> ()
+
+  // strictly_causal, 1000 queries, 1000 keys, query tile 3: rows 384 to 511, the first of which sees 384 keys, twelve whole tiles.
+  // CHECK: "range"(%c16, %c15, %c4, %c16)
+  %r16 = fa2.kv_range %k3 falling lengths(%k1000, %k1000) blocks(128, 32) {mask = #fa2.mask<strictly_causal>}
+  %n16 = fa2.tile_count %r16
+  %t16 = fa2.tile_at %r16[%k0]
+  %fb16, %fe16 = fa2.full_places of %r16 within(%k0, %n16) ahead 0
+  "range"(%n16, %t16, %fb16, %fe16) : (index, index, index, index) -> ()
+
+  // strictly_causal, 1 query, 1 key: it sees none.
+  // CHECK: "range"(%c0, %c-1, %c0, %c0)
+  %r17 = fa2.kv_range %k0 falling lengths(%k1, %k1) blocks(128, 32) {mask = #fa2.mask<strictly_causal>}
+  %n17 = fa2.tile_count %r17
+  %t17 = fa2.tile_at %r17[%k0]
+  %fb17, %fe17 = fa2.full_places of %r17 within(%k0, %n17) ahead 0
+  "range"(%n17, %t17, %fb17, %fe17) : (index, index, index, index) -> ()
   fa2.return
 }
 

@@ -24,6 +24,14 @@ func.func @scheduled(%q: !qkv, %c: f32) -> !qkv {
   return %o : !qkv
 }
 
+// CHECK-LABEL: func @strictly_causal
+// CHECK: fa2.attention ins({{.*}}) scale(%{{.*}}) {mask = #fa2.mask<strictly_causal>}
+func.func @strictly_causal(%q: !qkv, %c: f32) -> !qkv {
+  %o, %lse = fa2.attention ins(%q, %q, %q) scale(%c) {mask = #fa2.mask<strictly_causal>}
+      : !qkv, !qkv, !qkv -> !qkv, tensor<?x?x?xf32>
+  return %o : !qkv
+}
+
 // CHECK-LABEL: func @with_roles
 // CHECK: schedule = #fa2.schedule<target = "sm_90a", block_q = 192, block_kv = 80, warps = 12, stages = 2, overlap = true, persistent = true, separate_output = true, group_limits = true, speculate_max = 8>}
 // CHECK: schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, ping_pong = true>}
