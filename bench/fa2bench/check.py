@@ -28,7 +28,7 @@ def visible(mask, rows, seqlen_q, seqlen_k):
     """Keys that each row sees: the first that many."""
     if mask == "none":
         return torch.full_like(rows, seqlen_k)
-    shift = seqlen_k - seqlen_q if mask == "causal" else 0
+    shift = {"causal": seqlen_k - seqlen_q, "causal_top_left": 0, "strictly_causal": seqlen_k - seqlen_q - 1}[mask]
     return (rows + 1 + shift).clamp(0, seqlen_k)
 
 

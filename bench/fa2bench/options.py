@@ -122,7 +122,7 @@ def parser():
     what.add_argument("--seqlens", type=integers, metavar="N,...",
                       help="default: 512 to 16384; with --dims: 2048,8192")
     what.add_argument("--masks", type=one_of(MASKS), default=["none", "causal"], metavar="MASK,...",
-                      help="none, causal, causal_top_left (default: none,causal)")
+                      help="none, causal, causal_top_left, strictly_causal (default: none,causal)")
     what.add_argument("--dtype", choices=DTYPES, default="bf16")
     what.add_argument("--hidden", type=positive, default=2048, help="heads * head dim (default: 2048)")
     what.add_argument("--tokens", type=positive, default=16384,

@@ -91,7 +91,7 @@ class Results:
         return sorted({getattr(record, field) for record in self.records})
 
     def masks(self):
-        order = ("none", "causal", "causal_top_left")
+        order = ("none", "causal", "causal_top_left", "strictly_causal")
         return sorted({record.mask for record in self.records}, key=order.index)
 
     def find(self, label, head_dim, mask, seqlen):

@@ -2,7 +2,7 @@
 
 import math
 
-MASK_TEXT = {"none": "full", "causal": "causal", "causal_top_left": "causal top-left"}
+MASK_TEXT = {"none": "full", "causal": "causal", "causal_top_left": "causal top-left", "strictly_causal": "strictly causal"}
 
 
 def number(value, digits=0):

@@ -214,6 +214,7 @@ void Case::reference(Data data) {
     for (size_t i = 0; i < n; ++i) {
       size_t limit = mask == "1"   ? i + 1 + m > n ? i + 1 + m - n : 0
                      : mask == "2" ? std::min(m, i + 1)
+                     : mask == "3" ? i + m > n ? i + m - n : 0
                                    : m;
       double most = -INFINITY, sum = 0, delta = 0;
       const size_t row = (h * n + i) * d, rowV = (h * n + i) * dv;

@@ -91,7 +91,7 @@ def main():
                 sys.exit(f"{path}: parameter kind '{p['kind']}' is not supported here")
     backward = manifest["specification"]["pass"] == "backward"
     print("backward q k v out lse dout dq dk dv" if backward else "forward q k v out lse", scale,
-          ["none", "causal", "causal_top_left"].index(manifest["specification"]["mask"]))
+          ["none", "causal", "causal_top_left", "strictly_causal"].index(manifest["specification"]["mask"]))
 
 
 if __name__ == "__main__":

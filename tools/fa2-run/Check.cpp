@@ -44,7 +44,9 @@ std::vector<int64_t> sampleRows(const Kernel &kernel, const Configuration &c,
   // Rows whose last key is on either side of the edge of a tile of keys.
   int64_t tileKv = kernel.blockKv ? kernel.blockKv : 64;
   if (kernel.mask != Mask::None) {
-    int64_t shift = kernel.mask == Mask::Causal ? c.seqlenK - n : 0;
+    int64_t shift = kernel.mask == Mask::CausalTopLeft ? 0 : c.seqlenK - n;
+    if (kernel.mask == Mask::StrictlyCausal)
+      --shift;
     for (int64_t t : {int64_t(1), int64_t(2), c.seqlenK / tileKv}) {
       add(t * tileKv - 2 - shift);
       add(t * tileKv - 1 - shift);

@@ -19,7 +19,7 @@ struct Specification {
   std::string dtype = "bf16"; // bf16 or f16
   int64_t headDim = 128;      // a multiple of 8 from 8 to 256
   int64_t headDimV = 0;       // 0: headDim
-  std::string mask = "none";  // none, causal or causal_top_left
+  std::string mask = "none";  // causal, causal_top_left, strictly_causal
 
   // The score program, each part of which may be empty: the cap, then what is
   // added. docs/guide/programs.md says what they compute and read.

@@ -227,7 +227,8 @@ TEST(Dropout, DropsItsShare) {
 
 INSTANTIATE_TEST_SUITE_P(Masks, FiniteDifferences,
                          testing::Values(Mask::None, Mask::Causal,
-                                         Mask::CausalTopLeft));
+                                         Mask::CausalTopLeft,
+                                         Mask::StrictlyCausal));
 
 TEST(Gradient, WhatSeesNothingIsZero) {
   // Causal with more queries than keys: rows 0 to 4 see no key.
@@ -247,7 +248,8 @@ TEST(Gradient, WhatSeesNothingIsZero) {
 
 /// The first row of a key is the first whose visible keys include it.
 TEST(Gradient, FirstRowsInvertVisibleKeys) {
-  for (Mask mask : {Mask::None, Mask::Causal, Mask::CausalTopLeft})
+  for (Mask mask : {Mask::None, Mask::Causal, Mask::CausalTopLeft,
+                    Mask::StrictlyCausal})
     for (int64_t sq : {0, 1, 5, 8})
       for (int64_t sk : {1, 5, 8, 11})
         for (int64_t j = 0; j < sk; ++j) {

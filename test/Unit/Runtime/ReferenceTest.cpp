@@ -70,6 +70,9 @@ TEST(Masks, VisibleKeys) {
   EXPECT_EQ(visibleKeys(Mask::CausalTopLeft, 0, 10, 7), 1);
   EXPECT_EQ(visibleKeys(Mask::CausalTopLeft, 9, 10, 7), 7);
   EXPECT_EQ(visibleKeys(Mask::CausalTopLeft, 3, 10, 0), 0);
+  EXPECT_EQ(visibleKeys(Mask::StrictlyCausal, 0, 5, 5), 0);
+  EXPECT_EQ(visibleKeys(Mask::StrictlyCausal, 4, 5, 5), 4);
+  EXPECT_EQ(visibleKeys(Mask::StrictlyCausal, 0, 5, 8), 3);
 }
 
 namespace {
