@@ -125,7 +125,7 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
 func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>, !fa2.view<? x ? x bf16>,
                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   grid = #fa2.warps<4 x 2>, sums = #fa2.warps<1 x 1, sums = 4>, order = #fa2.order<<4 x 2>, width = 4>,
-  mask = #fa2.mask<causal>,
+  mask = #fa2.mask<causal>, before = #fa2.mask<strictly_causal>,
   schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64,
     warps = 4>,
   guard = #fa2.guard<"seqlen_k <= 1024">, strides = #fa2.guard<"bias.stride[2] % 8 == 0">,
