@@ -199,7 +199,9 @@ std::string Specification::check() const {
   if (headDimV != 0)
     if (error = checkHeadDim("head_dim_v", headDimV); !error.empty())
       return error;
-  if (error = checkChoice("mask", mask, {"none", "causal", "causal_top_left", "strictly_causal"});
+  if (error =
+          checkChoice("mask", mask,
+                      {"none", "causal", "causal_top_left", "strictly_causal"});
       !error.empty())
     return error;
   if (!sink.empty() && sink != "head")

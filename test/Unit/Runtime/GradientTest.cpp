@@ -248,8 +248,8 @@ TEST(Gradient, WhatSeesNothingIsZero) {
 
 /// The first row of a key is the first whose visible keys include it.
 TEST(Gradient, FirstRowsInvertVisibleKeys) {
-  for (Mask mask : {Mask::None, Mask::Causal, Mask::CausalTopLeft,
-                    Mask::StrictlyCausal})
+  for (Mask mask :
+       {Mask::None, Mask::Causal, Mask::CausalTopLeft, Mask::StrictlyCausal})
     for (int64_t sq : {0, 1, 5, 8})
       for (int64_t sk : {1, 5, 8, 11})
         for (int64_t j = 0; j < sk; ++j) {
