@@ -6,7 +6,7 @@ set -eu
 os_release=${FA2_OS_RELEASE:-/etc/os-release} # for the test
 
 packages="
-  build-essential cmake ninja-build ccache mold git ca-certificates python3 python3-numpy
+  build-essential cmake ninja-build ccache mold git ca-certificates python3 python3-venv python3-numpy
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   libzstd-dev zlib1g-dev libedit-dev libcurl4-openssl-dev
   nlohmann-json3-dev libcli11-dev libfmt-dev libcjson-dev libgtest-dev

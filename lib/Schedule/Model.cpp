@@ -66,12 +66,12 @@ private:
     e.global = copied / rates.globalBytes;
   }
 
-  /// What warpgroups' matmuls read besides (m64nNk16 reads
-  /// 2 KiB of a left operand that is in shared memory, and 32 N of the right):
-  /// keys and values, dS again for each further piece of dQ's columns,
-  /// statistics, of which every lane reads its own, and what reductions into dQ
-  /// pass through the same pipe. Profiles of 64, 128 and 256 on an H200 count
-  /// as much within 5 percent.
+  /// What warpgroups' matmuls read besides: keys and values that are left
+  /// operands in shared memory, dS again for each further piece of dQ's
+  /// columns, statistics, of which every lane reads its own, and what
+  /// reductions into dQ pass through the same pipe. m64nNk16 reads 2 KiB of a
+  /// left operand there, and 32 N bytes of the right one. Profiles of 64, 128
+  /// and 256 on an H200 count as much within 5 percent.
   double operandBytes(double scores) const {
     double rows = double(s.blockQ), keys = double(s.blockKV);
     double warps = double(s.warps);

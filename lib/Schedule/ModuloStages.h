@@ -1,5 +1,4 @@
-//===- ModuloStages.h - in which stage of the pipeline a step is -*- C++
-//-*-===//
+//===- ModuloStages.h - stages of a loop's steps ----------------*- C++ -*-===//
 #ifndef FA2_LIB_SCHEDULE_MODULOSTAGES_H
 #define FA2_LIB_SCHEDULE_MODULOSTAGES_H
 
