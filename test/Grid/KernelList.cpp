@@ -4,6 +4,7 @@
 
 #include "Failure.h"
 #include "Files.h"
+#include "Random.h"
 
 #include <array>
 #include <cstdio>
@@ -38,6 +39,13 @@ bool isFile(const std::string &text) {
 }
 
 } // namespace
+
+uint64_t KernelEntry::seed() const {
+  uint64_t seed = 0;
+  for (unsigned char c : text)
+    seed = fa2run::scramble(seed ^ c);
+  return seed;
+}
 
 std::vector<KernelEntry> readKernelList(const std::string &path) {
   std::vector<KernelEntry> entries;

@@ -2,6 +2,7 @@
 #ifndef FA2_TEST_GRID_KERNELLIST_H
 #define FA2_TEST_GRID_KERNELLIST_H
 
+#include <cstdint>
 #include <regex>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@ namespace fa2grid {
 struct KernelEntry {
   std::string text;
   unsigned line = 0;
+  /// What its configurations are drawn by: the text's, so that a line above
+  /// it changes nothing.
+  uint64_t seed() const;
 };
 
 /// Throws fa2run::Failure with the line's number. PTX files are looked for

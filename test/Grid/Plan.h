@@ -13,9 +13,9 @@ namespace fa2grid {
 
 /// The configurations of a kernel: each residue of the keys modulo the tile at
 /// least once, over 0 to 2 whole tiles and now and then enough of them for the
-/// rings to wrap; few queries, most at tile edges; empty sequences and batches.
-/// Of backward kernels with large tiles every third residue, and queries in
-/// every residue of theirs.
+/// rings to wrap; few queries, most at tile edges; empty sequences and batches;
+/// wide scores over several tiles. Of backward kernels with large tiles every
+/// third residue, and queries in every residue of theirs.
 std::vector<fa2run::Configuration>
 configurationsOf(const fa2run::Kernel &kernel, uint64_t seed);
 

@@ -110,7 +110,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
                const std::vector<Exemption> &exemptions, Verdict &verdict) {
   std::string ptx = ptxOf(entry, settings.compiler);
   Kernel kernel = describeKernel(manifestOf(ptx));
-  uint64_t seed = settings.seed * 1000 + entry.line;
+  const uint64_t seed = entry.seed() + settings.seed;
   auto devices = devicesOf(kernel, seed);
   std::vector<DeviceHandle> handles;
   std::vector<ProgramHandle> programs;
@@ -140,7 +140,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
     });
   };
   auto [configurations, sampled] =
-      sampleOf(configurationsOf(kernel, seed), settings.every, entry.line);
+      sampleOf(configurationsOf(kernel, seed), settings.every, seed);
   for (size_t i = 0; i < configurations.size(); ++i) {
     if (i >= sampled && covered())
       break;
