@@ -26,7 +26,7 @@ static bool keepsToOwnRows(Operation *op, Value slot) {
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return byRows(store.getValue().getType());
   if (auto load = dyn_cast<LocalLoadOp>(op))
-    return byRows(load.getResult().getType());
+    return !load.getTransposed() && byRows(load.getResult().getType());
   if (auto dot = dyn_cast<DotStartOp>(op))
     return slot == dot.getA() && slot != dot.getB() && !dot.getTransposeA() &&
            byRows(dot.getD().getType().getTile());

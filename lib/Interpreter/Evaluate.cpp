@@ -14,6 +14,15 @@ static void pass(Frame &frame, Operation *op) {
   frame.set(op->getResult(0), Datum(frame.tile(op->getOperand(0))));
 }
 
+static void transpose(Frame &frame, Operation *op) {
+  TileRef from = frame.tile(op->getOperand(0));
+  auto tile = makeTile(op->getResult(0).getType());
+  for (int64_t r = 0; r < tile->rows(); ++r)
+    for (int64_t c = 0; c < tile->cols(); ++c)
+      tile->real[r * tile->cols() + c] = from->real[c * from->cols() + r];
+  frame.set(op->getResult(0), Datum(TileRef(tile)));
+}
+
 static void refuse(Frame &frame, Operation *op) {
   frame.fail() << "'" << op->getName()
                << "' has no meaning for the interpreter, which runs kernels of "
@@ -32,6 +41,9 @@ static bool isOrderOnly(Operation *op) {
 void interpreter::evaluate(Frame &frame, Operation *op) {
   if (isOrderOnly(op) || isa<RangeOfTiles>(op))
     return; // a range is the arithmetic before it
+  auto load = dyn_cast<LocalLoadOp>(op);
+  if (isa<TransposeOp>(op) || (load && load.getTransposed()))
+    return transpose(frame, op);
   if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp>(op))
     return pass(frame, op);
   llvm::TypeSwitch<Operation *>(op)

@@ -29,6 +29,8 @@ void interpreter::run(Frame &f, KeepOp op) {
           each = kGroupRows / heads;
   int64_t q = f.whole(op.getQBlock()), kv = f.whole(op.getKvBlock()),
           first = f.whole(op.getHead()), threshold = f.whole(op.getThreshold());
+  int64_t kept =
+      op.getResult().getType().getElementType().isInteger(16) ? -1 : 1;
   std::array<uint32_t, 4> words;
   for (auto [word, value] : llvm::zip(words, op.getWords()))
     word = uint32_t(f.whole(value));
@@ -45,7 +47,8 @@ void interpreter::run(Frame &f, KeepOp op) {
       auto numbers = philox({unitOf(i), unitOf(j), uint32_t(head), words[2]},
                             words[0], words[1] ^ words[3]);
       uint32_t byte = numbers[i % 32 / 8] >> (j % 32 / 8 * 8) & 255;
-      tile->whole[r * cols + c] = byte >= uint32_t(threshold);
+      // Of i16 all bits, which are those of -1.
+      tile->whole[r * cols + c] = byte >= uint32_t(threshold) ? kept : 0;
     }
   f.set(op.getResult(), Datum(TileRef(tile)));
 }

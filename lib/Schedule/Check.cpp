@@ -190,9 +190,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.preload == Preload::Both && p.program)
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";
-  if (s.roundedP && p.program)
-    return "expected rounded_p = false with a score program, whose derivatives "
-           "P is multiplied with; got true";
+  if (s.roundedP && p.slope)
+    return "expected rounded_p = false with a score program whose derivative, "
+           "which is not 1, P is multiplied with; got true";
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",
@@ -206,6 +206,12 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.slotsReads > 0 && p.tileReads == 0)
     return formatv("expected rings.reads = 0 because no score program reads a "
                    "value of 16 bits for each score, got {0}",
+                   s.slotsReads);
+  if (s.slotsReads > 0 && p.backward &&
+      (s.derived().keyWarps != s.warps || s.cluster > 1))
+    return formatv("expected rings.reads = 0 because warps share rows of keys, "
+                   "or blocks dS, and tiles that are read come to warps that "
+                   "have all of a tile's queries; got {0}",
                    s.slotsReads);
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",

@@ -144,6 +144,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   plan.ring(&Footprint::ringBytes, slotsDout, tile(s.blockQ, dv, across));
   plan.ring(&Footprint::ringBytes, slotsQ, vector);
   plan.ring(&Footprint::ringBytes, slotsQ, tile(s.blockQ, d, across));
+  for (int64_t i = 0; s.slotsReads && i < p.tileReads; ++i)
+    plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
   if (s.cluster > 1) // of the other block's keys
     plan.stays(1, tile(s.blockKV, d / s.cluster, partsOfGradQ(s)));
   plan.stays(1, tile(s.blockKV, dv));

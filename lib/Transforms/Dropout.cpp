@@ -36,10 +36,20 @@ Value Dropout::factor() {
   return arith::DivFOp::create(b, loc, one, kept);
 }
 
-Value Dropout::keep(const ScorePlace &place, Value head, Value columnBlock) {
-  auto type = RankedTensorType::get({place.rows, place.cols}, b.getI1Type());
+Value Dropout::keep(const ScorePlace &place, Value head, Value columnBlock,
+                    Type element) {
+  auto type = RankedTensorType::get({place.rows, place.cols}, element);
   Value queries = place.transposed ? columnBlock : place.rowBlock,
         keys = place.transposed ? place.rowBlock : columnBlock;
   return KeepOp::create(b, loc, type, queries, keys, head, words, threshold,
                         place.transposed, place.packedHeads);
+}
+
+Value Dropout::leftOf(Value tile, const ScorePlace &place, Value head,
+                      Value columnBlock) {
+  Type i16 = b.getIntegerType(16);
+  Value kept = keep(place, head, columnBlock, i16);
+  Value bits = arith::BitcastOp::create(b, loc, kept.getType(), tile);
+  bits = arith::AndIOp::create(b, loc, bits, kept);
+  return arith::BitcastOp::create(b, loc, tile.getType(), bits);
 }

@@ -18,11 +18,19 @@ public:
   mlir::Value share() const { return kept; }
   mlir::Value factor();
 
-  /// Which elements of a tile stay. `head` is batch heads + head.
+  /// Which elements of a tile stay, as i1. `head` is batch heads + head.
   mlir::Value keep(const ScorePlace &place, mlir::Value head,
-                   mlir::Value columnBlock);
+                   mlir::Value columnBlock) {
+    return keep(place, head, columnBlock, b.getI1Type());
+  }
+  /// A tile of 16 bits with zeros for those that do not.
+  mlir::Value leftOf(mlir::Value tile, const ScorePlace &place,
+                     mlir::Value head, mlir::Value columnBlock);
 
 private:
+  mlir::Value keep(const ScorePlace &place, mlir::Value head,
+                   mlir::Value columnBlock, mlir::Type element);
+
   mlir::OpBuilder &b;
   mlir::Location loc;
   llvm::SmallVector<mlir::Value> words;

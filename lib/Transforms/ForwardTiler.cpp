@@ -151,12 +151,9 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
       b.getI64IntegerAttr(start()));
-  Value p = step.getP();
+  Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   if (dropout)
-    p = arith::SelectOp::create(b, loc,
-                                dropout->keep(place, headNumber(place), j), p,
-                                splat({bq, bkv}, 0.0f));
-  p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), p);
+    p = dropout->leftOf(p, place, headNumber(place), j);
   // O = diag(alpha) O + P V_j
   Value scaled = ScaleRowsOp::create(b, loc, o.getType(), o, step.getAlpha(),
                                      schedule.getLazyRescale() > 0);

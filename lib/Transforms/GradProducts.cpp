@@ -127,7 +127,14 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
         hinted(partOfSum(batch, head, part, sumOrder()), schedule.getCacheDq()),
         firstColumn));
   Value turnsView = turns ? wholeView(turns, batch, head) : Value();
-  ScorePlace place{batch, head, kvBlock, bkv, bq, /*transposed=*/true};
+  ScorePlace place{batch,
+                   head,
+                   kvBlock,
+                   bkv,
+                   bq,
+                   /*transposed=*/true,
+                   /*packedHeads=*/1,
+                   /*loadsTiles=*/schedule.getSlotsReads() > 0};
   auto program = programAt(place);
 
   std::optional<ContributionSums> contributions;

@@ -6,6 +6,7 @@
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <numbers>
 
@@ -46,12 +47,27 @@ void GradTiler::createAllKeys() {
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
   GuardedVariants guarded(variants);
-  createKeys("", guarded.otherwise);
+  createKeysOf("", guarded.otherwise);
   ScheduleAttr base = schedule;
   for (auto [i, variant] : llvm::enumerate(variants)) {
     schedule = variant.getSchedule();
-    createKeys(("_variant" + Twine(i + 1)).str(), guarded.when[i]);
+    createKeysOf(("_variant" + Twine(i + 1)).str(), guarded.when[i]);
   }
+  schedule = base;
+}
+
+void GradTiler::createKeysOf(StringRef suffix, StringRef when) {
+  std::string copied =
+      schedule.getSlotsReads() ? programOf(op).copiesTiles() : "";
+  if (copied.empty())
+    return createKeys(suffix, when);
+  std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
+  createKeys(suffix, both + copied);
+  ScheduleAttr base = schedule;
+  Schedule fields = base.getFields();
+  fields.slotsReads = 0;
+  schedule = ScheduleAttr::get(base.getContext(), base.getTarget(), fields);
+  createKeys((suffix + "_elements").str(), both + "!(" + copied + ")");
   schedule = base;
 }
 

@@ -38,6 +38,9 @@ private:
                      mlir::Value lse, mlir::Value negDelta);
   void createSinkGradient();
   void createAllKeys();
+  /// The kernel of keys for the schedule; where it loads tiles of what the
+  /// program reads, another beside it, for where nothing can be copied.
+  void createKeysOf(llvm::StringRef suffix, llvm::StringRef when);
   void createKeys(llvm::StringRef suffix, llvm::StringRef when);
   void createScaledSum();
   void createQueries();
@@ -193,14 +196,15 @@ private:
       return std::nullopt;
     return ProgramTiler(b, loc, programOf(op), extras, place);
   }
-  /// scale q.k through the program, and the program's derivative there.
+  /// scale q.k through the program, and the program's derivative there; none
+  /// where that is 1.
   std::pair<mlir::Value, mlir::Value> applyProgram(ProgramTiler &program,
                                                    mlir::Value s) {
     mlir::Value factors =
         mlir::tensor::SplatOp::create(b, loc, s.getType(), scale);
     auto results =
         program.allAtScores(mlir::arith::MulFOp::create(b, loc, s, factors));
-    return {results[0], results[1]};
+    return {results[0], programOf(op).onlyAdds() ? mlir::Value() : results[1]};
   }
   mlir::Value again(mlir::Value slope);
   mlir::Value weighed(mlir::Value p, mlir::Value slope);

@@ -193,8 +193,13 @@ Value ProgramTiler::writeRead(tensor::ExtractOp read) {
     };
     Value row = first(place.rowBlock, place.rows),
           column = first(columnBlock, place.cols);
-    return LoadOp::create(b, loc, typeWith(to, read.getType()), view, row,
-                          column);
+    Type type = typeWith(to, read.getType());
+    if (!place.transposed)
+      return LoadOp::create(b, loc, type, view, row, column);
+    auto inMemory =
+        RankedTensorType::get({place.cols, place.rows}, read.getType());
+    Value tile = LoadOp::create(b, loc, inMemory, view, column, row);
+    return TransposeOp::create(b, loc, type, tile);
   }
   Value source = written.lookup(read.getTensor());
   SmallVector<Value> indices =

@@ -4,6 +4,9 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -27,6 +30,10 @@ llvm::SetVector<Operation *> ScoreProgram::neededBy(Value v) {
         def && needed.insert(def))
       llvm::append_range(work, def->getOperands());
   return needed;
+}
+
+bool ScoreProgram::onlyAdds() const {
+  return matchPattern(result(1), m_OneFloat());
 }
 
 bool ScoreProgram::dependsOn(Value v, Argument argument) const {
@@ -66,6 +73,30 @@ SmallVector<tensor::ExtractOp> ScoreProgram::tileReads() const {
   return llvm::filter_to_vector(
       block().getOps<tensor::ExtractOp>(),
       [&](tensor::ExtractOp read) { return readsTile(read); });
+}
+
+/// Columns are neighbours, and the address and other strides multiples of 16
+/// bytes, for a box begins at such a multiple too.
+std::string ScoreProgram::copiesTiles() const {
+  llvm::SetVector<size_t> extrasOfTiles;
+  for (tensor::ExtractOp read : tileReads())
+    extrasOfTiles.insert(extraOf(read));
+  SmallVector<std::string> all;
+  for (size_t i : extrasOfTiles) {
+    auto type = cast<RankedTensorType>(extraType(i));
+    int64_t last = type.getRank() - 1,
+            multiple = 128 / type.getElementTypeBitWidth();
+    all.push_back(llvm::formatv("{0}.misalignment == 0", extraName(i)));
+    auto stride = [&](int64_t dim) {
+      return llvm::formatv("{0}.stride[{1}]", extraName(i), dim).str();
+    };
+    for (int64_t dim = 0; dim < last; ++dim) {
+      all.push_back(stride(dim) + " >= 0");
+      all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
+    }
+    all.push_back(stride(last) + " == 1");
+  }
+  return llvm::join(all, " && ");
 }
 
 LogicalResult ScoreProgram::checkReadsScore() const {

@@ -27,6 +27,9 @@ public:
     return block().getTerminator()->getOperand(i);
   }
 
+  /// Of a gradient's region, whether its derivative is 1 everywhere.
+  bool onlyAdds() const;
+
   /// Refuses, by name, what the region may not hold: operations that are not
   /// elementwise, values of 16 bits but for reads, values from outside.
   mlir::LogicalResult check() const;
@@ -43,6 +46,8 @@ public:
   /// The reads that tiles of memory serve: of 16 bits, at the score's row and,
   /// in the last dimension, its column, and at one place in the others.
   llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
+  /// A guard: where the copy engine can bring them. Empty where there are none.
+  std::string copiesTiles() const;
   /// The extra that a read is of.
   static size_t extraOf(mlir::tensor::ExtractOp read) {
     return llvm::cast<mlir::BlockArgument>(read.getTensor()).getArgNumber() -

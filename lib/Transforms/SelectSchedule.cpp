@@ -62,6 +62,13 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         problem.columnVectors = int64_t(program.columns().size());
         problem.tileReads = int64_t(program.program().tileReads().size());
       }
+    if constexpr (std::is_same_v<Op, AttentionGradOp>)
+      if (problem.program) {
+        if (failed(programOf(op).check()))
+          return failure();
+        problem.tileReads = int64_t(programOf(op).tileReads().size());
+        problem.slope = !programOf(op).onlyAdds();
+      }
 
     ScheduleOverrides asked;
     if (error = asked.setFields("schedule", schedule); !error.empty())

@@ -32,34 +32,6 @@ bool loadsTiles(ScheduleAttr schedule) {
   return schedule.getSlotsReads() > 0 && schedule.getPackedHeads() == 1;
 }
 
-/// Where the copy engine can bring tiles of what the program reads: columns are
-/// neighbours, and the address and other strides multiples of 16 bytes, for a
-/// box begins at such a multiple too. Empty where it brings none.
-std::string copiesTiles(ForwardProgram &scores, ScheduleAttr schedule) {
-  SmallVector<std::string> all;
-  if (!scores || !loadsTiles(schedule))
-    return "";
-  ScoreProgram program = scores->program();
-  llvm::SetVector<size_t> extras;
-  for (tensor::ExtractOp read : program.tileReads())
-    extras.insert(ScoreProgram::extraOf(read));
-  for (size_t i : extras) {
-    auto type = cast<RankedTensorType>(program.extraType(i));
-    int64_t last = type.getRank() - 1,
-            multiple = 128 / type.getElementTypeBitWidth();
-    all.push_back(llvm::formatv("{0}.misalignment == 0", program.extraName(i)));
-    auto stride = [&](int64_t dim) {
-      return llvm::formatv("{0}.stride[{1}]", program.extraName(i), dim).str();
-    };
-    for (int64_t dim = 0; dim < last; ++dim) {
-      all.push_back(stride(dim) + " >= 0");
-      all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
-    }
-    all.push_back(stride(last) + " == 1");
-  }
-  return llvm::join(all, " && ");
-}
-
 /// The same bits without copies of tiles. Addresses of elements take registers,
 /// of which threads of two warpgroups have more than those of three.
 ScheduleAttr byElements(ScheduleAttr schedule) {
@@ -82,7 +54,8 @@ void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
         .run(kernel, guard.empty() ? GuardAttr()
                                    : GuardAttr::get(op.getContext(), guard));
   };
-  std::string copied = copiesTiles(scores, schedule);
+  std::string copied =
+      scores && loadsTiles(schedule) ? scores->program().copiesTiles() : "";
   if (copied.empty())
     return tile(name, schedule, /*loads=*/false, when);
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();

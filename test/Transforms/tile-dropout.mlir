@@ -10,9 +10,12 @@
 // CHECK: %[[T:.*]] = arith.maxsi %[[T1]]
 // CHECK: fa2.for_tiles %[[J:.*]] in
 // CHECK: %[[P:.*]], %{{.*}}, %{{.*}}, %{{.*}} = fa2.softmax_step
-// CHECK: %[[KEPT:.*]] = fa2.keep at(%[[QB:.*]], %[[J]]) head(%{{.*}}) words({{.*}}) from %[[T]] : tensor<128x64xi1>
-// CHECK: %[[LEFT:.*]] = arith.select %[[KEPT]], %[[P]], %{{.*}}
-// CHECK: arith.truncf %[[LEFT]]
+// CHECK: %[[ROUNDED:.*]] = arith.truncf %[[P]]
+// CHECK: %[[KEPT:.*]] = fa2.keep at(%[[QB:.*]], %[[J]]) head(%{{.*}}) words({{.*}}) from %[[T]] : tensor<128x64xi16>
+// CHECK: %[[BITS:.*]] = arith.bitcast %[[ROUNDED]]
+// CHECK: %[[LEFT:.*]] = arith.andi %[[BITS]], %[[KEPT]]
+// CHECK: %[[TILE:.*]] = arith.bitcast %[[LEFT]] : tensor<128x64xi16> to tensor<128x64xf16>
+// CHECK: fa2.dot %[[TILE]]
 // CHECK: fa2.softmax_finish
 // CHECK: %[[FACTOR:.*]] = arith.divf
 // CHECK: %[[ALL:.*]] = tensor.splat %[[FACTOR]] : tensor<128xf32>

@@ -4,6 +4,8 @@
 
 #include "Expression.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 
 using namespace fa2run;
@@ -40,14 +42,31 @@ static std::optional<int64_t> deviceField(const std::string &name,
   return std::nullopt;
 }
 
+/// How an argument lies: NAME.stride[D] and NAME.misalignment.
+static std::optional<int64_t>
+layoutNamed(std::string_view name,
+            const std::vector<fa2::interpreter::Argument> &arguments) {
+  for (const auto &argument : arguments) {
+    if (name == argument.name + ".misalignment")
+      return int64_t(reinterpret_cast<uintptr_t>(argument.data) % 16);
+    for (size_t d = 0; d < argument.strides.size(); ++d)
+      if (name == fmt::format("{}.stride[{}]", argument.name, d))
+        return argument.strides[d];
+  }
+  return std::nullopt;
+}
+
 int64_t evaluate(const std::string &text, const Kernel &kernel,
-                 const Configuration &c) {
+                 const Configuration &c,
+                 const std::vector<fa2::interpreter::Argument> &arguments) {
   std::vector<std::optional<int64_t>> values;
   auto lookup = [&](std::string_view view) -> std::optional<uint32_t> {
     std::string name(view);
     auto value = extentNamed(name, c);
     if (!value)
       value = deviceField(name, kernel);
+    if (!value)
+      value = layoutNamed(view, arguments);
     if (!value)
       return std::nullopt;
     values.push_back(value);

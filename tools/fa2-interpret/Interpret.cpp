@@ -88,10 +88,11 @@ private:
 };
 
 bool isChosen(const StageFile::Kernel &each, const Run &run,
-              const Configuration &c, const std::vector<std::string> &only) {
+              const Configuration &c, const std::vector<Argument> &arguments,
+              const std::vector<std::string> &only) {
   if (!only.empty())
     return std::count(only.begin(), only.end(), each.name) > 0;
-  return each.when.empty() || evaluate(each.when, run.kernel, c);
+  return each.when.empty() || evaluate(each.when, run.kernel, c, arguments);
 }
 
 void checkNames(const StageFile &file, const std::vector<std::string> &only) {
@@ -127,7 +128,7 @@ void interpretCase(Run &run, const Configuration &c, const RunOptions &options,
   arguments.insert(arguments.end(), own.begin(), own.end());
   const std::vector<StageFile::Kernel> &kernels = run.file->kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (!isChosen(kernels[i], run, c, only))
+    if (!isChosen(kernels[i], run, c, arguments, only))
       continue;
     run.ran.push_back(kernels[i].name);
     if (!run.file->run(i, arguments, observer))

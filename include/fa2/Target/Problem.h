@@ -15,6 +15,9 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
+  /// Whether backward multiplies probabilities with a derivative of it, which
+  /// is not 1.
+  bool slope = false;
   /// Whether probabilities are dropped: their numbers take registers.
   bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.

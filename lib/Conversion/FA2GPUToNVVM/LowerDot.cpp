@@ -284,7 +284,8 @@ struct DotWaitLowering : public OpConversionPattern<DotWaitOp> {
 
 /// Packed pairs of an accumulator's tile: ldmatrix gives each lane two
 /// neighbours of a row, as accumulators have them. Four matrices are two
-/// fragments of 8 columns, each of 16 rows, side by side.
+/// fragments of 8 columns, each of 16 rows, side by side. Transposed, a warp's
+/// rows are a run of the shared tile's columns.
 struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -297,13 +298,21 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
     SharedLayout shared = sharedLayout(tensorType(op.getSource()));
-    BlockReader reader(e, adaptor.getSource()[0], shared, {8, 0}, {0, 8},
-                       e.mul(e.warp(), layout.rowsPerWarp()),
-                       /*transpose=*/false);
+    const bool turned = op.getTransposed();
+    auto place = [&](int64_t row, int64_t col) {
+      return turned ? Coord{col, row} : Coord{row, col};
+    };
+    Value first = e.mul(e.warp(), layout.rowsPerWarp());
+    std::optional<Columns> columns;
+    if (turned && layout.warpGridRows() > 1)
+      columns = Columns{first, layout.rowsPerWarp()};
+    BlockReader reader(e, adaptor.getSource()[0], shared, place(8, 0),
+                       place(0, 8), turned ? e.i32(0) : first, turned, columns);
     SmallVector<Value> regs(layout.numRegs() / 2);
     for (int64_t row = 0; row < layout.rowsPerWarp(); row += 16)
       for (int64_t col = 0; col < layout.colsPerWarp(); col += 16) {
-        SmallVector<Value, 4> quad = reader.load(row, col);
+        Coord from = place(row, col);
+        SmallVector<Value, 4> quad = reader.load(from.row, from.col);
         for (int64_t i = 0; i < 4; ++i)
           if (auto reg = layout.find(0, 0, {row + i % 2 * 8, col + i / 2 * 8}))
             regs[*reg / 2] = quad[i];
@@ -319,8 +328,8 @@ struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
   matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto to = tensorType(op.getResult());
-    if (!isa<OperandAttr>(to.getEncoding()))
-      return rewriter.notifyMatchFailure(op, "not an operand");
+    if (!isa<OperandAttr>(to.getEncoding()) || op.getTransposed())
+      return rewriter.notifyMatchFailure(op, "not an operand as it lies");
     Emit e(rewriter, op.getLoc());
     auto layout = cast<OperandAttr>(to.getEncoding()).tileLayout(to.getShape());
     OperandA a(e, tensorType(op.getSource()), adaptor.getSource(),

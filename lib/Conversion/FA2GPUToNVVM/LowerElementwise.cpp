@@ -48,6 +48,32 @@ struct ElementwiseLowering : public ConversionPattern {
   }
 };
 
+/// Bits of packed pairs are those of their registers, whatever they mean.
+template <typename Op>
+struct PackedBitsLowering : public OpConversionPattern<Op> {
+  PackedBitsLowering(TypeConverter &converter, MLIRContext *context)
+      : OpConversionPattern<Op>(converter, context, /*benefit=*/2) {}
+  LogicalResult
+  matchAndRewrite(Op op,
+                  typename OpConversionPattern<Op>::OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto packed = [](Value v) {
+      return inRegisters(v.getType()) &&
+             isPacked(cast<RankedTensorType>(v.getType()));
+    };
+    if (!packed(op->getResult(0)) || !packed(op->getOperand(0)))
+      return rewriter.notifyMatchFailure(op, "not of packed pairs");
+    SmallVector<Value> out;
+    if constexpr (std::is_same_v<Op, arith::BitcastOp>)
+      llvm::append_range(out, adaptor.getIn());
+    else
+      for (auto [x, y] : llvm::zip_equal(adaptor.getLhs(), adaptor.getRhs()))
+        out.push_back(Op::create(rewriter, op.getLoc(), x, y));
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
 struct ConstantLowering : public OpConversionPattern<arith::ConstantOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -247,13 +273,15 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
 
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                                            RewritePatternSet &patterns) {
-  patterns
-      .add<ElementwiseLowering, ConstantLowering, SplatLowering,
-           FunctionLowering<math::Exp2Op, lowerExp2>,
-           FunctionLowering<math::ExpOp, lowerExp>,
-           FunctionLowering<math::LogOp, lowerLog>,
-           FunctionLowering<math::TanhOp, lowerTanh>,
-           FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
-           FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering>(
-          converter, patterns.getContext());
+  patterns.add<
+      ElementwiseLowering, ConstantLowering, SplatLowering,
+      FunctionLowering<math::Exp2Op, lowerExp2>,
+      FunctionLowering<math::ExpOp, lowerExp>,
+      FunctionLowering<math::LogOp, lowerLog>,
+      FunctionLowering<math::TanhOp, lowerTanh>,
+      FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
+      FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering,
+      PackedBitsLowering<arith::AndIOp>, PackedBitsLowering<arith::OrIOp>,
+      PackedBitsLowering<arith::XOrIOp>, PackedBitsLowering<arith::BitcastOp>>(
+      converter, patterns.getContext());
 }

@@ -21,25 +21,89 @@ namespace {
 
 using Words = std::array<Value, 4>;
 
+/// One instruction, which depends on its operands alone.
+Value instruction(Emit &e, Type type, StringRef text, StringRef constraints,
+                  ValueRange operands) {
+  return LLVM::InlineAsmOp::create(
+             e.b, e.loc, type, operands, text, constraints,
+             /*has_side_effects=*/false, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+      .getResult(0);
+}
+
 /// x c, of 64 bits: the lower word and the higher one.
-std::pair<Value, Value> multiply(Emit &e, Value x, uint32_t c) {
-  auto product =
-      arith::MulUIExtendedOp::create(e.b, e.loc, x, e.i32(int32_t(c)));
+std::pair<Value, Value> multiply(Emit &e, Value x, Value c) {
+  auto product = arith::MulUIExtendedOp::create(e.b, e.loc, x, c);
   return {product.getLow(), product.getHigh()};
 }
 
-Words philox(Emit &e, Words counter, Value key0, Value key1) {
+/// A call. With `later`, of the last round only the words 2 and 3 where it
+/// holds and 0 and 1 elsewhere, in the places of both: a product less.
+Words philox(Emit &e, Words counter, Value key0, Value key1, Value later) {
+  constexpr uint32_t kFirst = 0xD2511F53, kSecond = 0xCD9E8D57;
   constexpr int kRounds = 7;
-  for (int round = 0; round < kRounds; ++round) {
-    auto [low0, high0] = multiply(e, counter[0], 0xD2511F53);
-    auto [low1, high1] = multiply(e, counter[2], 0xCD9E8D57);
-    counter = {e.bitXor(e.bitXor(high1, counter[1]), key0), low1,
-               e.bitXor(e.bitXor(high0, counter[3]), key1), low0};
+  auto half = [&](Value x, Value factor, Value y, Value key) {
+    auto [low, high] = multiply(e, x, factor);
+    return std::pair<Value, Value>(e.bitXor(e.bitXor(high, y), key), low);
+  };
+  Value first = e.i32(int32_t(kFirst)), second = e.i32(int32_t(kSecond));
+  for (int round = 0; round + 1 < kRounds; ++round) {
+    auto [word0, word1] = half(counter[2], second, counter[1], key0);
+    auto [word2, word3] = half(counter[0], first, counter[3], key1);
+    counter = {word0, word1, word2, word3};
     key0 = e.add(key0, int32_t(0x9E3779B9));
     key1 = e.add(key1, int32_t(0xBB67AE85));
   }
-  return counter;
+  if (later) {
+    // By an instruction, since of two constants one is chosen of 64 bits each.
+    Value product =
+        instruction(e, e.b.getI64Type(), "mul.wide.u32 $0, $1, $2;", "=l,r,r",
+                    {e.select(later, counter[0], counter[2]),
+                     e.select(later, first, second)});
+    auto word = [&](Value x) -> Value {
+      return arith::TruncIOp::create(e.b, e.loc, e.b.getI32Type(), x);
+    };
+    Value rest = e.bitXor(e.select(later, counter[3], counter[1]),
+                          e.select(later, key1, key0));
+    Value even = e.bitXor(word(e.shr(product, 32)), rest), odd = word(product);
+    return {even, odd, even, odd};
+  }
+  auto [word0, word1] = half(counter[2], second, counter[1], key0);
+  auto [word2, word3] = half(counter[0], first, counter[3], key1);
+  return {word0, word1, word2, word3};
 }
+
+/// Which bytes of a word are at least a threshold of 0 to 255, as their upper
+/// bits: four elements by three operations.
+class Thresholds {
+public:
+  Thresholds(Emit &e, Value threshold) : e(e) {
+    constexpr int64_t kEach = 0x01010101;
+    Value lower = e.bitAnd(threshold, 127);
+    addend = e.mul(e.sub(e.i32(128), lower), kEach);
+    // All ones below 128.
+    small = e.sub(e.shr(threshold, 7), e.i32(1));
+  }
+  /// Without their upper bits, bytes reach the lower seven of the threshold
+  /// where adding 128 less those carries into that bit. Of both bits either
+  /// tells where the threshold is small, and both together where it is not.
+  Value reachedBy(Value word) {
+    auto [known, isNew] = reached.try_emplace(word);
+    if (isNew) {
+      Value carried = e.add(e.bitAnd(word, 0x7f7f7f7f), addend);
+      // What at least two of the three have.
+      known->second =
+          instruction(e, e.b.getI32Type(), "lop3.b32 $0, $1, $2, $3, 0xe8;",
+                      "=r,r,r,r", {word, carried, small});
+    }
+    return known->second;
+  }
+
+private:
+  Emit &e;
+  Value addend, small;
+  llvm::DenseMap<Value, Value> reached;
+};
 
 /// A row or a column that a thread has of a tile: the group of those that
 /// share calls, their unit, and the number of this one in it, of which the
@@ -52,8 +116,10 @@ struct Place {
   Value whole;    // i32, of those that begin anywhere
 };
 
+constexpr int64_t kUnit = 32; // rows or columns whose units are apart
+
 Value unitOf(Emit &e, Value x) {
-  return e.add(e.shl(e.shr(x, 5), 3), e.bitAnd(x, 7));
+  return e.add(e.shl(e.shr(x, llvm::Log2_64(kUnit)), 3), e.bitAnd(x, 7));
 }
 
 /// The places of a thread's slots, `offsets` from `first`, which is a multiple
@@ -62,6 +128,8 @@ SmallVector<Place> placesOf(Emit &e, Value first, ArrayRef<int64_t> offsets,
                             int64_t apart) {
   std::map<int64_t, Place> groups;
   SmallVector<Place> places;
+  // A multiple of whole units adds whole units.
+  Value firstUnit = apart == kUnit ? unitOf(e, first) : Value();
   for (int64_t offset : offsets) {
     int64_t from = offset / apart * apart + offset % 8;
     auto [known, isNew] =
@@ -69,8 +137,9 @@ SmallVector<Place> placesOf(Emit &e, Value first, ArrayRef<int64_t> offsets,
     Place &group = known->second;
     if (isNew) {
       Value x = e.add(first, from);
-      group.unit = unitOf(e, x);
-      if (apart == 16)
+      group.unit = firstUnit ? e.add(firstUnit, from / kUnit * 8 + from % 8)
+                             : unitOf(e, x);
+      if (apart < kUnit)
         group.high = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne,
                                            e.bitAnd(x, 16), e.i32(0));
     }
@@ -141,10 +210,8 @@ struct KeepLowering : public OpConversionPattern<KeepOp> {
     Value key0 = adaptor.getWords()[0][0],
           key1 = e.bitXor(adaptor.getWords()[1][0], adaptor.getWords()[3][0]);
     Value head = e.toI32(adaptor.getHead()[0]);
-    Value threshold = adaptor.getThreshold()[0];
     std::map<std::pair<int64_t, int64_t>, Words> calls;
-    SmallVector<Value> out;
-    for (int64_t r = 0; r < layout.numRegs(); ++r) {
+    auto byteAt = [&](int64_t r) {
       const Place &row = rowPlaces[layout.rowSlot(r)],
                   &col = colPlaces[layout.colSlot(r)];
       const Place &query = op.getTransposed() ? col : row,
@@ -155,19 +222,36 @@ struct KeepLowering : public OpConversionPattern<KeepOp> {
                               {query.unit, key.unit,
                                row.head ? e.add(head, row.head) : head,
                                adaptor.getWords()[2][0]},
-                              key0, key1);
-      Value byte = byteOf(e, wordOf(e, call->second, query), key);
-      out.push_back(arith::CmpIOp::create(
-          rewriter, op.getLoc(), arith::CmpIPredicate::uge, byte, threshold));
+                              key0, key1, query.high);
+      return Byte{wordOf(e, call->second, query), key};
+    };
+    Value threshold = adaptor.getThreshold()[0];
+    SmallVector<Value> out;
+    if (isPacked(type)) {
+      Thresholds thresholds(e, threshold);
+      for (int64_t r = 0; r < layout.numRegs(); r += 2) {
+        // One after the other: compilers differ in the order of arguments.
+        Byte low = byteAt(r), high = byteAt(r + 1);
+        out.push_back(halves(e, thresholds, low, high));
+      }
+    } else {
+      for (int64_t r = 0; r < layout.numRegs(); ++r)
+        out.push_back(arith::CmpIOp::create(rewriter, op.getLoc(),
+                                            arith::CmpIPredicate::uge,
+                                            valueOf(e, byteAt(r)), threshold));
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
 
+  /// An element's byte: that of a key's place in a word.
+  struct Byte {
+    Value word;
+    const Place &key;
+  };
+
   /// The word of a query's place.
   static Value wordOf(Emit &e, const Words &words, const Place &query) {
-    if (query.high)
-      return e.select(query.high, words[query.number + 2], words[query.number]);
     if (!query.whole)
       return words[query.number];
     Value word = words[0];
@@ -179,11 +263,26 @@ struct KeepLowering : public OpConversionPattern<KeepOp> {
     return word;
   }
 
-  /// The byte of a key's place.
-  static Value byteOf(Emit &e, Value word, const Place &key) {
-    if (key.high)
-      word = e.select(key.high, e.shr(word, 16), word);
-    return e.bitAnd(e.shr(word, 8 * key.number), 255);
+  static Value valueOf(Emit &e, Byte byte) {
+    Value word = byte.word;
+    if (byte.key.high)
+      word = e.select(byte.key.high, e.shr(word, 16), word);
+    return e.bitAnd(e.shr(word, 8 * byte.key.number), 255);
+  }
+
+  /// All bits of each half where its byte reaches the threshold: prmt fills
+  /// bytes with the upper bit of the one that a selector with 8 names.
+  static Value halves(Emit &e, Thresholds &thresholds, Byte low, Byte high) {
+    auto twice = [&](Byte byte, int64_t operand) {
+      int64_t at = 0x88 + 0x11 * (byte.key.number + 4 * operand);
+      return byte.key.high
+                 ? e.select(byte.key.high, e.i32(at + 0x22), e.i32(at))
+                 : e.i32(at);
+    };
+    Value selector = e.add(twice(low, 0), e.shl(twice(high, 1), 8));
+    Value words[] = {thresholds.reachedBy(low.word),
+                     thresholds.reachedBy(high.word)};
+    return e.permute(words[0], words[1], selector);
   }
 };
 

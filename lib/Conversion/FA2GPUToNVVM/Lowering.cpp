@@ -117,6 +117,9 @@ static Value intrinsic(Emit &e, StringRef name, Type type, ValueRange args) {
 Value Emit::ex2(Value x) {
   return intrinsic(*this, "llvm.nvvm.ex2.approx.ftz", b.getF32Type(), x);
 }
+Value Emit::permute(Value x, Value y, Value selector) {
+  return intrinsic(*this, "llvm.nvvm.prmt", b.getI32Type(), {x, y, selector});
+}
 Value Emit::lg2(Value x) {
   return intrinsic(*this, "llvm.nvvm.lg2.approx.f", b.getF32Type(), x);
 }

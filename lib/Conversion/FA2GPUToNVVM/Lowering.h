@@ -39,6 +39,8 @@ public:
   mlir::Value both(mlir::Value x, mlir::Value y); // either may be null: true
   mlir::Value less(mlir::Value x, mlir::Value y); // signed
   mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y);
+  /// prmt.b32: bytes of x (0 to 3) and y (4 to 7), by the selector's nibbles.
+  mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector);
   /// index <-> i32 <-> i64
   mlir::Value toI32(mlir::Value index);
   mlir::Value toIndex(mlir::Value i);

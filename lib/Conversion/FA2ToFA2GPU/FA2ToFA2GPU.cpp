@@ -132,6 +132,7 @@ int64_t Partitioner::columnParts(Value tile) const {
 }
 
 void Partitioner::convertLoads() {
+  SmallVector<TransposeOp> transposes;
   kernel.walk([&](fa2::LoadOp op) {
     if (!isTile(op.getTile()))
       return;
@@ -144,17 +145,27 @@ void Partitioner::convertLoads() {
     // Arithmetic works on registers.
     Value registers;
     for (OpOperand &use : llvm::make_early_inc_range(op.getTile().getUses())) {
+      if (auto turned = dyn_cast<TransposeOp>(use.getOwner())) {
+        turned.replaceAllUsesWith(
+            LocalLoadOp::create(b, op.getLoc(), turned.getResult().getType(),
+                                load, /*transposed=*/true)
+                .getResult());
+        transposes.push_back(turned);
+        continue;
+      }
       if (!use.getOwner()->hasTrait<OpTrait::Elementwise>())
         continue;
       if (!registers)
         registers = LocalLoadOp::create(
-            b, op.getLoc(), withEncoding(plain, layouts.of(op.getTile())),
-            load);
+            b, op.getLoc(), withEncoding(plain, layouts.of(op.getTile())), load,
+            /*transposed=*/false);
       use.set(registers);
     }
     op.replaceAllUsesWith(load);
     op.erase();
   });
+  for (TransposeOp op : transposes)
+    op.erase();
 }
 
 /// Whether the warps that have rows of `a` have them of `d` too, with all of
@@ -189,7 +200,7 @@ void Partitioner::convertDots() {
     auto to = withEncoding(from, encoding);
     b.setInsertionPointAfterValue(a);
     if (isa<SharedAttr>(from.getEncoding()))
-      known = LocalLoadOp::create(b, a.getLoc(), to, a);
+      known = LocalLoadOp::create(b, a.getLoc(), to, a, /*transposed=*/false);
     else
       known = ConvertLayoutOp::create(b, a.getLoc(), to, a);
     return known;
@@ -253,7 +264,11 @@ struct ConvertFA2ToFA2GPUPass
       auto type = dyn_cast<RankedTensorType>(v.getType());
       if (!type)
         return false;
-      if (type.getEncoding())
+      if (isa<TransposeOp>(op) &&
+          !op->getOperand(0).getDefiningOp<fa2::LoadOp>())
+        op->emitOpError() << "expected a tile that fa2.load brings, got one "
+                             "that is computed";
+      else if (type.getEncoding())
         op->emitOpError() << "expected tiles without layouts, as they are "
                              "before this pass";
       else if (isa<BlockArgument>(v) && !isa<LoopLikeOpInterface>(op))

@@ -228,11 +228,26 @@ LogicalResult AddUpOp::verify() {
 
 LogicalResult KeepOp::verify() {
   auto tile = cast<RankedTensorType>(getResult().getType());
-  if (tile.getRank() != 2 || !tile.getElementType().isInteger(1))
-    return emitOpError() << "expected a tile of i1, got " << tile;
+  Type element = tile.getElementType();
+  if (tile.getRank() != 2 || !(element.isInteger(1) || element.isInteger(16)))
+    return emitOpError() << "expected a tile of i1 or i16, got " << tile;
   if (getWords().size() != 4)
     return emitOpError() << "expected 4 words, of seed and offset, got "
                          << getWords().size();
+  return success();
+}
+
+LogicalResult TransposeOp::verify() {
+  auto from = cast<RankedTensorType>(getTile().getType()),
+       to = cast<RankedTensorType>(getResult().getType());
+  if (from.getRank() != 2 || from.getElementTypeBitWidth() != 16)
+    return emitOpError() << "expected a tile of 16 bits, got " << from;
+  SmallVector<int64_t> shape{from.getDimSize(1), from.getDimSize(0)};
+  if (to.getShape() != ArrayRef(shape) ||
+      to.getElementType() != from.getElementType())
+    return emitOpError() << "expected a result of "
+                         << RankedTensorType::get(shape, from.getElementType())
+                         << ", got " << to;
   return success();
 }
 

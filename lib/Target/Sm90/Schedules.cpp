@@ -118,12 +118,51 @@ constexpr BackwardEntry kBackwardTable[] = {
 };
 // clang-format on
 
+struct BackwardReadsEntry {
+  int64_t maxHeadDim; // of d and d_v, inclusive
+  int64_t stages, slotsReads, slotsDout, dqColumns;
+  LoopOrder loopOrder;
+  bool roundedP;
+};
+
+// Where a score program reads tiles of 16 bits, up to head dim 128, whose warps
+// have all queries of a tile: they take the place of stages.
+// clang-format off
+constexpr BackwardReadsEntry kBackwardReadsTable[] = {
+    // d  stages reads dO columns order            rounded P
+    {  64, 3,    3,    0, 64,     LoopOrder::Written,     false},
+    {  88, 3,    2,    2, 64,     LoopOrder::ValuesFirst, false},
+    { 120, 3,    2,    2, 32,     LoopOrder::ValuesFirst, false},
+    { 128, 3,    2,    2, 64,     LoopOrder::ValuesFirst, true},
+    { 128, 3,    2,    2, 32,     LoopOrder::ValuesFirst, false},
+};
+// clang-format on
+
+/// Schedules of a program's backward as they are where it reads a tile.
+void addWithReads(std::vector<Schedule> &schedules, const Problem &problem,
+                  Schedule s) {
+  int64_t dim = std::max(problem.headDim, problem.headDimV);
+  for (const BackwardReadsEntry &e : kBackwardReadsTable) {
+    if (!problem.tileReads || dim > e.maxHeadDim ||
+        (e.roundedP && problem.slope))
+      continue;
+    s.stages = e.stages;
+    s.exchangeSlots = 1;
+    s.slotsReads = e.slotsReads;
+    s.slotsDout = e.slotsDout;
+    s.dqColumns = e.dqColumns;
+    s.loopOrder = e.loopOrder;
+    s.roundedP = e.roundedP;
+    schedules.push_back(s);
+  }
+}
+
 std::vector<Schedule> backwardSchedules(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Schedule> schedules;
   for (const BackwardEntry &e : kBackwardTable)
     if (dim <= e.maxHeadDim) {
-      Schedule &s = schedules.emplace_back();
+      Schedule s;
       s.partition = Partition::Keys;
       s.blockQ = 64;
       s.blockKV = e.blockKV;
@@ -158,7 +197,9 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
           s.dqColumns = 32;
         s.cluster = 1;
         s.slotsDout = 0;
+        addWithReads(schedules, problem, s);
       }
+      schedules.push_back(s);
     }
   return schedules;
 }

@@ -122,6 +122,11 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   return
 }
 
+func.func @transposed(%b: tensor<64x128xbf16>) {
+  %t = fa2.transpose %b : tensor<64x128xbf16> -> tensor<128x64xbf16>
+  return
+}
+
 func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>, !fa2.view<? x ? x bf16>,
                              !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>) attributes {
   grid = #fa2.warps<4 x 2>, sums = #fa2.warps<1 x 1, sums = 4>, order = #fa2.order<<4 x 2>, width = 4>,

@@ -742,6 +742,22 @@ func.func @c8_rng(%q: tensor<?x?x?x64xf16>, %p: f32, %r: tensor<2xi64>) {
 
 // -----
 
+func.func @transpose_wide(%x: tensor<16x32xf32>) {
+  // expected-error @+1 {{expected a tile of 16 bits, got 'tensor<16x32xf32>'}}
+  %t = fa2.transpose %x : tensor<16x32xf32> -> tensor<32x16xf32>
+  return
+}
+
+// -----
+
+func.func @transpose_shape(%x: tensor<16x32xbf16>) {
+  // expected-error @+1 {{expected a result of 'tensor<32x16xbf16>', got 'tensor<16x32xbf16>'}}
+  %t = fa2.transpose %x : tensor<16x32xbf16> -> tensor<16x32xbf16>
+  return
+}
+
+// -----
+
 func.func @keep_words(%i: index, %t: i32) {
   // expected-error @+1 {{expected 4 words, of seed and offset, got 1}}
   %k = fa2.keep at(%i, %i) head(%i) words(%t) from %t : tensor<16x16xi1>
@@ -751,7 +767,7 @@ func.func @keep_words(%i: index, %t: i32) {
 // -----
 
 func.func @keep_tile(%i: index, %t: i32) {
-  // expected-error @+1 {{expected a tile of i1, got 'tensor<16x16xf32>'}}
+  // expected-error @+1 {{expected a tile of i1 or i16, got 'tensor<16x16xf32>'}}
   %k = fa2.keep at(%i, %i) head(%i) words(%t, %t, %t, %t) from %t : tensor<16x16xf32>
   return
 }

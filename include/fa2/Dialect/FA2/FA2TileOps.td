@@ -360,6 +360,7 @@ def FA2_KeepOp : FA2_Op<"keep", [Pure]> {
   let description = [{
     What `fa2.attention` says of its dropout, for the elements that `fa2.apply_mask` has at these blocks: the byte of
     each is at least `threshold`. `head` is b heads + h, of packed `heads` that of the first; `words` are seed and offset.
+    As i16, what is kept has all bits set, so that it leaves of a tile of 16 bits by `arith.andi` what is to be left.
 
     Example:
 
@@ -450,6 +451,20 @@ def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
   let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$vector attr-dict `:` type($vector) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def FA2_TransposeOp : FA2_Op<"transpose", [Pure]> {
+  let summary = "a tile from memory with rows and columns changed";
+  let description = [{
+    `result[i, j] = tile[j, i]`. What is loaded comes to the threads so, as `ldmatrix` can; a tile that is computed has the
+    way it lies from its product.
+
+    Example: `%t = fa2.transpose %b : tensor<64x128xbf16> -> tensor<128x64xbf16>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($result)";
   let hasVerifier = 1;
 }
 

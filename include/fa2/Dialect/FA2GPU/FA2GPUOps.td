@@ -73,8 +73,8 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
 
 def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile from shared memory into registers (ldmatrix)";
-  let description = "As an operand, or as an accumulator has it.\n\nExample: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`";
-  let arguments = (ins AnyRankedTensor:$source);
+  let description = "As an operand, or as an accumulator has it; `transposed`, with rows and columns changed.\n\nExample: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`";
+  let arguments = (ins AnyRankedTensor:$source, UnitAttr:$transposed);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
