@@ -24,7 +24,7 @@ static bool keepsToOwnRows(Operation *op, Value slot) {
   if (auto store = dyn_cast<TensorStoreOp>(op))
     return store.getAcross() == 1;
   if (auto store = dyn_cast<LocalStoreOp>(op))
-    return byRows(store.getValue().getType());
+    return !store.getTransposed() && byRows(store.getValue().getType());
   if (auto load = dyn_cast<LocalLoadOp>(op))
     return !load.getTransposed() && byRows(load.getResult().getType());
   if (auto dot = dyn_cast<DotStartOp>(op))
@@ -494,6 +494,13 @@ void Flow::storeTensor(TensorStoreOp op) {
   Use u = useOf(op, source->getOperand(0), source->getOperand(1));
   auto *it =
       llvm::find_if(now.filled, [&](const Filled &f) { return same(f, u); });
+  if (it == now.filled.end() && isa<RingWaitOp>(source) &&
+      shared.contains(u.ring)) {
+    // What another role wrote, and fenced before it committed the use.
+    reads(op, op.getSlot(), /*byLanes=*/false);
+    now.storing.push_back(u);
+    return;
+  }
   if (it == now.filled.end())
     return fail(op,
                 "expected this use of ring '" + nameOf(u.ring) +

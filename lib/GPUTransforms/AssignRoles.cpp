@@ -120,7 +120,9 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
   StringAttr roleOf(Operation *op) {
     if (StringAttr role = roles.lookup(classes.getLeaderValue(op)))
       return role;
-    bool copies = isa<fa2::gpu::LoadOp>(op) || isOneThreads(op);
+    auto store = dyn_cast<StoreOp>(op); // of what stands in shared memory
+    bool copies = isa<fa2::gpu::LoadOp>(op) || isOneThreads(op) ||
+                  (store && !isOwned(store.getTile()));
     RoleAttr role = copies ? plan.getRoles().back() : plan.getRoles().front();
     return StringAttr::get(&getContext(), role.getName());
   }

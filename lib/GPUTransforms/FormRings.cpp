@@ -10,6 +10,8 @@
 
 #include "fa2/GPUTransforms/Passes.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 namespace fa2 {
 #define GEN_PASS_DEF_FORMRINGS
 #include "fa2/GPUTransforms/Passes.h.inc"
@@ -112,10 +114,29 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return "";
   }
 
+  /// One warpgroup stores what stands in shared memory, by as many rows as it
+  /// has.
+  static std::string notOfStores(RingFormer &former, StoreOp op) {
+    auto tile = cast<RankedTensorType>(op.getTile().getType());
+    bool stands = isa_and_nonnull<SharedAttr>(tile.getEncoding());
+    if (op.getColumn() && !stands)
+      return "expected all columns of a view because threads store whole rows; "
+             "some of them the copy engine stores, from shared memory";
+    if (stands && (!former.plan.hasRoles() || tile.getDimSize(0) != kGroupRows))
+      return llvm::formatv("expected roles, and {0} rows of a tile in shared "
+                           "memory that the copy engine stores, got {1}",
+                           kGroupRows, tile.getDimSize(0));
+    return "";
+  }
+
   /// A tensor map is that of a view's tensor.
   LogicalResult checkStores(RingFormer &former) {
     WalkResult result = getOperation().walk([&](StoreOp op) {
       auto made = op.getView().getDefiningOp<ViewOp>();
+      if (std::string wrong = notOfStores(former, op); !wrong.empty()) {
+        op.emitOpError() << wrong;
+        return WalkResult::interrupt();
+      }
       if (!former.plan.hasRoles() || !isCopied(op) ||
           (made && made.getFirstColumn() == 0))
         return WalkResult::advance();

@@ -91,11 +91,26 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
            roles.getWarps()[roles.getRoleOf(store)] == kGroupWarps;
   }
 
+  /// Another role wrote the tile: before its slot is released it has been read.
+  static LogicalResult finish(TensorStoreOp store, RingWaitOp wait) {
+    for (Operation *op = store->getNextNode(); op; op = op->getNextNode())
+      if (auto release = dyn_cast<RingReleaseOp>(op);
+          release && release.getRing() == wait.getRing()) {
+        OpBuilder b(release);
+        StoreWaitOp::create(b, store.getLoc());
+        return success();
+      }
+    return store.emitOpError() << "expected fa2gpu.ring.release of its slot "
+                                  "behind it, in the same block";
+  }
+
   LogicalResult fence(TensorStoreOp store) {
     LocalStoreOp write;
     for (Operation *user : store.getSlot().getUsers())
       if (auto op = dyn_cast<LocalStoreOp>(user))
         write = op;
+    if (auto wait = store.getSlot().getDefiningOp<RingWaitOp>(); wait && !write)
+      return finish(store, wait);
     if (!write)
       return store.emitOpError()
              << "expected a slot that fa2gpu.local_store writes";

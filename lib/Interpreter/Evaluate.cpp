@@ -14,12 +14,7 @@ static void pass(Frame &frame, Operation *op) {
   frame.set(op->getResult(0), Datum(frame.tile(op->getOperand(0))));
 }
 
-static void transpose(Frame &frame, Operation *op) {
-  TileRef from = frame.tile(op->getOperand(0));
-  auto tile = makeTile(op->getResult(0).getType());
-  for (int64_t r = 0; r < tile->rows(); ++r)
-    for (int64_t c = 0; c < tile->cols(); ++c)
-      tile->real[r * tile->cols() + c] = from->real[c * from->cols() + r];
+static void give(Frame &frame, Operation *op, std::shared_ptr<Tile> tile) {
   frame.set(op->getResult(0), Datum(TileRef(tile)));
 }
 
@@ -42,8 +37,10 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
   if (isOrderOnly(op) || isa<RangeOfTiles>(op))
     return; // a range is the arithmetic before it
   auto load = dyn_cast<LocalLoadOp>(op);
-  if (isa<TransposeOp>(op) || (load && load.getTransposed()))
-    return transpose(frame, op);
+  auto share = dyn_cast<ShareOp>(op);
+  if (isa<TransposeOp>(op) || (load && load.getTransposed()) ||
+      (share && share.getTransposed()))
+    return give(frame, op, transposed(*frame.tile(op->getOperand(0))));
   if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp>(op))
     return pass(frame, op);
   llvm::TypeSwitch<Operation *>(op)
@@ -63,8 +60,8 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,
             CombineSplitsOp,
             // Score programs.
-            PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, StoreSumsOp,
-            KeepOp, AddUpOp,
+            PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, ZeroBoxOp,
+            StoreSumsOp, KeepOp, AddUpOp,
             // Rings and copies.
             RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp,
             RingReleaseOp, RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp,

@@ -66,6 +66,8 @@ void run(Frame &, ScaleRowsOp);
 std::shared_ptr<Tile> loadTile(Frame &, const View &, int64_t row, mlir::Type);
 void storeTile(Frame &, const View &, int64_t row, const Tile &, Part,
                bool adds = false);
+/// Rows and columns changed.
+std::shared_ptr<Tile> transposed(const Tile &);
 
 // Dots.cpp
 void run(Frame &, DotOp);
@@ -89,6 +91,7 @@ void run(Frame &, DistanceOp);
 void run(Frame &, ReadOp);
 void run(Frame &, ScatterOp);
 void run(Frame &, ZeroOp);
+void run(Frame &, ZeroBoxOp);
 void run(Frame &, StoreSumsOp);
 void run(Frame &, KeepOp);
 void run(Frame &, AddUpOp);

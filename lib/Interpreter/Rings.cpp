@@ -124,8 +124,13 @@ static void put(Frame &f, const Use &use, const Tile &tile,
 }
 
 void interpreter::run(Frame &f, LocalStoreOp op) {
-  put(f, f.as<Use>(op.getSlot()), *f.tile(op.getValue()),
-      f.part(op.getValue().getType()));
+  TileRef tile = f.tile(op.getValue());
+  Part part = f.part(op.getValue().getType());
+  if (op.getTransposed()) {
+    tile = transposed(*tile);
+    part = {part.colBegin, part.colEnd, part.rowBegin, part.rowEnd};
+  }
+  put(f, f.as<Use>(op.getSlot()), *tile, part);
 }
 
 void interpreter::run(Frame &f, CopyOp op) {
@@ -194,5 +199,8 @@ void interpreter::run(Frame &f, TensorStoreOp op) {
     part.rowBegin = f.strand.group / int64_t(op.getAcross()) * kGroupRows;
     part.rowEnd = part.rowBegin + kGroupRows;
   }
-  storeTile(f, boxes(f, op), f.whole(op.getRow()), *tile, part);
+  View view = boxes(f, op);
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
+  storeTile(f, view, f.whole(op.getRow()), *tile, part);
 }

@@ -88,6 +88,25 @@ void interpreter::run(Frame &f, ZeroOp op) {
   }
 }
 
+void interpreter::run(Frame &f, ZeroBoxOp op) {
+  const Memory *sum = f.as<const Memory *>(op.getSum());
+  auto bounds = [&](ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value v) { return f.whole(v); });
+  };
+  SmallVector<int64_t> from = bounds(op.getFrom()), to = bounds(op.getTo());
+  SmallVector<int64_t> at(from);
+  auto isLast = [](int64_t next, int64_t end) { return next >= end; };
+  if (f.halted() || llvm::any_of(llvm::zip(from, to), [&](auto pair) {
+        return isLast(std::get<0>(pair), std::get<1>(pair));
+      }))
+    return;
+  for (int64_t d = 0; d >= 0;) {
+    storeElement(sum->element, sum->at(at), {});
+    for (d = int64_t(at.size()) - 1; d >= 0 && isLast(++at[d], to[d]); --d)
+      at[d] = from[d];
+  }
+}
+
 void interpreter::run(Frame &f, StoreSumsOp op) {
   TileRef rows = f.tile(op.getRows());
   const Memory *sums = f.as<const Memory *>(op.getSums());

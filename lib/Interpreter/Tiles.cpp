@@ -169,6 +169,15 @@ void interpreter::storeTile(Frame &f, const View &view, int64_t row,
   });
 }
 
+std::shared_ptr<Tile> interpreter::transposed(const Tile &from) {
+  auto tile = std::make_shared<Tile>(from);
+  std::swap(tile->shape[0], tile->shape[1]);
+  for (int64_t r = 0; r < from.rows(); ++r)
+    for (int64_t c = 0; c < from.cols(); ++c)
+      tile->real[c * from.rows() + r] = from.real[r * from.cols() + c];
+  return tile;
+}
+
 /// A load's tile, from the column on that it says.
 template <typename Op> static void load(Frame &f, Op op) {
   View view = f.as<View>(op.getView());
@@ -182,8 +191,11 @@ void interpreter::run(Frame &f, fa2::LoadOp op) { load(f, op); }
 void interpreter::run(Frame &f, fa2::gpu::LoadOp op) { load(f, op); }
 
 void interpreter::run(Frame &f, StoreOp op) {
-  storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-            *f.tile(op.getTile()), f.part(op.getTile().getType()));
+  View view = f.as<View>(op.getView());
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
+  storeTile(f, view, f.whole(op.getRow()), *f.tile(op.getTile()),
+            f.part(op.getTile().getType()));
 }
 
 /// Blocks run one after the other, so a turn has come or never will. The

@@ -188,7 +188,8 @@ void RingFormer::formShare(ShareOp op) {
   StringAttr role = roleOf(op);
   Value slot =
       createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
-  createFor<LocalStoreOp>(role, b, loc, op.getSource(), slot);
+  createFor<LocalStoreOp>(role, b, loc, op.getSource(), slot,
+                          op.getTransposed());
   createFor<RingCommitOp>(role, b, loc, ring, use);
   // What does not need the tile goes on until the first read.
   for (Readers &r : readersOf(op, op.getResult())) {

@@ -58,8 +58,8 @@ static void formTensorStore(RingFormer &former, StoreOp op) {
   auto store = [&](Value slot) {
     createFor<LocalStoreOp>(role, b, loc, op.getTile(), slot);
     createFor<TensorStoreOp>(role, b, loc, slot, map, row, view.getHead(),
-                             view.getBatch(), view.getType().getHeads(),
-                             across);
+                             view.getBatch(), op.getColumn(),
+                             view.getType().getHeads(), across);
   };
   bool separate = kernel.getSchedule().getSeparateOutput();
   RingWaitOp read = separate ? RingWaitOp() : slotFor(former.plan, op, tile);
@@ -99,6 +99,22 @@ static void formCopyOut(RingFormer &former, StoreOp op) {
   op.erase();
 }
 
+/// The copy engine takes a tile from the slot that has it.
+static void formStoreOfSlot(RingFormer &former, StoreOp op) {
+  OpBuilder b(op);
+  auto view = op.getView().getDefiningOp<ViewOp>();
+  int64_t rows = cast<RankedTensorType>(op.getTile().getType()).getDimSize(0);
+  Value map = former.tensorMap(view, rows);
+  Value row =
+      arith::AddIOp::create(b, op.getLoc(), op.getRow(), view.getOffset());
+  createFor<TensorStoreOp>(roleOf(op), b, op.getLoc(), op.getTile(), map, row,
+                           view.getHead(), view.getBatch(), op.getColumn(),
+                           view.getType().getHeads(), /*across=*/1);
+  op.erase();
+}
+
 void RingFormer::formStore(StoreOp op) {
+  if (op.getTile().getDefiningOp<RingWaitOp>())
+    return formStoreOfSlot(*this, op);
   plan.hasRoles() ? formTensorStore(*this, op) : formCopyOut(*this, op);
 }

@@ -15,8 +15,15 @@ ContributionSums::ContributionSums(OpBuilder &b, Location loc,
     int64_t extra = cast<BlockArgument>(op.getExtra()).getArgNumber() -
                     ScoreProgram::FirstExtra;
     Value sum = sums[llvm::find(grads, extra) - grads.begin()];
-    parts.push_back({op, sum, program.placeOf(op)});
+    bool isWhole = !cast<MemRefType>(sum.getType()).getElementType().isF32();
+    (isWhole ? whole : parts).push_back({op, sum, program.placeOf(op)});
   }
+}
+
+SmallVector<Value> ContributionSums::wholes() {
+  return llvm::map_to_vector(whole, [&](const Part &part) {
+    return program.viewOf(part.op, part.sum);
+  });
 }
 
 SmallVector<Value> ContributionSums::zeros() {

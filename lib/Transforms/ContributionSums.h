@@ -17,7 +17,10 @@ public:
                    ProgramTiler &program, llvm::ArrayRef<int64_t> grads,
                    mlir::ValueRange sums);
 
-  /// Before the loop: what its sums begin with.
+  /// Before the loop: views of gradients of which each place is one score's.
+  /// A tile of dS is stored there as it is.
+  llvm::SmallVector<mlir::Value> wholes();
+  /// What the sums of the others begin with.
   llvm::SmallVector<mlir::Value> zeros();
   /// In it, after `atScores`: the slopes of all parts, as tiles.
   llvm::SmallVector<mlir::Value> slopes();
@@ -39,7 +42,7 @@ private:
   mlir::OpBuilder &b;
   mlir::Location loc;
   ProgramTiler &program;
-  llvm::SmallVector<Part> parts;
+  llvm::SmallVector<Part> parts, whole;
 };
 
 } // namespace fa2

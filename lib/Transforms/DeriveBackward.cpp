@@ -5,7 +5,9 @@
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_DERIVEBACKWARD
@@ -43,7 +45,7 @@ struct DeriveBackwardPass
   /// The extras that `grads` names, in their own order, and whether it names
   /// the sink.
   LogicalResult findWanted(AttentionOp op, SmallVector<int64_t> &wanted,
-                           bool &wantsSink) {
+                           llvm::SmallSet<int64_t, 4> &whole, bool &wantsSink) {
     ScoreProgram program = programOf(op);
     SmallVector<std::string> names;
     for (size_t i = 0; i < program.numExtras(); ++i)
@@ -52,6 +54,10 @@ struct DeriveBackwardPass
       names.push_back("sink");
     SmallVector<StringRef> asked;
     StringRef(grads).split(asked, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    llvm::StringSet<> wholeNames;
+    for (StringRef &name : asked)
+      if (name.consume_back(":whole"))
+        wholeNames.insert(name);
     for (StringRef name : asked)
       if (!llvm::is_contained(names, name))
         return op.emitOpError()
@@ -60,12 +66,25 @@ struct DeriveBackwardPass
                << "), got '" << name << "'";
     wantsSink = op.getSink() && llvm::is_contained(asked, names.back());
     for (size_t i = 0; i < program.numExtras(); ++i)
-      if (llvm::is_contained(asked, names[i]))
+      if (llvm::is_contained(asked, names[i])) {
         wanted.push_back(int64_t(i));
+        if (wholeNames.contains(names[i]))
+          whole.insert(int64_t(i));
+      }
+    for (int64_t i : whole)
+      if (auto type = dyn_cast<RankedTensorType>(program.extraType(i));
+          !type || type.getElementTypeBitWidth() != 16)
+        return op.emitOpError()
+               << "expected a gradient that is whole to be of a tensor of 16 "
+                  "bits, got "
+               << names[i] << " of " << program.extraType(i);
     return success();
   }
 
-  static Type gradientType(Type extra) {
+  /// A sum in f32; what is whole is of its own type.
+  static Type gradientType(Type extra, bool whole) {
+    if (whole)
+      return extra;
     Type f32 = Float32Type::get(extra.getContext());
     if (auto tensor = dyn_cast<RankedTensorType>(extra))
       return tensor.clone(f32);
@@ -91,7 +110,8 @@ struct DeriveBackwardPass
     llvm::append_range(inputs, op.getExtras());
     SmallVector<int64_t> wanted;
     bool wantsSink = false;
-    if (failed(findWanted(op, wanted, wantsSink)))
+    llvm::SmallSet<int64_t, 4> whole;
+    if (failed(findWanted(op, wanted, whole, wantsSink)))
       return failure();
     auto func = functionOf(op, inputs, "q, k, v");
     if (failed(func))
@@ -120,7 +140,8 @@ struct DeriveBackwardPass
     llvm::append_range(types, op.getExtras().getTypes());
     SmallVector<Type> dextras, results{q, k, v};
     for (int64_t extra : wanted)
-      dextras.push_back(gradientType(op.getExtras()[extra].getType()));
+      dextras.push_back(
+          gradientType(op.getExtras()[extra].getType(), whole.contains(extra)));
     llvm::append_range(results, dextras);
     if (wantsSink)
       results.push_back(sinkType);

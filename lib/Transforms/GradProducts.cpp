@@ -82,20 +82,27 @@ Value GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
 }
 
 void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
-                         Value i, ArrayRef<Value> sumViews, Value turnsView) {
-  Value row = times(i, schedule.getBlockQ());
+                         Value i, ArrayRef<Value> sumViews, Value turnsView,
+                         ArrayRef<Value> wholes) {
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  Value row = times(i, bq);
+  // As memory has it, queries by keys, where it is stored too.
+  if (!wholes.empty())
+    ds = TransposeOp::create(b, loc, tile(bq, bkv, dtype), ds);
+  for (Value whole : wholes)
+    StoreOp::create(b, loc, ds, whole, row, times(kvBlock, bkv));
   Value turn = turns ? turnOf(i, kvBlock, range) : Value();
   // Of a cluster each block has some columns, for the keys of both.
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();
-  for (int64_t first = 0; first < schedule.getBlockQ(); first += rows)
+  for (int64_t first = 0; first < bq; first += rows)
     for (auto [part, sumView] : llvm::enumerate(sumViews)) {
       auto times = [&, part = int64_t(part)](StringRef name, Value x,
                                              Value keys, Value acc,
                                              Value column) -> Value {
         return DotOp::create(b, loc, tile(rows, columnsOfPart(part), f32), x,
                              keys, acc, /*transpose_b=*/false,
-                             /*transpose_a=*/true, gradQWarps(),
+                             /*transpose_a=*/wholes.empty(), gradQWarps(),
                              b.getStringAttr(name), part * gradQColumns(),
                              first, column);
       };
@@ -138,11 +145,12 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   auto program = programAt(place);
 
   std::optional<ContributionSums> contributions;
-  SmallVector<Value> begin(sums);
+  SmallVector<Value> begin(sums), wholes;
   if (program) {
     contributions.emplace(b, loc, *program,
                           op.getGrads().value_or(ArrayRef<int64_t>()), dextras);
     llvm::append_range(begin, contributions->zeros());
+    wholes = contributions->wholes();
   }
   auto loop = ForTilesOp::create(b, loc, range, begin);
   OpBuilder::InsertionGuard guard(b);
@@ -217,7 +225,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dK += dS^T Q_i,  dQ_i += dS K
   Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
                   false, false, keyWarps());
-  addGradQ(ds, kTile, range, kvBlock, i, sumViews, turnsView);
+  addGradQ(ds, kTile, range, kvBlock, i, sumViews, turnsView, wholes);
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);

@@ -6,8 +6,10 @@
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <map>
 #include <numbers>
 
 using namespace mlir;
@@ -28,8 +30,10 @@ void GradTiler::run() {
   }
   // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
   statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
-  if (!op.getDextras().empty())
+  if (!gradientsThatAre(/*whole=*/false).empty())
     createZeros();
+  if (op.getMaskAttr() && !gradientsThatAre(/*whole=*/true).empty())
+    createHidden();
   createStatistics();
   if (op.getDsink())
     createSinkGradient();
@@ -139,7 +143,8 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
   ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
-  addExtraGradients(programOf(op), grads, types, args);
+  addExtraGradients(programOf(op), grads, op.getDextras().getTypes(), types,
+                    args);
   if (op.getDsink())
     addOfHeads("dsink", "out");
   auto spec =
@@ -231,8 +236,75 @@ void GradTiler::createZeros() {
   auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
                             TileOrder::Ascending);
   Value part = tiles.getBody().front().getArgument(0);
-  for (Value sum : dextras)
-    ZeroOp::create(b, loc, sum, part, constant(kZeroBlocks));
+  for (unsigned i : gradientsThatAre(/*whole=*/false))
+    ZeroOp::create(b, loc, dextras[i], part, constant(kZeroBlocks));
+}
+
+SmallVector<unsigned> GradTiler::gradientsThatAre(bool whole) {
+  SmallVector<unsigned> found;
+  for (auto [i, gradient] : llvm::enumerate(op.getDextras()))
+    if (cast<RankedTensorType>(gradient.getType()).getElementType().isF32() !=
+        whole)
+      found.push_back(i);
+  return found;
+}
+
+/// One block a tile of keys: the tiles of queries that a mask hides from it, of
+/// which the kernel of keys stores none.
+void GradTiler::createHidden() {
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  auto tiles =
+      createKernel("_hidden", plainSchedule(), Keys, bkv, TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
+        sk = SequenceOp::create(b, loc, k, batch).getLength();
+  auto range = QRangeOp::create(b, loc, kvBlock, sq, sk, bq, bkv,
+                                op.getMaskAttr(), /*nonempty=*/false);
+  Value first = TileAtOp::create(b, loc, range, constant(0));
+  auto inside = [&](Value x, Value length) -> Value {
+    return arith::MinSIOp::create(b, loc, x, length);
+  };
+  auto next = [&](Value x) -> Value {
+    return arith::AddIOp::create(b, loc, x, constant(1));
+  };
+  Value column = times(kvBlock, bkv);
+  Value lastColumn =
+      inside(arith::AddIOp::create(b, loc, column, constant(bkv)), sk);
+  SmallVector<std::pair<Value, Value>> rows{
+      {constant(0), inside(times(first, bq), sq)}};
+  // Behind the last that sees the keys there are some where a mask has a lower
+  // bound.
+  if (op.getMaskAttr().endRow(b, loc, column, sq, sk)) {
+    Value end = arith::AddIOp::create(b, loc, first,
+                                      TileCountOp::create(b, loc, range));
+    rows.push_back({inside(times(end, bq), sq), sq});
+  }
+  Value group = headsOfGroup();
+  auto heads = scf::ForOp::create(
+      b, loc, arith::MulIOp::create(b, loc, headKV, group),
+      arith::MulIOp::create(b, loc, next(headKV), group), constant(1));
+  b.setInsertionPointToStart(heads.getBody());
+  Value head = heads.getInductionVar();
+  ScoreProgram program = programOf(op);
+  for (unsigned i : gradientsThatAre(/*whole=*/true))
+    for (auto [from, to] : rows) {
+      std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
+          {ScoreProgram::Batch, {batch, next(batch)}},
+          {ScoreProgram::Head, {head, next(head)}},
+          {ScoreProgram::Row, {from, to}},
+          {ScoreProgram::Column, {column, lastColumn}}};
+      size_t extra = size_t((*op.getGrads())[i]);
+      SmallVector<Value> begins, ends;
+      for (unsigned dim = 0; dim < bounds.size(); ++dim) {
+        auto [begin, end] = bounds[program.coordinateOf(extra, dim)];
+        begins.push_back(begin);
+        ends.push_back(end);
+      }
+      ZeroBoxOp::create(b, loc, dextras[i], begins, ends,
+                        program.rowDimension(extra));
+    }
 }
 
 /// n = -log2(e) lse, or -lse / scale where scores begin with it, and -delta =

@@ -32,6 +32,10 @@ private:
                              RowsOf rowsOf, int64_t block, TileOrder order,
                              int64_t cluster = 1);
   ScheduleAttr plainSchedule();
+  /// Gradients of what the program reads: those of a place for each score, to
+  /// which tiles are stored, or the sums.
+  llvm::SmallVector<unsigned> gradientsThatAre(bool whole);
+  void createHidden();
   void createZeros();
   void createStatistics();
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
@@ -156,7 +160,8 @@ private:
   /// dQ's products with the keys of a block, and their sums.
   void addGradQ(mlir::Value ds, mlir::Value kTile, QRangeOp range,
                 mlir::Value kvBlock, mlir::Value i,
-                llvm::ArrayRef<mlir::Value> sumViews, mlir::Value turnsView);
+                llvm::ArrayRef<mlir::Value> sumViews, mlir::Value turnsView,
+                llvm::ArrayRef<mlir::Value> wholes);
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {
     int64_t across = gradQWarps().getAcross();

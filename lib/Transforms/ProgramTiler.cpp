@@ -154,15 +154,17 @@ SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
 
 void ProgramTiler::writeViews() {
   for (tensor::ExtractOp read : program.tileReads())
-    views[read] = writeView(read);
+    views[read] = writeView(read.getTensor(), read.getIndices(),
+                            written.lookup(read.getTensor()));
 }
 
 /// Of dimensions other than rows and columns, two at most, the last is in the
 /// place of heads and the other in that of batch entries.
-Value ProgramTiler::writeView(tensor::ExtractOp read) {
-  Value source = written.lookup(read.getTensor());
-  int64_t rows = program.rowDimension(ScoreProgram::extraOf(read)),
-          last = read.getIndices().size() - 1;
+Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
+  int64_t rows =
+              program.rowDimension(cast<BlockArgument>(extra).getArgNumber() -
+                                   ScoreProgram::FirstExtra),
+          last = given.size() - 1;
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
   SmallVector<int64_t> dims{-1, rows, -1, last};
   SmallVector<Value> at(4, zero);
@@ -171,17 +173,17 @@ Value ProgramTiler::writeView(tensor::ExtractOp read) {
     if (dim == rows)
       continue;
     dims[to] = dim;
-    at[to] =
-        writeIndex(read.getTensor(), dim, read.getIndices()[dim], source, None);
+    at[to] = writeIndex(extra, dim, given[dim], source, None);
     to = 0;
   }
   Value length = memref::DimOp::create(b, loc, source, rows);
-  return ViewOp::create(b, loc,
-                        ViewType::get(b.getContext(), ShapedType::kDynamic,
-                                      read.getType(),
-                                      /*heads=*/1, SumOrderAttr()),
-                        source, at[0], at[2], zero, length, /*first_column=*/0,
-                        b.getDenseI64ArrayAttr(dims));
+  return ViewOp::create(
+      b, loc,
+      ViewType::get(b.getContext(), ShapedType::kDynamic,
+                    cast<MemRefType>(source.getType()).getElementType(),
+                    /*heads=*/1, SumOrderAttr()),
+      source, at[0], at[2], zero, length, /*first_column=*/0,
+      b.getDenseI64ArrayAttr(dims));
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -65,6 +65,12 @@ public:
   mlir::Value slopeOf(ContributeOp part) {
     return spread(part.getSlope(), Tile);
   }
+  /// Before the loop: a view of `whole`, an argument of the extra's rank that
+  /// has a place of its own for each score: queries for rows and keys for
+  /// columns.
+  mlir::Value viewOf(ContributeOp part, mlir::Value whole) {
+    return writeView(part.getExtra(), part.getIndices(), whole);
+  }
   /// Its indices in `sum`, an argument of the extra's rank.
   llvm::SmallVector<mlir::Value> indicesOf(ContributeOp part, mlir::Value sum);
 
@@ -77,7 +83,8 @@ private:
   mlir::Value writeRead(mlir::tensor::ExtractOp read);
   /// Before the loop: the matrices that its tiles are loaded from.
   void writeViews();
-  mlir::Value writeView(mlir::tensor::ExtractOp read);
+  mlir::Value writeView(mlir::Value extra, mlir::ValueRange indices,
+                        mlir::Value source);
   mlir::Value writeIndex(mlir::Value argument, unsigned dim, mlir::Value index,
                          mlir::Value source, Axes to);
   llvm::SmallVector<mlir::Value> writeIndices(mlir::ValueRange indices,

@@ -75,6 +75,16 @@ SmallVector<tensor::ExtractOp> ScoreProgram::tileReads() const {
       [&](tensor::ExtractOp read) { return readsTile(read); });
 }
 
+bool ScoreProgram::isWhole(size_t i) const {
+  auto type = dyn_cast<RankedTensorType>(extraType(i));
+  if (!type || type.getRank() != 4 || coordinateOf(i, 3) != Column)
+    return false;
+  unsigned seen = 0;
+  for (unsigned dim = 0; dim < 4; ++dim)
+    seen |= 1u << coordinateOf(i, dim);
+  return seen == (1u << Batch | 1u << Head | 1u << Row | 1u << Column);
+}
+
 /// Columns are neighbours, and the address and other strides multiples of 16
 /// bytes, for a box begins at such a multiple too.
 std::string ScoreProgram::copiesTiles() const {

@@ -46,6 +46,8 @@ public:
   /// The reads that tiles of memory serve: of 16 bits, at the score's row and,
   /// in the last dimension, its column, and at one place in the others.
   llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
+  /// Whether extra i has a place of its own for each score, keys side by side.
+  bool isWhole(size_t i) const;
   /// A guard: where the copy engine can bring them. Empty where there are none.
   std::string copiesTiles() const;
   /// The extra that a read is of.

@@ -13,6 +13,7 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_TILEATTENTIONGRAD
@@ -47,8 +48,60 @@ struct TileAttentionGradPass
       if (!op.getScore().empty() && (failed(programOf(op).check()) ||
                                      failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
+      if (failed(checkWhole(op)))
+        return signalPassFailure();
       GradTiler(*func, op).run();
     }
+  }
+
+  /// Gradients that are stored, not summed, are tiles of dS on their way to the
+  /// product with the keys.
+  static LogicalResult checkWhole(AttentionGradOp op) {
+    for (auto [i, gradient] : llvm::zip(
+             op.getGrads().value_or(ArrayRef<int64_t>()), op.getDextras())) {
+      auto type = cast<RankedTensorType>(gradient.getType());
+      if (type.getElementType().isF32())
+        continue;
+      ScoreProgram program = programOf(op);
+      std::string name = program.extraName(size_t(i));
+      if (!program.isWhole(size_t(i)) || !program.onlyAdds() ||
+          !addsOnce(op, i) || op.getDropout())
+        return op.emitOpError()
+               << "expected " << name
+               << ", whose gradient is whole, to be added once to the scores "
+                  "without dropout, at its batch entry, head, query and key; "
+                  "otherwise a gradient is summed in f32";
+      ScheduleAttr s = op.getScheduleAttr();
+      if (!s.getDqByProducer() || s.getBlockQ() != kGroupRows ||
+          s.warpsAlongKeys() != s.getWarps() || s.getCluster() > 1 ||
+          s.getDq() == GradQ::Recompute)
+        return op.emitOpError()
+               << "expected a schedule of sm_90a with dq_by_producer, block_q "
+                  "= "
+               << kGroupRows
+               << " and all warps along the keys, as up to head dim 128, "
+                  "because the gradient of "
+               << name
+               << " is whole; otherwise a gradient is summed in f32; got " << s;
+      if (ArrayAttr variants = op.getVariantsAttr())
+        for (VariantAttr variant : variants.getAsRange<VariantAttr>())
+          if (variant.getSchedule().getBlockKv() != s.getBlockKv())
+            return op.emitOpError()
+                   << "expected variants with the schedule's block_kv = "
+                   << s.getBlockKv() << " because the gradient of " << name
+                   << " is whole, got " << variant.getSchedule().getBlockKv();
+    }
+    return success();
+  }
+
+  /// Whether there is one contribution to extra i, of slope 1.
+  static bool addsOnce(AttentionGradOp op, int64_t i) {
+    SmallVector<ContributeOp> parts;
+    for (auto part : op.getScore().getOps<ContributeOp>())
+      if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
+          ScoreProgram::FirstExtra + i)
+        parts.push_back(part);
+    return parts.size() == 1 && matchPattern(parts[0].getSlope(), m_OneFloat());
   }
 
   static LogicalResult checkSchedules(AttentionGradOp op) {

@@ -65,23 +65,24 @@ void TileBuilder::addExtras(const ScoreProgram &program,
 }
 
 void TileBuilder::addExtraGradients(const ScoreProgram &program,
-                                    ArrayRef<int64_t> grads,
+                                    ArrayRef<int64_t> grads, TypeRange results,
                                     SmallVectorImpl<Type> &types,
                                     SmallVectorImpl<Attribute> &args) {
-  for (int64_t i : grads) {
+  for (auto [i, result] : llvm::zip_equal(grads, results)) {
+    Type element = cast<RankedTensorType>(result).getElementType();
     auto tensor = dyn_cast<RankedTensorType>(program.extraType(i));
     auto shape = tensor ? SmallVector<int64_t>(tensor.getShape())
                         : SmallVector<int64_t>{1};
     types.push_back(MemRefType::get(
-        shape, b.getF32Type(),
+        shape, element,
         StridedLayoutAttr::get(
             b.getContext(), 0,
             SmallVector<int64_t>(shape.size(), ShapedType::kDynamic))));
     ArrayAttr dims = program.describeExtra(i).getDims();
     args.push_back(ArgumentAttr::get(
         b.getContext(), "d" + program.extraName(i), "out",
-        tensor ? dims : b.getI64ArrayAttr({1}), b.getF32Type(), FloatAttr(),
-        StringAttr(), /*broadcast=*/true));
+        tensor ? dims : b.getI64ArrayAttr({1}), element, FloatAttr(),
+        StringAttr(), /*broadcast=*/element.isF32()));
   }
 }
 

@@ -47,7 +47,7 @@ protected:
 
   /// And for the gradients of the extras `grads`: d and the extra's name.
   void addExtraGradients(const ScoreProgram &program,
-                         llvm::ArrayRef<int64_t> grads,
+                         llvm::ArrayRef<int64_t> grads, mlir::TypeRange results,
                          llvm::SmallVectorImpl<mlir::Type> &types,
                          llvm::SmallVectorImpl<mlir::Attribute> &args);
 

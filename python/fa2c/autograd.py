@@ -12,6 +12,8 @@ from .kernels import kernels
 from .operands import in_order, of_types, operand
 from .specification import Specification
 
+WHOLE = ":whole"  # behind a name in `grads`: the gradient is of the operand's own type
+_OF_16_BITS = (torch.bfloat16, torch.float16)
 
 
 class Plan:
@@ -22,10 +24,11 @@ class Plan:
         self.heads_first, self.deterministic = heads_first, deterministic
         self.operands = specification.operands  # types by names
         self._backward = {}  # by the names of operands whose gradients are wanted, and whether lse has one
+        self._summed = set()  # operands whose gradients the compiler does not store as tiles
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
     def backward_for(self, grads, of_lse=False):
-        """The kernels that give the gradients of these operands, too, and take one of lse."""
+        """The kernels that give the gradients of these operands, too, and take one of lse; None where one of them cannot be whole."""
         program = self._backward.get((grads, of_lse))
         if program is None:
             in_any_order = [name for name in grads if name not in self.specification.beside]
@@ -35,6 +38,8 @@ class Plan:
             try:
                 program = self._backward[grads, of_lse] = kernels.program(self.ordinal, gradient, self.heads_first)
             except CompileError as error:
+                if any(name.endswith(WHOLE) for name in grads):
+                    return None
                 if self.specification.program is None:
                     raise
                 raise NotImplementedError(
@@ -69,18 +74,38 @@ class Plan:
             given["scale"] = scale
         if dlse is not None:
             given["dlse"] = dlse.contiguous()
-        sums = self._sums(operands, wanted, q.device) if operands else {}
+        of_lse = dlse is not None
+        scores = (q.shape[0], q.shape[self._heads], q.shape[self._seqlen], k.shape[self._seqlen])
+        grads = self._grads(operands, wanted, scores) if operands else ()
+        program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
+        if program is None:
+            self._summed.update(name[: -len(WHOLE)] for name in grads if name.endswith(WHOLE))
+            grads = self._grads(operands, wanted, scores)
+            program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
+        sums = self._sums(operands, grads, q.device) if operands else {}
         for name, value in sums.items():
             given[sys.intern(f"d{name}")] = in_order(value, self.heads_first)
-        grads, of_lse = tuple(sums), dlse is not None
-        program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
         return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
 
-    def _sums(self, operands, wanted, device):
-        """Memory for the gradients of operands that are wanted, by names."""
-        return {name: torch.empty(value.shape, dtype=torch.float32, device=device)
-                for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted}
+    def _grads(self, operands, wanted, scores):
+        """Names of the operands whose gradients are wanted; with WHOLE those of 16 bits that have a value for each of the scores [batch, heads,
+        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32."""
+        def named(name, value):
+            whole = value.dtype in _OF_16_BITS and tuple(value.shape) == scores and name not in self._summed and not self.deterministic
+            return name + WHOLE if whole else name
+        return tuple(named(name, value) for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted)
+
+    def _sums(self, operands, grads, device):
+        """Memory for the gradients that `grads` names, by names: of whole ones in rows of a multiple of 8 elements."""
+        sums = {}
+        for name, value in zip(self.operands, operands):
+            if name + WHOLE in grads:
+                *rows, columns = value.shape
+                sums[name] = torch.empty((*rows, -(-columns // 8) * 8), dtype=value.dtype, device=device)[..., :columns]
+            elif name in grads:
+                sums[name] = torch.empty(value.shape, dtype=torch.float32, device=device)
+        return sums
 
 
 def _launch(program, q, k, v, out, lse, scale, given):

@@ -99,6 +99,33 @@ class OfAnH100(test_torch.Case):
         self.assertTrue(torch.isfinite(q.grad).all())
 
 
+    def test_gradients_of_biases(self):
+        """A bias with a value for each score has its gradient stored in its own type, others have it summed in float32; in both orders of dimensions,
+        under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""
+        for layout, causal, sk, shape, cap in (("bhsd", False, 40, (2, 4), None), ("bshd", True, 43, (2, 4), None), ("bhsd", True, 40, (1, 4), None),
+                                               ("bhsd", False, 40, (2, 4), 3.0)):
+            with self.subTest(layout=layout, causal=causal, sk=sk, shape=shape, cap=cap):
+                q, k, v = self.three(2, 4, 2, 72, sk, 64, 64)
+                bias = self.draw(*shape, 72, sk)
+                order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
+                out = order(fa2c.attention(*map(order, (q, k, v)), causal=causal, bias=bias, softcap=cap, layout=layout))
+                dout = torch.randn_like(out)
+                got = torch.autograd.grad(out, (q, k, v, bias), dout)
+                self.assertEqual((got[3].dtype, got[3].shape), (bias.dtype, bias.shape))
+                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+                x = (x if cap is None else cap * torch.tanh(x / cap)) + bias.double()
+                i, j = torch.arange(72, device=DEVICE)[:, None] + sk - 72, torch.arange(sk, device=DEVICE)
+                p = torch.softmax(x.masked_fill(j > i, float("-inf")) if causal else x, 3).nan_to_num(0)
+                dp = dout.double() @ v.double().repeat_interleave(2, 1).transpose(2, 3)
+                ds = p * (dp - (dout.double() * out.detach().double()).sum(3, keepdim=True))
+                wanted = torch.autograd.grad(x, (q, k, bias), ds.detach())
+                for mine, exact in zip((*got[:2], got[3]), wanted):
+                    self.expect_close(mine, test_torch.numbers(exact))
+                (plan,) = [call.plan for call in torch_attention._calls.values()][-1:]
+                whole = shape == (2, 4) and cap is None
+                self.assertEqual([grads for grads, _ in plan._backward][-1], ("bias:whole" if whole else "bias",))
+
+
 class Memory(test_torch.Case):
     def test_an_lse_that_nobody_reads(self):
         """It is shared by calls, and not kept where it is large; one that is returned is a call's own."""

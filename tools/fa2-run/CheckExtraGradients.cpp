@@ -1,7 +1,9 @@
 //===- CheckExtraGradients.cpp - gradients of what programs read ----------===//
 //
-// They are f32, and no product rounds what they are made of to the input dtype:
-// each element is compared with float64 within a bound of f32's roundings.
+// In f32 no product rounds what they are made of to the input dtype: each
+// element is compared with float64 within a bound of f32's roundings. Those in
+// 16 bits are dS as the products have it: P may have been rounded before, and
+// dS is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +49,9 @@ public:
 
   void run(const Extra &gradient, CheckResult &result) {
     name = gradient.nameOf().substr(1);
+    rounding = gradient.dtype() == FA2RT_BF16  ? Rounding{0x1p-8, 0}
+               : gradient.dtype() == FA2RT_F16 ? Rounding{0x1p-11, 0x1p-25}
+                                               : Rounding{};
     const std::vector<double> &got = gradient.operand().elements;
     sumUp(got.size(), /*tensorCore=*/false);
     if (worstRatio(got).second > 1)
@@ -71,10 +76,17 @@ public:
 private:
   struct Sum {
     double value = 0, bound = 0, size = 0, terms = 0;
+    double dp = 0; // what P is multiplied with, whose roundings it scales
+  };
+  /// What a number in the gradient's type may be off by.
+  struct Rounding {
+    double relative = 0, absolute = 0;
   };
 
-  static double allowed(const Sum &sum) {
-    return sum.bound + kStep * (16 + std::sqrt(sum.terms)) * sum.size;
+  double allowed(const Sum &sum) const {
+    return sum.bound + kStep * (16 + std::sqrt(sum.terms)) * sum.size +
+           2 * rounding.relative * (sum.size + sum.bound) +
+           rounding.absolute * (1 + sum.dp);
   }
 
   /// The element that is furthest off, in units of what is allowed; a NaN is
@@ -164,6 +176,7 @@ private:
     sum.value += value;
     sum.size += std::abs(value);
     sum.terms += 1;
+    sum.dp += std::abs(dp * x.slope);
     sum.bound += times(std::abs(x.slope),
                        times(p, times(off, std::abs(dp)) + 0x1p-20 * size) +
                            kLeast * size) +
@@ -179,6 +192,7 @@ private:
   std::optional<Dropout> dropout;
   double factor;
   std::string name;
+  Rounding rounding;
   std::vector<Sum> sums;
   std::mutex mutex;
 };

@@ -76,12 +76,16 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
 Extra Extra::gradientOf(const Extra &of, uint64_t stream, ExtraStrides lie) {
   Extra gradient;
   gradient.rule.name = "d" + of.rule.name;
+  if (of.rule.wholeGradient)
+    gradient.rule.dtype = of.rule.dtype;
   gradient.values.shape = of.values.shape;
   if (!of.rule.tensor)
     gradient.values.shape = {1};
   gradient.values.elements.assign(of.values.elements.size(), std::nan(""));
   Sequence random(stream);
-  if (lie == ExtraStrides::Packed)
+  if (of.rule.wholeGradient)
+    gradient.alignStrides(random);
+  else if (lie == ExtraStrides::Packed)
     gradient.strides = packedStrides(gradient.values.shape);
   else
     gradient.drawStrides(random, /*mayRepeat=*/false);
@@ -95,7 +99,8 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
     bool own = extent < 0;
     if (own)
       extent = random.between(1, 40);
-    bool repeats = rule.broadcast && !own && random.chance(0.25);
+    bool repeats =
+        rule.broadcast && !rule.wholeGradient && !own && random.chance(0.25);
     values.shape.push_back(repeats ? 1 : extent);
   }
 }
@@ -104,7 +109,7 @@ void Extra::packShape(const Configuration &c) {
   constexpr int64_t ownExtent = 40;
   for (const std::string &dimension : rule.shape) {
     int64_t extent = extentOf(dimension, c);
-    bool forAll = dimension == "batch" && rule.broadcast;
+    bool forAll = dimension == "batch" && rule.broadcast && !rule.wholeGradient;
     values.shape.push_back(forAll ? 1 : extent < 0 ? ownExtent : extent);
   }
 }
@@ -136,6 +141,19 @@ void Extra::drawStrides(Sequence &random, bool mayRepeat) {
   }
   if (any || (whole && random.chance(0.25)))
     misaligned = size_t(random.between(0, 7)) * elementBytes(rule.dtype);
+}
+
+/// As the copy engine stores tiles: neighbours in the last dimension, and
+/// multiples of 16 bytes in the others.
+void Extra::alignStrides(Sequence &random) {
+  strides.assign(values.shape.size(), 1);
+  int64_t pitch = 1, multiple = 16 / int64_t(elementBytes(rule.dtype));
+  for (size_t d = strides.size(); d-- > 0;) {
+    strides[d] = pitch;
+    pitch *= std::max<int64_t>(1, values.shape[d]);
+    pitch += random.between(0, 1) * multiple;
+    pitch = (pitch + multiple - 1) / multiple * multiple;
+  }
 }
 
 void Extra::drawValues(uint64_t stream) {

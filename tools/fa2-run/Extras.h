@@ -36,6 +36,7 @@ public:
   bool hasGradient() const { return rule.hasGradient; }
 
   const std::string &nameOf() const { return rule.name; }
+  fa2rtDType dtype() const { return rule.dtype; }
   size_t bytes() const { return storage.size(); }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
@@ -52,6 +53,7 @@ private:
   void drawShape(const Configuration &configuration, Sequence &random);
   void packShape(const Configuration &configuration);
   void drawStrides(Sequence &random, bool mayRepeat);
+  void alignStrides(Sequence &random);
   void drawValues(uint64_t stream);
   void take(const std::string &text);
   /// Puts the values, as the dtype holds them, into memory.

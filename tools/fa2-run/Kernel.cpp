@@ -54,6 +54,8 @@ void addExtra(const Json &manifest, const Json &argument, Kernel &kernel) {
   Kernel::ExtraRule &rule = kernel.extras.back();
   const Json *gradient = argumentNamed(manifest, ("d" + rule.name).c_str());
   rule.hasGradient = gradient && gradient->value("direction", "") == "out";
+  rule.wholeGradient =
+      rule.hasGradient && extraRule(*gradient).dtype != FA2RT_F32;
 }
 
 /// Unless it is one of the operands that programs of older files have under any

@@ -58,6 +58,8 @@ struct Kernel {
     std::vector<std::string> shape; // names of dimensions
     bool broadcast = false;
     bool hasGradient = false; // the kernel computes d and its name
+    /// Whether the gradient is of its own 16 bits: no extent may be 1 then.
+    bool wholeGradient = false;
     enum class Draw { Numbers, Words, Probability } draw = Draw::Numbers;
   };
   std::vector<ExtraRule> extras;

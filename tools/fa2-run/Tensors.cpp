@@ -208,9 +208,10 @@ std::string describeTensors(const Kernel &kernel) {
   if (kernel.hasDlse)
     add("dlse", kernel.dlse);
   for (const Kernel::ExtraRule &rule : kernel.extras)
-    text += fmt::format(" {} {} {} [{}] {} {} {}", rule.name, rule.tensor,
-                        int(rule.dtype), fmt::join(rule.shape, ","),
-                        rule.broadcast, rule.hasGradient, int(rule.draw));
+    text +=
+        fmt::format(" {} {} {} [{}] {} {} {} {}", rule.name, rule.tensor,
+                    int(rule.dtype), fmt::join(rule.shape, ","), rule.broadcast,
+                    rule.hasGradient, rule.wholeGradient, int(rule.draw));
   return text;
 }
 

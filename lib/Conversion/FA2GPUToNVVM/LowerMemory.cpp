@@ -133,8 +133,9 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
     auto acc = dyn_cast<AccAttr>(type.getEncoding());
     if (acc && acc.getFamily().warpsPerInstruction() > 1)
       return rewriter.notifyMatchFailure(op, "not of the mma.sync family");
-    if (!acc || !isPacked(type))
-      return rewriter.notifyMatchFailure(op, "not a packed accumulator tile");
+    if (!acc || !isPacked(type) || op.getTransposed())
+      return rewriter.notifyMatchFailure(op, "not a packed accumulator tile, "
+                                             "stored as it lies");
     TileLayout tile = acc.tileLayout(type.getShape());
     SharedLayout shared =
         sharedLayout(cast<RankedTensorType>(op.getSlot().getType()));

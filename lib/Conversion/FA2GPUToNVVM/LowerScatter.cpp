@@ -250,8 +250,51 @@ struct ZeroLowering : public OpConversionPattern<ZeroOp> {
       rewriter.setInsertionPointToStart(loop.getBody());
       offset = e.add(offset, e.mul(loop.getInductionVar(), sum.strides[d]));
     }
-    LLVM::StoreOp::create(rewriter, loc, e.f32(0),
-                          e.gep(sum.base, e.mul(offset, 4)));
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    Value zero = arith::ConstantOp::create(
+        rewriter, loc, rewriter.getZeroAttr(type.getElementType()));
+    LLVM::StoreOp::create(rewriter, loc, zero,
+                          e.gep(sum.base, e.mul(offset, bytes)));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// A loop a dimension.
+struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ZeroBoxOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Emit e(rewriter, loc);
+    auto type = cast<MemRefType>(op.getSum().getType());
+    if (numStrides(type) != type.getRank())
+      return rewriter.notifyMatchFailure(op, "expected a stride of each "
+                                             "dimension");
+    MemRefParts sum(type, adaptor.getSum());
+    Value offset = e.i64(0);
+    OpBuilder::InsertionGuard guard(rewriter);
+    for (int64_t d = 0, last = type.getRank() - 1; d <= last; ++d) {
+      Value from = e.toI64(adaptor.getFrom()[d][0]), step = e.i64(1);
+      auto share = [&](Value own, int64_t count) {
+        from = e.add(from, e.toI64(e.toIndex(own)));
+        step = e.i64(count);
+      };
+      if (d == int64_t(op.getRows()))
+        share(e.warp(), threadsOf(op) / kWarpLanes);
+      else if (d == last)
+        share(e.lane(), kWarpLanes);
+      auto loop = scf::ForOp::create(rewriter, loc, from,
+                                     e.toI64(adaptor.getTo()[d][0]), step);
+      rewriter.setInsertionPointToStart(loop.getBody());
+      offset = e.add(offset, e.mul(loop.getInductionVar(), sum.strides[d]));
+    }
+    Value zero = arith::ConstantOp::create(
+        rewriter, loc, rewriter.getZeroAttr(type.getElementType()));
+    LLVM::StoreOp::create(
+        rewriter, loc, zero,
+        e.gep(sum.base, e.mul(offset, type.getElementTypeBitWidth() / 8)));
     rewriter.eraseOp(op);
     return success();
   }
@@ -262,5 +305,6 @@ struct ZeroLowering : public OpConversionPattern<ZeroOp> {
 void fa2::gpu::populateScatterPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns.add<AddRowsLowering, ScatterLowering, StoreSumsLowering,
-               AddUpLowering, ZeroLowering>(converter, patterns.getContext());
+               AddUpLowering, ZeroLowering, ZeroBoxLowering>(
+      converter, patterns.getContext());
 }

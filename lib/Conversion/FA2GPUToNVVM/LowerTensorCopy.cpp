@@ -400,6 +400,9 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
       group = e.divU(group, e.i32(across));
     Value row = e.add(e.toI32(adaptor.getRow()[0]),
                       e.mul(group, kGroupRows / op.getHeads()));
+    Value column;
+    if (op.getColumn())
+      column = e.toI32(adaptor.getColumn()[0]);
     for (auto [i, panel] : llvm::enumerate(layout.panels())) {
       OpBuilder::InsertionGuard guard(rewriter);
       if (part) { // one warpgroup's, of those that share rows
@@ -410,7 +413,7 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
       Value from = e.add(adaptor.getSlot()[0], panel.offset);
       Value operands[] = {e.add(from, e.mul(group, kGroupRows * panel.bytes)),
                           adaptor.getMap()[0],
-                          e.i32(panel.col),
+                          column ? e.add(column, panel.col) : e.i32(panel.col),
                           row,
                           e.toI32(adaptor.getHead()[0]),
                           e.toI32(adaptor.getBatch()[0])};

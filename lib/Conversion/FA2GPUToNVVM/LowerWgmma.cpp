@@ -243,6 +243,14 @@ struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
     Emit e(rewriter, op.getLoc());
     TileLayout tile = acc.tileLayout(type.getShape());
     SharedLayout shared = sharedLayout(tensorType(op.getSlot()));
+    if (op.getTransposed()) {
+      if (acc.getGroups()[1] > 1)
+        return rewriter.notifyMatchFailure(op, "warpgroups share rows");
+      storeTransposed(e, tile, shared, adaptor.getSlot()[0],
+                      adaptor.getValue());
+      rewriter.eraseOp(op);
+      return success();
+    }
     // Lane 8 m + r addresses row r of matrix m: rows 0 and 8, columns 0 and 8.
     Value lane = e.lane(), row = e.bitAnd(lane, 7);
     Value down = e.bitAnd(e.shr(lane, 3), 1), right = e.shr(lane, 4);
@@ -278,6 +286,35 @@ struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
     }
     rewriter.eraseOp(op);
     return success();
+  }
+
+  /// Fragments are columns of the shared tile: a warp's 16 rows are two chunks
+  /// of each of its rows.
+  static void storeTransposed(Emit &e, const TileLayout &tile,
+                              const SharedLayout &shared, Value base,
+                              ValueRange pairs) {
+    // Lane 8 m + r addresses row r of matrix m: chunks 0 and 1, rows 0 and 8.
+    Value lane = e.lane(), row = e.bitAnd(lane, 7);
+    Value right = e.bitAnd(e.shr(lane, 3), 1), down = e.shr(lane, 4);
+    ColumnStart own(
+        e, shared,
+        {e.mul(e.uniformWarp(), tile.rowsPerWarp()), tile.rowsPerWarp()});
+    Value swizzled = e.shl(e.bitXor(right, row), 4);
+    if (own.byte)
+      swizzled = e.bitXor(swizzled, own.byte);
+    Value start = e.add(e.add(base, own.panel),
+                        e.mul(e.add(row, e.mul(down, 8)), kRowBytes));
+    start = e.add(start, swizzled);
+    auto shape = NVVM::LdStMatrixShapeAttr::get(e.b.getContext(), 8, 8);
+    int64_t fragments = tile.fragCols();
+    for (int64_t f = 0; f < fragments; f += 2) {
+      size_t count = std::min<int64_t>(2, fragments - f) * 2;
+      Value at = e.add(start, f * 8 * kRowBytes);
+      NVVM::StMatrixOp::create(e.b, e.loc, e.sharedPointer(at),
+                               SmallVector<Value>(pairs.slice(f * 2, count)),
+                               NVVM::MMALayout::col, shape,
+                               NVVM::LdStMatrixEltType::B16);
+    }
   }
 };
 

@@ -40,6 +40,7 @@ public:
       return failure();
     encodeValues();
     convertLoads();
+    convertTransposes();
     convertDots();
     combineSplits();
     return success();
@@ -50,6 +51,7 @@ private:
   void encodeValues();
   int64_t columnParts(Value tile) const;
   void convertLoads();
+  void convertTransposes();
   void convertDots();
   void combineSplits();
 
@@ -168,6 +170,19 @@ void Partitioner::convertLoads() {
     op.erase();
 }
 
+/// What is computed goes through shared memory, and comes out transposed.
+void Partitioner::convertTransposes() {
+  kernel.walk([&](TransposeOp op) {
+    b.setInsertionPoint(op);
+    auto type = withEncoding(cast<RankedTensorType>(op.getResult().getType()),
+                             SharedAttr::get(ctx, sharedPanel));
+    Value share = ShareOp::create(b, op.getLoc(), type, op.getTile(),
+                                  /*transposed=*/true);
+    op.replaceAllUsesWith(share);
+    op.erase();
+  });
+}
+
 /// Whether the warps that have rows of `a` have them of `d` too, with all of
 /// the columns, or with those whose products they sum by themselves.
 static bool ownRows(AccAttr a, AccAttr d) {
@@ -190,7 +205,8 @@ void Partitioner::convertDots() {
     auto from = cast<RankedTensorType>(a.getType());
     return shared[a] = ShareOp::create(
                b, a.getLoc(),
-               withEncoding(from, SharedAttr::get(ctx, sharedPanel)), a);
+               withEncoding(from, SharedAttr::get(ctx, sharedPanel)), a,
+               /*transposed=*/false);
   };
   auto asOperand = [&](Value a, Attribute encoding) -> Value {
     Value &known = operands[a];
@@ -218,7 +234,8 @@ void Partitioner::convertDots() {
       a = asShared(a);
     else if (from && !operand)
       a = asOperand(a, OperandAttr::get(ctx, from));
-    else if (!from && schedule.getQInRegisters() && !dot.getTransposeA() &&
+    else if (!from && !a.getDefiningOp<ShareOp>() &&
+             schedule.getQInRegisters() && !dot.getTransposeA() &&
              d.warpCols() == 1 && d.getSplitK() == 1)
       a = asOperand(a, OperandAttr::get(ctx, d));
     b.setInsertionPoint(dot);
@@ -258,16 +275,29 @@ void Partitioner::combineSplits() {
 
 struct ConvertFA2ToFA2GPUPass
     : public fa2::impl::ConvertFA2ToFA2GPUBase<ConvertFA2ToFA2GPUPass> {
+  static bool comesFromMemory(TransposeOp op) {
+    return bool(op.getTile().getDefiningOp<fa2::LoadOp>());
+  }
+  static bool goesThroughShared(TransposeOp op) {
+    return llvm::all_of(op.getResult().getUses(), [](OpOperand &use) {
+      auto dot = dyn_cast<DotOp>(use.getOwner());
+      return (dot && dot.getA() == use.get() && dot.getB() != use.get() &&
+              !dot.getTransposeA()) ||
+             isa<StoreOp>(use.getOwner());
+    });
+  }
+
   /// Tiles that have no layout yet, carried by loops alone.
   static LogicalResult checkInput(KernelOp kernel) {
     auto bad = [&](Operation *op, Value v) {
       auto type = dyn_cast<RankedTensorType>(v.getType());
       if (!type)
         return false;
-      if (isa<TransposeOp>(op) &&
-          !op->getOperand(0).getDefiningOp<fa2::LoadOp>())
-        op->emitOpError() << "expected a tile that fa2.load brings, got one "
-                             "that is computed";
+      auto turned = dyn_cast<TransposeOp>(op);
+      if (turned && !comesFromMemory(turned) && !goesThroughShared(turned))
+        op->emitOpError() << "expected products and stores alone to take a "
+                             "computed tile that is transposed, as their left "
+                             "operand and their tile";
       else if (type.getEncoding())
         op->emitOpError() << "expected tiles without layouts, as they are "
                              "before this pass";

@@ -96,10 +96,8 @@ LogicalResult LoadOp::verify() {
 }
 
 LogicalResult StoreOp::verify() {
-  if (getView().getType().hasAnyColumns())
-    return emitOpError() << "expected a view of as many columns as the tile, "
-                            "got "
-                         << getView().getType();
+  if (failed(verifyColumn(*this, getView().getType(), getColumn())))
+    return failure();
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
@@ -212,6 +210,20 @@ LogicalResult StoreSumsOp::verify() {
       sums.getRank() != int64_t(getIndices().size()) + 1)
     return emitOpError() << "expected sums of f32 with one dimension more than "
                          << getIndices().size() << " indices, got " << sums;
+  return success();
+}
+
+LogicalResult ZeroBoxOp::verify() {
+  auto type = cast<MemRefType>(getSum().getType());
+  int64_t rank = type.getRank();
+  if (int64_t(getFrom().size()) != rank || int64_t(getTo().size()) != rank)
+    return emitOpError() << "expected " << rank
+                         << " indices in from and in to, one a dimension, got "
+                         << getFrom().size() << " and " << getTo().size();
+  if (int64_t(getRows()) < 0 || int64_t(getRows()) >= rank - 1)
+    return emitOpError() << "expected rows to be a dimension before the last, "
+                            "0 to "
+                         << rank - 2 << ", got " << getRows();
   return success();
 }
 

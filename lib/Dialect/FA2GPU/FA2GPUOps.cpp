@@ -106,12 +106,15 @@ LogicalResult LocalStoreOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   auto slot = cast<RankedTensorType>(getSlot().getType());
   auto shared = dyn_cast_or_null<SharedAttr>(slot.getEncoding());
+  int64_t rows = value.getDimSize(0), cols = value.getDimSize(1);
+  if (getTransposed())
+    std::swap(rows, cols);
   // A slot of another tensor may have other columns, and padding.
   if (!shared || slot.getElementType() != value.getElementType() ||
-      slot.getDimSize(0) != value.getDimSize(0) ||
-      sharedLayout(slot).paddedCols() < value.getDimSize(1))
+      slot.getDimSize(0) != rows || sharedLayout(slot).paddedCols() < cols)
     return emitOpError() << "expected a slot in shared memory for " << value
-                         << ", got " << slot;
+                         << (getTransposed() ? ", transposed" : "") << ", got "
+                         << slot;
   constexpr int64_t panel = 128;
   auto acc = dyn_cast_or_null<AccAttr>(value.getEncoding());
   if (acc && isa<WgmmaAttr>(acc.getFamily()) && shared.getPanel() != panel)

@@ -122,8 +122,10 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   return
 }
 
-func.func @transposed(%b: tensor<64x128xbf16>) {
+func.func @transposed(%b: tensor<64x128xbf16>, %view: !fa2.view<? x ? x bf16>, %i: index, %b0: index, %h: index, %i0: index, %j0: index, %b1: index, %h1: index, %i1: index, %j1: index, %dbias: memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>) {
   %t = fa2.transpose %b : tensor<64x128xbf16> -> tensor<128x64xbf16>
+  fa2.store %t, %view[%i, %i] : tensor<128x64xbf16>, !fa2.view<? x ? x bf16>
+  fa2.zero_box %dbias from(%b0, %h, %i0, %j0) to(%b1, %h1, %i1, %j1) {rows = 2} : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>
   return
 }
 

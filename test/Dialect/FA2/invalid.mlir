@@ -758,6 +758,22 @@ func.func @transpose_shape(%x: tensor<16x32xbf16>) {
 
 // -----
 
+func.func @zero_box_indices(%x: memref<?x?xbf16, strided<[?, ?]>>, %i: index) {
+  // expected-error @+1 {{expected 2 indices in from and in to, one a dimension, got 1 and 2}}
+  fa2.zero_box %x from(%i) to(%i, %i) {rows = 0} : memref<?x?xbf16, strided<[?, ?]>>
+  return
+}
+
+// -----
+
+func.func @zero_box_rows(%x: memref<?x?xbf16, strided<[?, ?]>>, %i: index) {
+  // expected-error @+1 {{expected rows to be a dimension before the last, 0 to 0, got 1}}
+  fa2.zero_box %x from(%i, %i) to(%i, %i) {rows = 1} : memref<?x?xbf16, strided<[?, ?]>>
+  return
+}
+
+// -----
+
 func.func @keep_words(%i: index, %t: i32) {
   // expected-error @+1 {{expected 4 words, of seed and offset, got 1}}
   %k = fa2.keep at(%i, %i) head(%i) words(%t) from %t : tensor<16x16xi1>

@@ -171,13 +171,15 @@ def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
 def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "a tile of rows to global memory; rows past the end are left alone";
   let description = [{
-    `view[row + i] = tile[i]` where row + i < length. Of a view with an order, the tile is a whole one
-    of the sum (`fa2.accumulate`).
+    `view[row + i] = tile[i]` where row + i < length, into a view of any number of columns from `column` on. Of a view with
+    an order, the tile is a whole one of the sum (`fa2.accumulate`).
 
     Example: `fa2.store %o, %ov[%row] : tensor<128x64xbf16>, !fa2.view<? x 64 x bf16>`
   }];
-  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row);
-  let assemblyFormat = "$tile `,` $view `[` $row `]` attr-dict `:` type($tile) `,` type($view)";
+  let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row, Optional<Index>:$column);
+  let builders = [OpBuilder<(ins "::mlir::Value":$tile, "::mlir::Value":$view, "::mlir::Value":$row),
+                            [{ build($_builder, $_state, tile, view, row, ::mlir::Value()); }]>];
+  let assemblyFormat = "$tile `,` $view `[` $row (`,` $column^)? `]` attr-dict `:` type($tile) `,` type($view)";
   let hasVerifier = 1;
 }
 
@@ -327,6 +329,19 @@ def FA2_ZeroOp : FA2_Op<"zero", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$sum `part` `(` $part `,` $parts `)` attr-dict `:` type($sum)";
 }
 
+def FA2_ZeroBoxOp : FA2_Op<"zero_box", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "zeroes a box of an argument";
+  let description = [{
+    The elements of `sum` whose index is at least `from` and less than `to` in each dimension. The warps of a block share those of
+    dimension `rows`, lanes those of the last.
+
+    Example: `fa2.zero_box %dbias from(%b0, %h, %i0, %j0) to(%b1, %h1, %i1, %j1) {rows = 2} : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`
+  }];
+  let arguments = (ins Arg<AnyMemRef, "", [MemWrite]>:$sum, Variadic<Index>:$from, Variadic<Index>:$to, I64Attr:$rows);
+  let assemblyFormat = "$sum `from` `(` $from `)` `to` `(` $to `)` attr-dict `:` type($sum)";
+  let hasVerifier = 1;
+}
+
 def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {
   let summary = "scores of keys that a row does not see become -inf";
   let description = [{
@@ -455,10 +470,10 @@ def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
 }
 
 def FA2_TransposeOp : FA2_Op<"transpose", [Pure]> {
-  let summary = "a tile from memory with rows and columns changed";
+  let summary = "a tile with rows and columns changed, on its way through shared memory";
   let description = [{
-    `result[i, j] = tile[j, i]`. What is loaded comes to the threads so, as `ldmatrix` can; a tile that is computed has the
-    way it lies from its product.
+    `result[i, j] = tile[j, i]`. What is loaded comes to the threads so, as `ldmatrix` can. A tile that is computed goes into
+    shared memory so, as `stmatrix` can: for products whose left operand it is, and to be stored.
 
     Example: `%t = fa2.transpose %b : tensor<64x128xbf16> -> tensor<128x64xbf16>`
   }];

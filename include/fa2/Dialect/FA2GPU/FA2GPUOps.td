@@ -81,8 +81,8 @@ def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>]> {
 
 def FA2GPU_LocalStoreOp : FA2GPU_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
   let summary = "a tile from registers into shared memory";
-  let description = "Example: `fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, tensor<128x64xbf16, #fa2gpu.shared>`";
-  let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$slot);
+  let description = "`transposed`, with rows and columns changed.\n\nExample: `fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, tensor<128x64xbf16, #fa2gpu.shared>`";
+  let arguments = (ins AnyRankedTensor:$value, AnyRankedTensor:$slot, UnitAttr:$transposed);
   let assemblyFormat = "$value `,` $slot attr-dict `:` type($value) `,` type($slot)";
   let hasVerifier = 1;
 }
@@ -105,11 +105,11 @@ def FA2GPU_ShareOp : FA2GPU_Op<"share", [Pure]> {
   let summary = "a tile from registers, where every warp can read it";
   let description = [{
     Through shared memory, since other warps need other parts of the tile than the
-    one that holds it; `fa2gpu-form-rings` says how.
+    one that holds it; `fa2gpu-form-rings` says how. `transposed`, with rows and columns changed.
 
     Example: `%ds = fa2gpu.share %x : tensor<128x64xbf16, #acc> -> tensor<128x64xbf16, #fa2gpu.shared>`
   }];
-  let arguments = (ins AnyRankedTensor:$source);
+  let arguments = (ins AnyRankedTensor:$source, UnitAttr:$transposed);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
@@ -498,13 +498,13 @@ def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, Me
     share rows, they take turns at its panels: the first has panels 0, `across`, 2 `across` and so on. What the warpgroup wrote to the slot must have been
     fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`, or where they share rows at a
     `fa2gpu.role_barrier`. Rows and columns outside of the
-    tensor are not written. `heads` is the map's.
+    tensor are not written. `heads` is the map's; columns begin at `column`, else at 0.
 
     Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
   }];
   let arguments = (ins AnyRankedTensor:$slot, Arg<FA2GPU_TensorMapType, "", [MemWrite]>:$map, Index:$row, Index:$head, Index:$batch,
-    DefaultValuedAttr<I64Attr, "1">:$heads, DefaultValuedAttr<I64Attr, "1">:$across);
-  let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch `]` attr-dict `:` type($slot)";
+    Optional<Index>:$column, DefaultValuedAttr<I64Attr, "1">:$heads, DefaultValuedAttr<I64Attr, "1">:$across);
+  let assemblyFormat = "$slot `,` $map `[` $row `,` $head `,` $batch (`,` $column^)? `]` attr-dict `:` type($slot)";
   let hasVerifier = 1;
 }
 
