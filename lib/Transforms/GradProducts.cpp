@@ -171,7 +171,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps());
   if (program) {
     std::tie(s, slope) = applyProgram(*program, s);
-    s = hideColumns(s, i, sequence.getLength());
+    if (!programOf(op).allowsRowsPastEnd())
+      s = hideColumns(s, i, sequence.getLength());
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
                           sequence.getLength(), keys.getLength(),

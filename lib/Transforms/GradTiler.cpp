@@ -340,6 +340,10 @@ void GradTiler::createStatistics() {
   Value empty =
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
   n = arith::SelectOp::create(b, loc, empty, none, n);
+  // So is what a program makes of rows past the end.
+  if (!op.getScore().empty())
+    n = arith::SelectOp::create(
+        b, loc, rowsInside(body.getArgument(0), sequence.getLength()), n, none);
   StoreOp::create(b, loc, n, wholeView(negLse, batch, head), row);
   Value negative;
   if (dlse) { // 0 for a row without keys, whatever it is given
@@ -372,22 +376,25 @@ void GradTiler::createStatistics() {
   }
 }
 
+/// Which rows of a tile of statistics are those of a sequence.
+Value GradTiler::rowsInside(Value tile, Value length) {
+  auto index = RankedTensorType::get({statRows}, b.getIndexType());
+  return arith::CmpIOp::create(
+      b, loc, arith::CmpIPredicate::slt,
+      PositionsOp::create(b, loc, index, tile),
+      tensor::SplatOp::create(b, loc, index, length, ValueRange{}));
+}
+
 /// What rows add to the sink's gradient: its P is exp(sink - lse), and its dP
 /// is 0, as its value is.
 void GradTiler::storeSinkSums(Value tile, Value head, Value batch, Value l,
                               Value negative) {
-  auto vector = cast<RankedTensorType>(l.getType());
   Value s = readByHead(b, loc, sink, {batch, head, tile, statRows, 0});
   Value p = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, s, l));
   Value part = arith::MulFOp::create(b, loc, p, negative);
   // Neither rows past the end nor those without any score.
-  Type index = vector.clone(b.getIndexType());
-  Value inside = arith::CmpIOp::create(
-      b, loc, arith::CmpIPredicate::slt,
-      PositionsOp::create(b, loc, index, tile),
-      tensor::SplatOp::create(b, loc, index,
-                              SequenceOp::create(b, loc, q, batch).getLength(),
-                              ValueRange{}));
+  Value inside =
+      rowsInside(tile, SequenceOp::create(b, loc, q, batch).getLength());
   Value scored = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, l,
                                        splat({statRows}, -kInf));
   Value counts = arith::AndIOp::create(b, loc, inside, scored);

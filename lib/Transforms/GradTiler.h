@@ -38,6 +38,7 @@ private:
   void createHidden();
   void createZeros();
   void createStatistics();
+  mlir::Value rowsInside(mlir::Value tile, mlir::Value length);
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
                      mlir::Value lse, mlir::Value negDelta);
   void createSinkGradient();
@@ -207,8 +208,7 @@ private:
                                                    mlir::Value s) {
     mlir::Value factors =
         mlir::tensor::SplatOp::create(b, loc, s.getType(), scale);
-    auto results =
-        program.allAtScores(mlir::arith::MulFOp::create(b, loc, s, factors));
+    auto results = program.allAtScores(s, factors);
     return {results[0], programOf(op).onlyAdds() ? mlir::Value() : results[1]};
   }
   mlir::Value again(mlir::Value slope);

@@ -3,6 +3,7 @@
 #include "ProgramTiler.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -95,7 +96,11 @@ Type ProgramTiler::typeWith(Axes which, Type element) const {
 }
 
 Value ProgramTiler::spread(Value v, Axes to) {
-  Value x = written.lookup(v);
+  Value &x = written[v];
+  if (factors && v == program.block().getArgument(ScoreProgram::Score)) {
+    x = arith::MulFOp::create(b, loc, x, factors);
+    factors = Value();
+  }
   Axes from = axesOf(v);
   if (from == to)
     return x;
@@ -221,12 +226,25 @@ Value ProgramTiler::writeStep(Operation &step) {
     return written.lookup(step.getOperand(0)); // reads extend
   if (Value distance = writeDistance(step))
     return distance;
+  if (Value sum = writeSum(step))
+    return sum;
   SmallVector<Value> operands;
   for (Value v : step.getOperands())
     operands.push_back(spread(v, to));
   OperationState state(step.getLoc(), step.getName(), operands,
                        {typeWith(to, result.getType())}, step.getAttrs());
   return b.create(state)->getResult(0);
+}
+
+/// Where nothing else reads the score.
+Value ProgramTiler::writeSum(Operation &step) {
+  Value score = program.block().getArgument(ScoreProgram::Score);
+  if (!factors || !isa<arith::AddFOp>(step) || !score.hasOneUse() ||
+      !llvm::is_contained(step.getOperands(), score))
+    return {};
+  Value other = step.getOperand(step.getOperand(0) == score ? 1 : 0);
+  return math::FmaOp::create(b, loc, written.lookup(score), factors,
+                             spread(other, Tile));
 }
 
 Value ProgramTiler::writeDistance(Operation &step) {
@@ -267,14 +285,15 @@ void ProgramTiler::atColumns(Value block) {
   write(Columns);
 }
 
-Value ProgramTiler::atScores(Value scores) {
+Value ProgramTiler::atScores(Value scores, Value by) {
   written[program.block().getArgument(ScoreProgram::Score)] = scores;
+  factors = by;
   write(Tile);
   return spread(program.result(), Tile);
 }
 
-SmallVector<Value> ProgramTiler::allAtScores(Value scores) {
-  SmallVector<Value> results{atScores(scores)};
+SmallVector<Value> ProgramTiler::allAtScores(Value scores, Value by) {
+  SmallVector<Value> results{atScores(scores, by)};
   for (Value result :
        llvm::drop_begin(program.block().getTerminator()->getOperands()))
     results.push_back(spread(result, Tile));

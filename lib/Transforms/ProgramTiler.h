@@ -47,9 +47,11 @@ public:
   void atColumns(mlir::Value columnBlock);
   /// A vector of f32 for a value of the columns, whose bits it has.
   void useColumns(mlir::Value v, mlir::Value vector) { loaded[v] = vector; }
-  /// The program's first result, or all, for scores.
-  mlir::Value atScores(mlir::Value scores);
-  llvm::SmallVector<mlir::Value> allAtScores(mlir::Value scores);
+  /// The program's first result, or all, for scores, which are products by
+  /// `factors` where those are given.
+  mlir::Value atScores(mlir::Value scores, mlir::Value factors = {});
+  llvm::SmallVector<mlir::Value> allAtScores(mlir::Value scores,
+                                             mlir::Value factors = {});
   /// A value that depends on the tile's rows alone.
   mlir::Value rowsOf(mlir::Value v) { return spread(v, Rows); }
   Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
@@ -93,6 +95,8 @@ private:
   mlir::Value writeStep(mlir::Operation &step);
   /// Column less row, where that is what the step computes.
   mlir::Value writeDistance(mlir::Operation &step);
+  /// The score plus another value, in one operation with its factor.
+  mlir::Value writeSum(mlir::Operation &step);
   /// The value with other axes: repeated along those that it lacks.
   mlir::Value spread(mlir::Value v, Axes to);
   mlir::Type typeWith(Axes which, mlir::Type element) const;
@@ -105,6 +109,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> written, loaded;
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by read
   mlir::Value columnBlock;
+  mlir::Value factors; // of the score that is written
 };
 
 } // namespace fa2

@@ -36,6 +36,35 @@ bool ScoreProgram::onlyAdds() const {
   return matchPattern(result(1), m_OneFloat());
 }
 
+/// Sums, differences, products and choices of finite numbers are finite. What
+/// does not depend on the row is as it is for all rows: -inf, say, which a
+/// product with 0 makes a NaN of.
+bool ScoreProgram::allowsRowsPastEnd() const {
+  auto byRow = [&](Value v) {
+    return dependsOn(v, Row) || dependsOn(v, Score);
+  };
+  auto reads = [&](Value v, bool ofRows) {
+    return llvm::any_of(neededBy(v), [&](Operation *step) {
+      auto read = dyn_cast<tensor::ExtractOp>(step);
+      return read && isa<FloatType>(read.getType()) &&
+             (!ofRows || dependsOn(read, Row));
+    });
+  };
+  return llvm::all_of(neededBy(result()), [&](Operation *step) {
+    Value value = step->getResult(0);
+    if (!byRow(value) || !isa<FloatType>(value.getType()))
+      return true;
+    if (auto product = dyn_cast<arith::MulFOp>(step)) {
+      Value x = product.getLhs(), y = product.getRhs();
+      return !(reads(x, /*ofRows=*/true) && reads(y, /*ofRows=*/false)) &&
+             !(reads(y, /*ofRows=*/true) && reads(x, /*ofRows=*/false));
+    }
+    return isa<arith::AddFOp, arith::SubFOp, arith::NegFOp, arith::SelectOp,
+               arith::ExtFOp, arith::SIToFPOp, arith::UIToFPOp,
+               tensor::ExtractOp, math::TanhOp, math::AbsFOp>(step);
+  });
+}
+
 bool ScoreProgram::dependsOn(Value v, Argument argument) const {
   Value a = block().getArgument(argument);
   return v == a || llvm::any_of(neededBy(v), [&](Operation *step) {

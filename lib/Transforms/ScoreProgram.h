@@ -30,6 +30,11 @@ public:
   /// Of a gradient's region, whether its derivative is 1 everywhere.
   bool onlyAdds() const;
 
+  /// Whether a row past the end, whose score is 0 and whose reads are 0 where a
+  /// row's place is asked for, has a new score that is neither NaN nor inf
+  /// where other rows have none: then exp(new - inf) is 0 there.
+  bool allowsRowsPastEnd() const;
+
   /// Refuses, by name, what the region may not hold: operations that are not
   /// elementwise, values of 16 bits but for reads, values from outside.
   mlir::LogicalResult check() const;
