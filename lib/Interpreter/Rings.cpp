@@ -163,15 +163,14 @@ template <typename Op> static View boxes(Frame &f, Op op) {
   }
   view.length = view.memory ? view.memory->shape[rows] : 0;
   view.heads = op.getHeads();
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
   return view;
 }
 
 void interpreter::run(Frame &f, TensorCopyOp op) {
-  View view = boxes(f, op);
-  if (op.getColumn())
-    view.firstColumn = f.whole(op.getColumn());
   put(f, f.as<Use>(op.getSlot()),
-      *loadTile(f, view, f.whole(op.getRow()), op.getSlot().getType()));
+      *loadTile(f, boxes(f, op), f.whole(op.getRow()), op.getSlot().getType()));
 }
 
 void interpreter::run(Frame &f, BulkCopyOp op) {
@@ -199,8 +198,5 @@ void interpreter::run(Frame &f, TensorStoreOp op) {
     part.rowBegin = f.strand.group / int64_t(op.getAcross()) * kGroupRows;
     part.rowEnd = part.rowBegin + kGroupRows;
   }
-  View view = boxes(f, op);
-  if (op.getColumn())
-    view.firstColumn = f.whole(op.getColumn());
-  storeTile(f, view, f.whole(op.getRow()), *tile, part);
+  storeTile(f, boxes(f, op), f.whole(op.getRow()), *tile, part);
 }

@@ -178,23 +178,25 @@ std::shared_ptr<Tile> interpreter::transposed(const Tile &from) {
   return tile;
 }
 
-/// A load's tile, from the column on that it says.
-template <typename Op> static void load(Frame &f, Op op) {
+/// What a load or a store is of: from the column on that it says.
+template <typename Op> static View viewOf(Frame &f, Op op) {
   View view = f.as<View>(op.getView());
   if (op.getColumn())
     view.firstColumn = f.whole(op.getColumn());
-  give(f, op.getTile(),
-       loadTile(f, view, f.whole(op.getRow()), op.getTile().getType()));
+  return view;
+}
+
+template <typename Op> static void load(Frame &f, Op op) {
+  give(
+      f, op.getTile(),
+      loadTile(f, viewOf(f, op), f.whole(op.getRow()), op.getTile().getType()));
 }
 
 void interpreter::run(Frame &f, fa2::LoadOp op) { load(f, op); }
 void interpreter::run(Frame &f, fa2::gpu::LoadOp op) { load(f, op); }
 
 void interpreter::run(Frame &f, StoreOp op) {
-  View view = f.as<View>(op.getView());
-  if (op.getColumn())
-    view.firstColumn = f.whole(op.getColumn());
-  storeTile(f, view, f.whole(op.getRow()), *f.tile(op.getTile()),
+  storeTile(f, viewOf(f, op), f.whole(op.getRow()), *f.tile(op.getTile()),
             f.part(op.getTile().getType()));
 }
 

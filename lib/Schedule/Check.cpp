@@ -191,8 +191,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";
   if (s.roundedP && p.slope)
-    return "expected rounded_p = false with a score program whose derivative, "
-           "which is not 1, P is multiplied with; got true";
+    return "expected rounded_p = false with a score program whose derivative "
+           "is not 1, or by which gradients are summed, since P is multiplied "
+           "with it; got true";
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",

@@ -75,12 +75,11 @@ class Plan:
         if dlse is not None:
             given["dlse"] = dlse.contiguous()
         of_lse = dlse is not None
-        scores = (q.shape[0], q.shape[self._heads], q.shape[self._seqlen], k.shape[self._seqlen])
-        grads = self._grads(operands, wanted, scores) if operands else ()
+        grads = self._grads(operands, wanted, q, k) if operands else ()
         program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         if program is None:
             self._summed.update(name[: -len(WHOLE)] for name in grads if name.endswith(WHOLE))
-            grads = self._grads(operands, wanted, scores)
+            grads = self._grads(operands, wanted, q, k)
             program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         sums = self._sums(operands, grads, q.device) if operands else {}
         for name, value in sums.items():
@@ -88,12 +87,15 @@ class Plan:
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
         return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
 
-    def _grads(self, operands, wanted, scores):
+    def _grads(self, operands, wanted, q, k):
         """Names of the operands whose gradients are wanted; with WHOLE those of 16 bits that have a value for each of the scores [batch, heads,
         seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32."""
+        scores = q.shape[0], q.shape[self._heads], q.shape[self._seqlen], k.shape[self._seqlen]
+
         def named(name, value):
             whole = value.dtype in _OF_16_BITS and tuple(value.shape) == scores and name not in self._summed and not self.deterministic
             return name + WHOLE if whole else name
+
         return tuple(named(name, value) for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted)
 
     def _sums(self, operands, grads, device):

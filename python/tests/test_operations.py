@@ -98,7 +98,6 @@ class OfAnH100(test_torch.Case):
         fa2c.attention(q, k, v, softcap=2.0).sum().backward()
         self.assertTrue(torch.isfinite(q.grad).all())
 
-
     def test_gradients_of_biases(self):
         """A bias with a value for each score has its gradient stored in its own type, others have it summed in float32; in both orders of dimensions,
         under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""

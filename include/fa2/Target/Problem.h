@@ -15,8 +15,8 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
-  /// Whether backward multiplies probabilities with a derivative of it, which
-  /// is not 1.
+  /// Whether backward multiplies probabilities with derivatives: of the
+  /// program, where that is not 1, or by what it reads, for sums.
   bool slope = false;
   /// Whether probabilities are dropped: their numbers take registers.
   bool dropout = false;

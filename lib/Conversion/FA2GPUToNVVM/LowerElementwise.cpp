@@ -128,11 +128,7 @@ Value lowerTanh(Emit &e, Value x) {
 }
 /// Within 2^-11 of its value, where a program allows that (afn).
 Value lowerTanhApproximately(Emit &e, Value x) {
-  return LLVM::InlineAsmOp::create(
-             e.b, e.loc, x.getType(), x, "tanh.approx.f32 $0, $1;", "=f,f",
-             /*has_side_effects=*/false, /*is_align_stack=*/false,
-             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
-      .getResult(0);
+  return e.instruction(x.getType(), "tanh.approx.f32 $0, $1;", "=f,f", x);
 }
 Value lowerAbs(Emit &e, Value x) {
   return LLVM::CallIntrinsicOp::create(e.b, e.loc, x.getType(),

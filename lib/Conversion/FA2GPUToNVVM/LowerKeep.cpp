@@ -21,16 +21,6 @@ namespace {
 
 using Words = std::array<Value, 4>;
 
-/// One instruction, which depends on its operands alone.
-Value instruction(Emit &e, Type type, StringRef text, StringRef constraints,
-                  ValueRange operands) {
-  return LLVM::InlineAsmOp::create(
-             e.b, e.loc, type, operands, text, constraints,
-             /*has_side_effects=*/false, /*is_align_stack=*/false,
-             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
-      .getResult(0);
-}
-
 /// x c, of 64 bits: the lower word and the higher one.
 std::pair<Value, Value> multiply(Emit &e, Value x, Value c) {
   auto product = arith::MulUIExtendedOp::create(e.b, e.loc, x, c);
@@ -57,9 +47,9 @@ Words philox(Emit &e, Words counter, Value key0, Value key1, Value later) {
   if (later) {
     // By an instruction, since of two constants one is chosen of 64 bits each.
     Value product =
-        instruction(e, e.b.getI64Type(), "mul.wide.u32 $0, $1, $2;", "=l,r,r",
-                    {e.select(later, counter[0], counter[2]),
-                     e.select(later, first, second)});
+        e.instruction(e.b.getI64Type(), "mul.wide.u32 $0, $1, $2;", "=l,r,r",
+                      {e.select(later, counter[0], counter[2]),
+                       e.select(later, first, second)});
     auto word = [&](Value x) -> Value {
       return arith::TruncIOp::create(e.b, e.loc, e.b.getI32Type(), x);
     };
@@ -93,8 +83,8 @@ public:
       Value carried = e.add(e.bitAnd(word, 0x7f7f7f7f), addend);
       // What at least two of the three have.
       known->second =
-          instruction(e, e.b.getI32Type(), "lop3.b32 $0, $1, $2, $3, 0xe8;",
-                      "=r,r,r,r", {word, carried, small});
+          e.instruction(e.b.getI32Type(), "lop3.b32 $0, $1, $2, $3, 0xe8;",
+                        "=r,r,r,r", {word, carried, small});
     }
     return known->second;
   }

@@ -214,87 +214,93 @@ struct AddUpLowering : public OpConversionPattern<AddUpOp> {
   }
 };
 
-/// A loop a dimension: the last one's elements go to threads, the rows of the
-/// one before it to blocks. An extent of 1 that stands for all has stride 0,
-/// and is one element.
+/// The indices of a dimension that are a thread's: every step-th of from to
+/// end.
+struct Share {
+  Value from, end, step;
+};
+
+/// Zeroes what is a thread's of an argument by a loop a dimension.
+template <typename ShareOf>
+void storeZeros(Emit &e, MemRefType type, const MemRefParts &parts,
+                ShareOf shareOf) {
+  OpBuilder::InsertionGuard guard(e.b);
+  Value offset = e.i64(0);
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    Share share = shareOf(d);
+    auto loop =
+        scf::ForOp::create(e.b, e.loc, share.from, share.end, share.step);
+    e.b.setInsertionPointToStart(loop.getBody());
+    offset = e.add(offset, e.mul(loop.getInductionVar(), parts.strides[d]));
+  }
+  Value zero = arith::ConstantOp::create(
+      e.b, e.loc, e.b.getZeroAttr(type.getElementType()));
+  LLVM::StoreOp::create(
+      e.b, e.loc, zero,
+      e.gep(parts.base, e.mul(offset, type.getElementTypeBitWidth() / 8)));
+}
+
+/// The last dimension's elements go to threads, the rows of the one before it
+/// to blocks. An extent of 1 that stands for all has stride 0, and is one
+/// element.
 struct ZeroLowering : public OpConversionPattern<ZeroOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(ZeroOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
-    Emit e(rewriter, loc);
+    Emit e(rewriter, op.getLoc());
     auto type = cast<MemRefType>(op.getSum().getType());
     MemRefParts sum(type, adaptor.getSum());
     Value part = e.toI64(adaptor.getPart()[0]),
           parts = e.toI64(adaptor.getParts()[0]);
     Value thread = e.toI64(e.toIndex(e.thread()));
-    int64_t threads = threadsOf(op);
-    Value offset = e.i64(0);
-    OpBuilder::InsertionGuard guard(rewriter);
-    for (int64_t d = 0, last = type.getRank() - 1; d <= last; ++d) {
+    int64_t threads = threadsOf(op), last = type.getRank() - 1;
+    storeZeros(e, type, sum, [&](int64_t d) {
       Value extent =
           sum.extents[d] ? e.toI64(sum.extents[d]) : e.i64(type.getDimSize(d));
-      Value single = arith::CmpIOp::create(
-          rewriter, loc, arith::CmpIPredicate::eq, sum.strides[d], e.i64(0));
-      Value from = e.i64(0), step = e.i64(1);
+      Value single =
+          arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq,
+                                sum.strides[d], e.i64(0));
+      Share share{e.i64(0), Value(), e.i64(1)};
       if (d + 1 == last)
-        std::tie(from, step) = std::tie(part, parts);
+        std::tie(share.from, share.step) = std::tie(part, parts);
       else if (d == last && last > 0)
-        std::tie(from, step) = std::pair(thread, e.i64(threads));
+        std::tie(share.from, share.step) = std::pair(thread, e.i64(threads));
       else if (d == last)
-        std::tie(from, step) = std::pair(e.add(e.mul(part, threads), thread),
-                                         e.mul(parts, threads));
-      auto loop = scf::ForOp::create(rewriter, loc, from,
-                                     e.select(single, e.i64(1), extent), step);
-      rewriter.setInsertionPointToStart(loop.getBody());
-      offset = e.add(offset, e.mul(loop.getInductionVar(), sum.strides[d]));
-    }
-    int64_t bytes = type.getElementTypeBitWidth() / 8;
-    Value zero = arith::ConstantOp::create(
-        rewriter, loc, rewriter.getZeroAttr(type.getElementType()));
-    LLVM::StoreOp::create(rewriter, loc, zero,
-                          e.gep(sum.base, e.mul(offset, bytes)));
+        std::tie(share.from, share.step) = std::pair(
+            e.add(e.mul(part, threads), thread), e.mul(parts, threads));
+      share.end = e.select(single, e.i64(1), extent);
+      return share;
+    });
     rewriter.eraseOp(op);
     return success();
   }
 };
 
-/// A loop a dimension.
 struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(ZeroBoxOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Location loc = op.getLoc();
-    Emit e(rewriter, loc);
     auto type = cast<MemRefType>(op.getSum().getType());
     if (numStrides(type) != type.getRank())
       return rewriter.notifyMatchFailure(op, "expected a stride of each "
                                              "dimension");
-    MemRefParts sum(type, adaptor.getSum());
-    Value offset = e.i64(0);
-    OpBuilder::InsertionGuard guard(rewriter);
-    for (int64_t d = 0, last = type.getRank() - 1; d <= last; ++d) {
-      Value from = e.toI64(adaptor.getFrom()[d][0]), step = e.i64(1);
-      auto share = [&](Value own, int64_t count) {
-        from = e.add(from, e.toI64(e.toIndex(own)));
-        step = e.i64(count);
+    Emit e(rewriter, op.getLoc());
+    int64_t rows = op.getRows(), last = type.getRank() - 1;
+    storeZeros(e, type, MemRefParts(type, adaptor.getSum()), [&](int64_t d) {
+      Share share{e.toI64(adaptor.getFrom()[d][0]),
+                  e.toI64(adaptor.getTo()[d][0]), e.i64(1)};
+      auto among = [&](Value own, int64_t count) {
+        share.from = e.add(share.from, e.toI64(e.toIndex(own)));
+        share.step = e.i64(count);
       };
-      if (d == int64_t(op.getRows()))
-        share(e.warp(), threadsOf(op) / kWarpLanes);
+      if (d == rows)
+        among(e.warp(), threadsOf(op) / kWarpLanes);
       else if (d == last)
-        share(e.lane(), kWarpLanes);
-      auto loop = scf::ForOp::create(rewriter, loc, from,
-                                     e.toI64(adaptor.getTo()[d][0]), step);
-      rewriter.setInsertionPointToStart(loop.getBody());
-      offset = e.add(offset, e.mul(loop.getInductionVar(), sum.strides[d]));
-    }
-    Value zero = arith::ConstantOp::create(
-        rewriter, loc, rewriter.getZeroAttr(type.getElementType()));
-    LLVM::StoreOp::create(
-        rewriter, loc, zero,
-        e.gep(sum.base, e.mul(offset, type.getElementTypeBitWidth() / 8)));
+        among(e.lane(), kWarpLanes);
+      return share;
+    });
     rewriter.eraseOp(op);
     return success();
   }

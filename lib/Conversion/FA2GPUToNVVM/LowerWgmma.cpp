@@ -299,9 +299,7 @@ struct StoreMatrixLowering : public OpConversionPattern<LocalStoreOp> {
     ColumnStart own(
         e, shared,
         {e.mul(e.uniformWarp(), tile.rowsPerWarp()), tile.rowsPerWarp()});
-    Value swizzled = e.shl(e.bitXor(right, row), 4);
-    if (own.byte)
-      swizzled = e.bitXor(swizzled, own.byte);
+    Value swizzled = e.bitXor(e.shl(e.bitXor(right, row), 4), own.byte);
     Value start = e.add(e.add(base, own.panel),
                         e.mul(e.add(row, e.mul(down, 8)), kRowBytes));
     start = e.add(start, swizzled);

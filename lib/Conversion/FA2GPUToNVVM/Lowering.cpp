@@ -243,6 +243,14 @@ static Value inlinePtx(Emit &e, StringRef text, Type result,
       LLVM::AsmDialectAttr{}, ArrayAttr{});
   return result ? op.getResult(0) : Value();
 }
+Value Emit::instruction(Type type, StringRef text, StringRef constraints,
+                        ValueRange operands) {
+  return LLVM::InlineAsmOp::create(
+             b, loc, type, operands, text, constraints,
+             /*has_side_effects=*/false, /*is_align_stack=*/false,
+             LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+      .getResult(0);
+}
 void Emit::ptx(StringRef text, StringRef constraints, ValueRange operands) {
   std::string all = constraints.str();
   all += all.empty() ? "~{memory}" : ",~{memory}";

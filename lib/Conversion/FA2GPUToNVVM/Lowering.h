@@ -78,6 +78,10 @@ public:
   int64_t firstWarp();
   /// One thread of the warp, the same each time.
   mlir::Value elect();
+  /// Inline PTX whose result depends on its operands alone.
+  mlir::Value instruction(mlir::Type type, llvm::StringRef text,
+                          llvm::StringRef constraints,
+                          mlir::ValueRange operands);
   /// Inline PTX with effects and no result.
   void ptx(llvm::StringRef text, llvm::StringRef constraints,
            mlir::ValueRange operands);

@@ -287,7 +287,8 @@ struct ConvertFA2ToFA2GPUPass
     });
   }
 
-  /// Tiles that have no layout yet, carried by loops alone.
+  /// Tiles that have no layout yet, carried by loops alone, and transposed
+  /// where shared memory can do it.
   static LogicalResult checkInput(KernelOp kernel) {
     auto bad = [&](Operation *op, Value v) {
       auto type = dyn_cast<RankedTensorType>(v.getType());

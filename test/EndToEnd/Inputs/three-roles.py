@@ -7,22 +7,13 @@ out = sum over tiles of bf16(q k^T) k. With `nested` the sum goes over all heads
 import sys
 
 import numpy as np
+from bfloat16 import bf16, value
 from fa2c.arguments import tensor
 from fa2c.runtime import Device
 
 path, queries, keys, heads, seed = sys.argv[1], *map(int, sys.argv[2:6])
 nested = sys.argv[6:] == ["nested"]
 batch, columns = 2, 64
-
-
-def bf16(x):
-    """The nearest bf16, as bits."""
-    bits = x.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def value(bits):
-    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def compare(name, got, expected, bound):
