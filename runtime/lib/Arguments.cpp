@@ -123,6 +123,8 @@ private:
     bound.dtype = argument.dtype;
     bound.direction = argument.direction;
     bound.sums = argument.broadcast && argument.direction == FA2RT_OUT;
+    if (argument.direction == FA2RT_OUT)
+      bound.rowMultiple = argument.strideMultiple;
     bound.shape.assign(rank, 0);
     bound.strides.assign(rank, 0);
     if (given) {

@@ -41,6 +41,7 @@ struct BoundTensor {
   bool present = false; // false: an optional tensor left out
   bool empty = false;   // it has no elements
   bool sums = false;    // an output that kernels zero and then add to
+  int64_t rowMultiple = 1; // elements up to which an output's rows are written
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; // elements
 };

@@ -135,6 +135,11 @@ sim::Region tensorRegion(const BoundTensor &tensor, const void *data) {
   region.elementBytes = uint32_t(dtypeBytes(tensor.dtype));
   region.shape = tensor.shape;
   region.strides = tensor.strides;
+  if (int64_t multiple = tensor.rowMultiple; multiple > 1 && !tensor.empty) {
+    int64_t &columns = region.shape.back();
+    region.paddedBy = (multiple - columns % multiple) % multiple;
+    columns += region.paddedBy;
+  }
   region.readable = tensor.direction != FA2RT_OUT || tensor.sums;
   region.writable = tensor.direction != FA2RT_IN;
   region.storedOnce = tensor.direction == FA2RT_OUT && !tensor.sums;

@@ -28,7 +28,7 @@ void completeBulk(Machine &, const BulkCopy &copy) {
     std::memcpy(reinterpret_cast<void *>(copy.global), shared + copy.shared,
                 copy.bytes);
   else
-    forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+    forEachRow(copy.map, copy.coords, load, [&](const BoxRow &row) {
       for (u32 at = 0; at < row.bytes; at += 16) {
         u8 *chunk =
             shared + swizzled(copy.shared + row.offset + at, copy.map.swizzle);
@@ -208,7 +208,7 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
   AccessKind kind;
   kind.write = !load;
   u64 moved = 0;
-  forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+  forEachRow(copy.map, copy.coords, load, [&](const BoxRow &row) {
     moved += row.inside;
     if (row.inside)
       checkGlobalAs(w, inst, lane, globalAgentId, count, row.global, row.inside,
@@ -220,7 +220,7 @@ void checkTensor(Warp &w, const Inst &inst, int lane, const BulkCopy &copy,
                     owner);
     });
   else
-    forEachRow(copy.map, copy.coords, [&](const BoxRow &row) {
+    forEachRow(copy.map, copy.coords, load, [&](const BoxRow &row) {
       for (u32 at = row.skip; at < row.skip + row.inside;) {
         u32 next = std::min(at / 16 * 16 + 16, row.skip + row.inside);
         u32 linear = copy.shared + row.offset + at;

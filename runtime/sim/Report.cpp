@@ -105,8 +105,11 @@ void Machine::finishRun() {
       if (!state.region->storedOnce)
         continue;
       u64 missing = 0, first = 0;
+      const Region &region = *state.region;
+      u64 columns = region.shape.empty() ? 1 : u64(region.shape.back());
+      u64 needed = columns - u64(region.paddedBy);
       for (u64 k = state.stores.size(); k-- > 0;)
-        if (!state.stores[k]) {
+        if (!state.stores[k] && k % columns < needed) {
           ++missing;
           first = k;
         }

@@ -115,6 +115,9 @@ struct Region {
   /// one run() (rule 11). Leave false for a workspace, or memory that kernels
   /// accumulate into.
   bool storedOnce = false;
+  /// Of an output: the last elements of each innermost row, which is
+  /// contiguous, that may be stored and need not be.
+  int64_t paddedBy = 0;
   /// False: reading an element that no kernel has stored is reported
   /// (rule 11). Inputs, and anything the host has filled, are initialised.
   bool initialised = true;

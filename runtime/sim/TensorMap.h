@@ -93,8 +93,11 @@ struct BoxRow {
   u64 global = 0; ///< address of the first byte inside
 };
 
+/// A load reads what lies in the tensor. A store clips a row's end to whole
+/// chunks of 16 bytes: measured on an H200, and reported of an H100
+/// (triton-lang/triton, issue 11583).
 template <class Body>
-void forEachRow(const TensorMap &m, const s32 *coords, Body body) {
+void forEachRow(const TensorMap &m, const s32 *coords, bool load, Body body) {
   u32 extent[5] = {1, 1, 1, 1, 1};
   for (unsigned k = 1; k < m.rank; ++k)
     extent[k] = m.box[k];
@@ -104,6 +107,8 @@ void forEachRow(const TensorMap &m, const s32 *coords, Body body) {
   s64 last = std::min<s64>(s64(coords[0]) + m.box[0], s64(m.dims[0]));
   u32 skip = u32(first - coords[0]) * m.elementBytes;
   u32 inside = last > first ? u32(last - first) * m.elementBytes : 0;
+  if (!load && inside)
+    inside = std::min((skip + inside + 15) / 16 * 16, row.bytes) - skip;
   u32 at[5] = {};
   for (at[4] = 0; at[4] < extent[4]; ++at[4])
     for (at[3] = 0; at[3] < extent[3]; ++at[3])

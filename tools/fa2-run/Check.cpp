@@ -142,13 +142,15 @@ double largestOf(const Head &head, int64_t keys) {
   return largest;
 }
 
-/// What is left where dropout takes a row's large P may be subnormal in f16:
-/// half of a step for each, of a kernel's P, which begin at 2^-7 where it
-/// assumes maxima.
+/// What is left where dropout takes a row's large P may be too small for its
+/// type: in f16 half of a step for each, of a kernel's P, which begin at 2^-7
+/// where it assumes maxima; in bf16 all of what is below 2^-126, where
+/// exponentials are 0.
 double underflowOf(const Head &head, const Scratch &scratch, int64_t keys) {
-  if (!head.dropout || head.precision != Precision::F16)
+  if (!head.dropout)
     return 0;
-  double most = 0x1p-25 * 0x1p7 * head.dropout->factor(), lost = 0;
+  double least = head.precision == Precision::F16 ? 0x1p-25 * 0x1p7 : 0x1p-126;
+  double most = least * head.dropout->factor(), lost = 0;
   for (int64_t j = 0; j < keys; ++j) {
     float largest = 0;
     for (int64_t d = 0; d < head.headDimV; ++d)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace fa2run {
@@ -16,6 +17,7 @@ namespace fa2run {
 namespace {
 
 constexpr size_t kGuardBytes = 1024;
+constexpr int64_t kPeriod = 1 << 22; // elements
 
 /// -1 where the program leaves it to the launch.
 int64_t extentOf(const std::string &dimension, const Configuration &c) {
@@ -65,7 +67,7 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
   if (text != given.end())
     take(text->second);
   else
-    drawValues(stream);
+    drawValues(stream, packed ? kPeriod : std::numeric_limits<int64_t>::max());
   if (rule.tensor && packed)
     strides = packedStrides(values.shape);
   else if (rule.tensor)
@@ -76,6 +78,7 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
 Extra Extra::gradientOf(const Extra &of, uint64_t stream, ExtraStrides lie) {
   Extra gradient;
   gradient.rule.name = "d" + of.rule.name;
+  gradient.rule.wholeGradient = of.rule.wholeGradient;
   if (of.rule.wholeGradient)
     gradient.rule.dtype = of.rule.dtype;
   gradient.values.shape = of.values.shape;
@@ -144,7 +147,7 @@ void Extra::drawStrides(Sequence &random, bool mayRepeat) {
 }
 
 /// As the copy engine stores tiles: neighbours in the last dimension, and
-/// multiples of 16 bytes in the others.
+/// multiples of 16 bytes in the others. It writes rows up to such a multiple.
 void Extra::alignStrides(Sequence &random) {
   strides.assign(values.shape.size(), 1);
   int64_t pitch = 1, multiple = 16 / int64_t(elementBytes(rule.dtype));
@@ -156,12 +159,14 @@ void Extra::alignStrides(Sequence &random) {
   }
 }
 
-void Extra::drawValues(uint64_t stream) {
+/// At most `most` of them.
+void Extra::drawValues(uint64_t stream, int64_t most) {
   int64_t count = 1;
   for (int64_t extent : values.shape)
     if (__builtin_mul_overflow(count, extent, &count) ||
         count > (int64_t(1) << 32))
       refuse("{}: more than 2^32 elements are beyond fa2-run", rule.name);
+  count = std::min(count, most);
   values.elements.resize(size_t(count));
   auto draw = [&](size_t i) -> double {
     auto [normal, other] = normalPair(stream, i);
@@ -258,11 +263,15 @@ void Extra::store() {
     values.elements[0] = loadElement(rule.dtype, scalar);
     return;
   }
-  size_t bytes = elementBytes(rule.dtype), last = 0;
-  for (size_t d = 0; d < strides.size(); ++d)
+  size_t last = 0, count = 1, drawn = values.elements.size();
+  for (size_t d = 0; d < strides.size(); ++d) {
     last += size_t(std::max<int64_t>(0, values.shape[d] - 1) * strides[d]);
+    count *= size_t(values.shape[d]);
+  }
   base = kGuardBytes + misaligned;
-  storage.assign(base + (last + 1) * bytes + kGuardBytes, 0xff);
+  span = (last + 1) * elementBytes(rule.dtype);
+  size_t held = drawn < count ? drawn * elementBytes(rule.dtype) : span;
+  storage.assign(base + held + kGuardBytes, 0xff);
   forEachElement(
       [&](double value, uint8_t *at) { storeElement(rule.dtype, at, value); });
   // As they lie there: rounded, and of what a stride of 0 repeats the last.
@@ -275,9 +284,16 @@ void Extra::upload(fa2rtDevice *device) {
   if (storage.empty())
     return;
   owner = device;
-  buffer = Buffer(device, storage.size());
-  check(
-      fa2rtMemoryCopyIn(device, buffer.data(), storage.data(), storage.size()));
+  buffer = Buffer(device, bytes());
+  auto copy = [&](size_t to, size_t from, size_t bytes) {
+    check(fa2rtMemoryCopyIn(device,
+                            static_cast<std::byte *>(buffer.data()) + to,
+                            storage.data() + from, bytes));
+  };
+  size_t held = storage.size() - base - kGuardBytes;
+  for (size_t at = held; at < span; at += held)
+    copy(base + at, base, std::min(held, span - at));
+  copy(0, 0, held < span ? base + held : storage.size());
 }
 
 bool Extra::changedOnDevice() const {
@@ -293,10 +309,14 @@ bool Extra::download() {
   if (owner)
     checkLaunch(fa2rtMemoryCopyOut(owner, storage.data(), buffer.data(),
                                    storage.size()));
+  size_t bytes = elementBytes(rule.dtype), index = 0;
+  size_t columns = values.shape.empty() ? 1 : size_t(values.shape.back());
+  size_t padding = rule.wholeGradient ? (16 - columns * bytes % 16) % 16 : 0;
   forEachElement([&](double &value, const uint8_t *at) {
     value = loadElement(rule.dtype, at);
-    size_t offset = size_t(at - storage.data());
-    std::memcpy(before.data() + offset, at, elementBytes(rule.dtype));
+    bool ends = ++index % columns == 0;
+    std::memcpy(before.data() + (at - storage.data()), at,
+                bytes + (ends ? padding : 0));
   });
   return before == storage;
 }

@@ -23,7 +23,7 @@ using GivenExtras = std::map<std::string, std::string>;
 
 /// How tensors that a program reads lie: drawn strides and extents of 1, for
 /// checks; or in one piece as frameworks allocate them, one for all batch
-/// entries, for times.
+/// entries, and of a large tensor the same values again and again, for times.
 enum class ExtraStrides { Drawn, Packed };
 
 class Extra {
@@ -37,7 +37,9 @@ public:
 
   const std::string &nameOf() const { return rule.name; }
   fa2rtDType dtype() const { return rule.dtype; }
-  size_t bytes() const { return storage.size(); }
+  size_t bytes() const {
+    return storage.empty() ? 0 : std::max(storage.size(), base + span);
+  }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
   /// Takes the elements that the device holds, or the host's memory where there
@@ -54,7 +56,7 @@ private:
   void packShape(const Configuration &configuration);
   void drawStrides(Sequence &random, bool mayRepeat);
   void alignStrides(Sequence &random);
-  void drawValues(uint64_t stream);
+  void drawValues(uint64_t stream, int64_t most);
   void take(const std::string &text);
   /// Puts the values, as the dtype holds them, into memory.
   void store();
@@ -65,6 +67,7 @@ private:
   std::vector<int64_t> strides; // of values.shape, in elements
   std::vector<uint8_t> storage;
   size_t base = 0, misaligned = 0;
+  size_t span = 0; // bytes of the elements; `storage` may hold their beginning
   fa2rtDevice *owner = nullptr;
   Buffer buffer;
 };

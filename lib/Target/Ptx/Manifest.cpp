@@ -209,9 +209,13 @@ private:
           o.attribute("require", require.getValue());
         return;
       }
-      // Rows of elements are read and written 16 bytes at a time.
+      // Rows of elements are read and written 16 bytes at a time, and so are
+      // those of a gradient for each of the scores.
+      bool ofScores = arg.getDirection() == "out" &&
+                      arg.getDtype().getIntOrFloatBitWidth() == 16;
       bool rows = !arg.getBroadcast() &&
-                  isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]);
+                  (ofScores ||
+                   isa<IntegerAttr>(arg.getDims()[arg.getDims().size() - 1]));
       o.attribute("kind", "tensor");
       o.attribute("direction", arg.getDirection());
       o.attribute("dtype", dtypeName(arg.getDtype()));

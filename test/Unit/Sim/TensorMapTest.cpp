@@ -137,6 +137,28 @@ TEST(SimTensorMap, BoxesBeginAtMultiplesOf16Bytes) {
       }
 }
 
+// A store leaves the elements behind a row's end alone from the next multiple
+// of 16 bytes on, no sooner.
+TEST(SimTensorMap, StoresEndRowsAtMultiplesOf16Bytes) {
+  for (uint32_t columns = 1; columns <= 12; ++columns)
+    for (uint16_t swizzle : {0, 32}) {
+      OneCopy c;
+      c.load = false;
+      c.at = 1024;
+      c.map.swizzle = swizzle;
+      c.map.dims[0] = columns;
+      c.before = "shl.b32 %r10, %r9, 2;\nadd.u32 %r10, %r10, %r0;\n"
+                 "st.shared.u32 [%r10+1024], %r4;\n"
+                 "fence.proxy.async.shared::cta;\nbar.sync 0;\n";
+      EXPECT_TRUE(c().ok());
+      uint32_t written = std::min(8u, (columns + 3) / 4 * 4);
+      for (uint32_t row = 0; row < 8; ++row)
+        for (uint32_t column = 0; column < 64; ++column)
+          EXPECT_EQ(c.data[row * 64 + column], row < 4 && column < written)
+              << columns << " columns: " << row << ", " << column;
+    }
+}
+
 TEST(SimTensorMap, AMapThatIsNotUsedMayBeEmpty) {
   OneCopy c;
   c.before = "setp.eq.u32 %p0, %r9, 64;\n"; // nobody

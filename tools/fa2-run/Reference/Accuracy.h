@@ -10,7 +10,7 @@
 // For each row: the largest error of `out` against float64 is at most twice
 // the larger of that row's and the head's median row's error of standard
 // attention in the input dtype, plus 2 ulp of the row's largest reference
-// value, and with dropout in f16 what the steps of small P leave;
+// value, and with dropout what the steps of small P leave;
 // |lse - ref| <= 1e-5 (1 + |ref|) + what the device's own f32
 // accumulation of the scores does to lse. A row that sees no key is exactly 0
 // and -inf.
