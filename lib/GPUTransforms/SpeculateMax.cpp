@@ -4,9 +4,14 @@
 #include "HoldBack.h"
 #include "fa2/Dialect/FA2GPU/Roles.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
+
+#include <numbers>
 
 namespace fa2 {
 #define GEN_PASS_DEF_SPECULATEMAX
@@ -40,7 +45,8 @@ struct State {
 };
 
 /// The operations of the loop's body that compute the tile `v` from a product,
-/// `wait`, in order.
+/// `wait`, in order, and read what stands in rings: registers need not hold it
+/// until it is known whether the step is done once more.
 void collectProgram(DotWaitOp &wait, Value v, Block *body,
                     llvm::SetVector<Operation *> &program) {
   Operation *op = v.getDefiningOp();
@@ -48,7 +54,7 @@ void collectProgram(DotWaitOp &wait, Value v, Block *body,
     return;
   if (auto end = dyn_cast<DotWaitOp>(op))
     wait = end;
-  if (!isPure(op) || isa<DotWaitOp>(op))
+  if ((!isPure(op) && !isa<LocalLoadOp>(op)) || isa<DotWaitOp>(op))
     return;
   for (Value operand : op->getOperands())
     collectProgram(wait, operand, body, program);
@@ -60,8 +66,7 @@ Step findStep(scf::ForOp loop) {
   for (auto step : loop.getBody()->getOps<SoftmaxStepOp>()) {
     DotWaitOp wait;
     collectProgram(wait, step.getS(), loop.getBody(), s.program);
-    // Elements that are read one by one would be read twice.
-    if (!wait || llvm::any_of(s.program, llvm::IsaPred<ReadOp>))
+    if (!wait)
       continue;
     s.softmax = step;
     s.scores = wait.getSource().getDefiningOp<DotStartOp>();
@@ -104,9 +109,11 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     Location loc = softmax.getLoc();
     OpBuilder b(softmax);
     Value m = softmax.getM(), l = softmax.getL();
+    Value relative = lessReference(b, softmax);
     auto guess = SoftmaxSpeculateOp::create(
         b, loc, TypeRange{softmax.getP().getType(), l.getType()},
-        softmax.getS(), m, softmax.getScale());
+        relative ? relative : softmax.getS(), relative ? Value() : m,
+        softmax.getScale());
     Value grew = ExceedsOp::create(b, loc, guess.getSum(), slack);
     // One wait, which all warps of a warpgroup come to whichever arm they take.
     holdBack(b, loc, grew);
@@ -116,7 +123,7 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         b, loc, TypeRange(ValueRange{guess.getP(), m, l, o}), grew,
         /*withElse=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
-    State known = scoreAgain(b, step, guess);
+    State known = scoreAgain(b, step, guess, m);
     // Then all that depends on the old reference is scaled.
     auto rebase =
         SoftmaxRebaseOp::create(b, loc, known.m, known.sum, Value(),
@@ -148,6 +155,29 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
          llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
       if (read.contains(release.getRing()) && release->isBeforeInBlock(branch))
         release->moveAfter(branch);
+    for (Operation *op : llvm::reverse(step.program.getArrayRef()))
+      if (isOpTriviallyDead(op))
+        op->erase();
+  }
+
+  /// Where a program ends in x y + t c, and c may be multiplied with as the
+  /// reference is subtracted: x y + (t c - m). Null where it does not, or where
+  /// scores are not in powers of two.
+  static Value lessReference(OpBuilder &b, SoftmaxStepOp softmax) {
+    FloatAttr scale;
+    auto sum = softmax.getS().getDefiningOp<math::FmaOp>();
+    auto product =
+        sum ? sum.getC().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+    if (!product || !matchPattern(softmax.getScale(), m_Constant(&scale)) ||
+        scale.getValue() != APFloat(std::numbers::ln2_v<float>))
+      return {};
+    Location loc = softmax.getLoc();
+    Value minus = arith::NegFOp::create(b, loc, softmax.getM());
+    minus = BroadcastOp::create(b, loc, product.getType(), minus,
+                                /*columns=*/false);
+    Value added =
+        math::FmaOp::create(b, loc, product.getLhs(), product.getRhs(), minus);
+    return math::FmaOp::create(b, loc, sum.getA(), sum.getB(), added);
   }
 
   static void addRing(llvm::SetVector<Value> &rings, Value tile) {
@@ -162,9 +192,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
 
   /// Where exponentials have overflowed, the step once more, from the scores'
   /// own maximum.
-  State scoreAgain(OpBuilder &b, Step step, SoftmaxSpeculateOp guess) {
+  State scoreAgain(OpBuilder &b, Step step, SoftmaxSpeculateOp guess, Value m) {
     Location loc = guess.getLoc();
-    Value scale = guess.getScale(), sum = guess.getSum(), m = guess.getM();
+    Value scale = guess.getScale(), sum = guess.getSum();
     auto rows = cast<RankedTensorType>(m.getType());
     Value one = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(rows, b.getF32FloatAttr(1.0f)));

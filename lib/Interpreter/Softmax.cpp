@@ -135,10 +135,10 @@ void interpreter::run(Frame &f, NormalizerOp op) {
 void interpreter::run(Frame &f, SoftmaxSpeculateOp op) {
   auto p = std::make_shared<Tile>(*f.tile(op.getS()));
   auto sum = makeTile(op.getSum().getType());
-  TileRef m = f.tile(op.getM());
+  TileRef m = op.getM() ? f.tile(op.getM()) : TileRef();
   float k = powersOfTwo(f.real(op.getScale()));
   for (int64_t r = 0; r < p->rows(); ++r)
-    sum->real[r] = exponentials(*p, r, k, m->real[r]);
+    sum->real[r] = exponentials(*p, r, k, m ? m->real[r] : 0.0f);
   give(f, op.getP(), p);
   give(f, op.getSum(), sum);
 }

@@ -190,7 +190,7 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.preload == Preload::Both && p.program)
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";
-  if (s.roundedP && p.slope)
+  if (s.roundedP && (p.slope || p.sums))
     return "expected rounded_p = false with a score program whose derivative "
            "is not 1, or by which gradients are summed, since P is multiplied "
            "with it; got true";

@@ -162,9 +162,11 @@ FailureOr<ScheduleDatabase> ScheduleDatabase::open(StringRef where,
 static int fitness(const ScheduleRow &row, const Target &target,
                    const Problem &p) {
   const Problem &q = row.problem;
-  // Rows are of scores without a program, which has needs of its own.
-  if (p.program || q.headDim != p.headDim || q.headDimV != p.headDimV ||
-      q.masked != p.masked || q.backward != p.backward)
+  // Rows are of kernels without a program or dropout, which have needs of their
+  // own.
+  if (p.program || p.dropout || q.headDim != p.headDim ||
+      q.headDimV != p.headDimV || q.masked != p.masked ||
+      q.backward != p.backward)
     return 0;
   std::string error;
   const Target *measured = lookupTarget(row.arch, error);

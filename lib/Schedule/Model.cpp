@@ -224,7 +224,8 @@ private:
     double average = double(e.blocks) / double(rates.multiprocessors);
     double clocks = 0;
     if (p.masked) {
-      bool sorted = s.order == TileOrder::LongestFirst || p.backward;
+      bool sorted = s.order == TileOrder::LongestFirst ||
+                    s.order == TileOrder::LongestBatchesAbreast || p.backward;
       clocks = std::max(average * perBlock +
                             (sorted ? n.sortedTail : n.unsortedTail) * longest *
                                 std::min(1.0, average),

@@ -108,13 +108,22 @@ void Choice::complete() {
                    *asked.blockQ, *asked.warps),
            {{"block_q", std::to_string(*asked.blockQ)},
             {"warps", std::to_string(*asked.warps)}});
-  if (!asked.order && problem.masked && !problem.backward) {
-    asked.order = TileOrder::LongestFirst;
-    passed("field",
-           "order = longest_first: the mask gives later queries more "
-           "keys, so they start first",
-           {{"order", "longest_first"}});
-  }
+  if (asked.order || problem.backward || !(problem.masked || problem.tileReads))
+    return;
+  asked.order = !problem.tileReads ? TileOrder::LongestFirst
+                : problem.masked   ? TileOrder::LongestBatchesAbreast
+                                   : TileOrder::BatchesAbreast;
+  StringRef name = stringifyTileOrder(*asked.order);
+  passed("field",
+         formatv("order = {0}: {1}{2}{3}", name,
+                 problem.masked ? "the mask gives later queries more keys, so "
+                                  "they start first"
+                                : "",
+                 problem.masked && problem.tileReads ? "; " : "",
+                 problem.tileReads ? "of a tile that all entries of the batch "
+                                     "share, one is read"
+                                   : ""),
+         {{"order", name.str()}});
 }
 
 /// Sums in one order have a block of keys wait for those whose blocks start

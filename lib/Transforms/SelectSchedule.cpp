@@ -67,8 +67,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         if (failed(programOf(op).check()))
           return failure();
         problem.tileReads = int64_t(programOf(op).tileReads().size());
-        problem.slope =
-            !programOf(op).onlyAdds() ||
+        problem.slope = !programOf(op).onlyAdds();
+        problem.sums =
             llvm::any_of(op.getDextras().getTypes(), [](Type gradient) {
               return cast<RankedTensorType>(gradient).getElementType().isF32();
             });

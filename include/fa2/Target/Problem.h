@@ -15,9 +15,10 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
-  /// Whether backward multiplies probabilities with derivatives: of the
-  /// program, where that is not 1, or by what it reads, for sums.
+  /// Whether backward multiplies with the program's derivative, which is not 1.
   bool slope = false;
+  /// Whether backward sums gradients of what the program reads.
+  bool sums = false;
   /// Whether probabilities are dropped: their numbers take registers.
   bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.

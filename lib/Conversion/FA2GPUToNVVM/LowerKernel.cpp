@@ -360,7 +360,8 @@ bool fa2::gpu::usesSections(TileOrder order) {
 /// sections of heads one after the other; in a section the first tiles of all
 /// heads, then the second, and so on. Longest first: the same from the last to
 /// the first. In each, a head's tiles have rising numbers from one end to the
-/// other.
+/// other. Abreast: the entries of the batch follow each other, head by head, so
+/// that blocks which run at once share what is the same in all of them.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   Value tile, headAndBatch;
@@ -376,7 +377,8 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     Value all = e.mul(heads, batches);
     Value width =
         e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
-    if (order == TileOrder::LongestFirst) {
+    if (order == TileOrder::LongestFirst ||
+        order == TileOrder::LongestBatchesAbreast) {
       Value last = e.add(tiles, -1);
       tile = e.sub(last, e.divU(rest, width));
     } else {
@@ -387,6 +389,9 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     tile = e.remU(number, tiles);
     headAndBatch = e.divU(number, tiles);
   }
+  if (order == TileOrder::BatchesAbreast ||
+      order == TileOrder::LongestBatchesAbreast)
+    return {tile, e.divU(headAndBatch, batches), e.remU(headAndBatch, batches)};
   return {tile, e.remU(headAndBatch, heads), e.divU(headAndBatch, heads)};
 }
 

@@ -341,10 +341,12 @@ struct SoftmaxSpeculateLowering
     auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
     SmallVector<Value> p(adaptor.getS()), sums;
     for (auto [slot, regs] : llvm::enumerate(registersByRow(layout))) {
-      Value shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
+      Value shift;
+      if (op.getM())
+        shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
       SmallVector<Value> row;
       for (int64_t r : regs) {
-        p[r] = e.ex2(e.fma(p[r], k, shift));
+        p[r] = e.ex2(shift ? e.fma(p[r], k, shift) : e.fmul(p[r], k));
         row.push_back(p[r]);
       }
       sums.push_back(reduceInTwoChains(row, sum));

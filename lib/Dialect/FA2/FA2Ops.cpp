@@ -104,7 +104,9 @@ ParseResult ForEachTileOp::parse(OpAsmParser &p, OperationState &result) {
     auto order = symbolizeTileOrder(keyword);
     if (!order)
       return p.emitError(p.getCurrentLocation())
-             << "expected order ascending or longest_first, got " << keyword;
+             << "expected order ascending, longest_first or another of "
+                "schedules, got "
+             << keyword;
     result.addAttribute("order", TileOrderAttr::get(p.getContext(), *order));
   }
   result.addAttribute("block", p.getBuilder().getI64IntegerAttr(block));

@@ -60,9 +60,7 @@ struct ReadsEntry {
 };
 
 // Where a score program reads tiles of 16 bits: they take the place of stages,
-// and at small head dims of wide tiles of keys. No other kernel of the program
-// may differ in bits, so none speculates, as those that read by elements do
-// not.
+// and at small head dims of wide tiles of keys.
 // clang-format off
 constexpr ReadsEntry kReadsTable[] = {
     // d   q    kv  stages k  q slots reads ping-pong own output
@@ -129,12 +127,12 @@ struct BackwardReadsEntry {
 // have all queries of a tile: they take the place of stages.
 // clang-format off
 constexpr BackwardReadsEntry kBackwardReadsTable[] = {
-    // d  stages reads dO columns order            rounded P
-    {  64, 3,    3,    0, 64,     LoopOrder::Written,     false},
-    {  88, 3,    2,    2, 64,     LoopOrder::ValuesFirst, false},
-    { 120, 3,    2,    2, 32,     LoopOrder::ValuesFirst, false},
-    { 128, 3,    2,    2, 64,     LoopOrder::ValuesFirst, true},
-    { 128, 3,    2,    2, 32,     LoopOrder::ValuesFirst, false},
+    // d  stages reads dO columns order               rounded P
+    {  64, 2,    3,    0, 64,     LoopOrder::KeysBehindLean, false},
+    {  88, 3,    2,    2, 64,     LoopOrder::ValuesFirst,    false},
+    { 120, 3,    2,    2, 32,     LoopOrder::ValuesFirst,    false},
+    { 128, 3,    2,    2, 32,     LoopOrder::ValuesFirst,    true},
+    { 128, 3,    2,    2, 32,     LoopOrder::ValuesFirst,    false},
 };
 // clang-format on
 
@@ -144,7 +142,7 @@ void addWithReads(std::vector<Schedule> &schedules, const Problem &problem,
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   for (const BackwardReadsEntry &e : kBackwardReadsTable) {
     if (!problem.tileReads || dim > e.maxHeadDim ||
-        (e.roundedP && problem.slope))
+        (e.roundedP && (problem.slope || problem.sums)))
       continue;
     s.stages = e.stages;
     s.exchangeSlots = 1;
@@ -186,14 +184,24 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
       s.cacheDq = CacheHint::EvictLast;
       s.cacheKeys = CacheHint::EvictFirst;
       // A program's derivative, or what dropout draws, stands beside the
-      // scores: registers are left neither for the keys, nor for what goes a
-      // tile behind, nor for more of dQ.
+      // scores: registers are left neither for more of dQ, nor, beside a
+      // product or what is drawn, for the keys. With a product and sums of
+      // it, and with what is drawn at the smallest head dims, nothing may go a
+      // tile behind either.
       if (problem.program || problem.dropout) {
-        s.stages = std::min<int64_t>(s.stages, 3);
-        s.loopOrder = LoopOrder::Written;
-        s.preload = Preload::Delta;
-        s.qInRegisters = s.pingPong = s.roundedP = false;
-        if (s.dqByProducer && dim > 64)
+        bool small = dim <= 64, medium = !small && s.dqByProducer;
+        bool written = small ? problem.dropout && dim <= 32
+                             : !medium || (problem.slope && problem.sums);
+        s.stages =
+            std::min<int64_t>(s.stages, small && problem.dropout ? 2 : 3);
+        s.loopOrder = written ? LoopOrder::Written
+                      : small ? LoopOrder::KeysBehindLean
+                              : LoopOrder::ValuesFirst;
+        s.preload = medium && problem.dropout ? Preload::None : Preload::Delta;
+        s.pingPong = small && !written;
+        s.qInRegisters = small && !problem.slope && !problem.dropout;
+        s.roundedP = false;
+        if (medium)
           s.dqColumns = 32;
         s.cluster = 1;
         s.slotsDout = 0;
@@ -217,7 +225,7 @@ std::vector<Schedule> schedulesOfReads(const Problem &problem) {
       s.slotsK = e.slotsK;
       s.slotsReads = e.slotsReads;
       s.querySlots = e.querySlots;
-      s.lazyRescale = problem.maxSlack;
+      s.lazyRescale = s.speculateMax = problem.maxSlack;
       s.pingPong = e.pingPong && !problem.masked;
       s.groupLimits = true;
       s.separateOutput =

@@ -97,7 +97,9 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of que
     I32EnumAttrCase<"LongestFirst", 1, "longest_first">,
     I32EnumAttrCase<"Interleaved", 2, "interleaved">,
     I32EnumAttrCase<"ShortestFirst", 3, "shortest_first">,
-    I32EnumAttrCase<"Descending", 4, "descending">]> {
+    I32EnumAttrCase<"Descending", 4, "descending">,
+    I32EnumAttrCase<"BatchesAbreast", 5, "batches_abreast">,
+    I32EnumAttrCase<"LongestBatchesAbreast", 6, "longest_batches_abreast">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
