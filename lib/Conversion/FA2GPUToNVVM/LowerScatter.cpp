@@ -220,10 +220,11 @@ struct Share {
   Value from, end, step;
 };
 
-/// Zeroes what is a thread's of an argument by a loop a dimension.
+/// Zeroes what is a thread's of an argument by a loop a dimension, `together`
+/// elements at a time.
 template <typename ShareOf>
 void storeZeros(Emit &e, MemRefType type, const MemRefParts &parts,
-                ShareOf shareOf) {
+                ShareOf shareOf, int64_t together = 1) {
   OpBuilder::InsertionGuard guard(e.b);
   Value offset = e.i64(0);
   for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -233,11 +234,14 @@ void storeZeros(Emit &e, MemRefType type, const MemRefParts &parts,
     e.b.setInsertionPointToStart(loop.getBody());
     offset = e.add(offset, e.mul(loop.getInductionVar(), parts.strides[d]));
   }
-  Value zero = arith::ConstantOp::create(
-      e.b, e.loc, e.b.getZeroAttr(type.getElementType()));
-  LLVM::StoreOp::create(
-      e.b, e.loc, zero,
-      e.gep(parts.base, e.mul(offset, type.getElementTypeBitWidth() / 8)));
+  Type stored = type.getElementType();
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  if (together > 1)
+    stored = VectorType::get(together * bytes / 4, e.b.getI32Type());
+  Value zero = arith::ConstantOp::create(e.b, e.loc, e.b.getZeroAttr(stored));
+  LLVM::StoreOp::create(e.b, e.loc, zero,
+                        e.gep(parts.base, e.mul(offset, bytes)),
+                        unsigned(together * bytes));
 }
 
 /// The last dimension's elements go to threads, the rows of the one before it
@@ -288,19 +292,22 @@ struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
                                              "dimension");
     Emit e(rewriter, op.getLoc());
     int64_t rows = op.getRows(), last = type.getRank() - 1;
-    storeZeros(e, type, MemRefParts(type, adaptor.getSum()), [&](int64_t d) {
+    int64_t together = 128 / type.getElementTypeBitWidth();
+    auto shareOf = [&](int64_t d) {
       Share share{e.toI64(adaptor.getFrom()[d][0]),
                   e.toI64(adaptor.getTo()[d][0]), e.i64(1)};
-      auto among = [&](Value own, int64_t count) {
-        share.from = e.add(share.from, e.toI64(e.toIndex(own)));
-        share.step = e.i64(count);
+      auto among = [&](Value own, int64_t count, int64_t each) {
+        share.from =
+            e.add(share.from, e.mul(e.toI64(e.toIndex(own)), e.i64(each)));
+        share.step = e.i64(count * each);
       };
       if (d == rows)
-        among(e.warp(), threadsOf(op) / kWarpLanes);
+        among(e.warp(), threadsOf(op) / kWarpLanes, 1);
       else if (d == last)
-        among(e.lane(), kWarpLanes);
+        among(e.lane(), kWarpLanes, together);
       return share;
-    });
+    };
+    storeZeros(e, type, MemRefParts(type, adaptor.getSum()), shareOf, together);
     rewriter.eraseOp(op);
     return success();
   }

@@ -335,7 +335,8 @@ def FA2_ZeroBoxOp : FA2_Op<"zero_box", [MemoryEffects<[MemWrite]>, AttrSizedOper
   let summary = "zeroes a box of an argument";
   let description = [{
     The elements of `sum` whose index is at least `from` and less than `to` in each dimension. The warps of a block share those of
-    dimension `rows`, lanes those of the last.
+    dimension `rows`, lanes those of the last, whose elements are neighbours: 16 bytes at a time, so that rows begin at multiples of 16
+    bytes, and what lies behind their end up to one is the row's too.
 
     Example: `fa2.zero_box %dbias from(%b0, %h, %i0, %j0) to(%b1, %h1, %i1, %j1) {rows = 2} : memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>`
   }];
