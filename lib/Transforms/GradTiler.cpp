@@ -16,6 +16,8 @@ using namespace mlir;
 using namespace fa2;
 
 static constexpr float kInf = std::numeric_limits<float>::infinity();
+/// docs/contract.md, rows without a value.
+static constexpr float kLargestLse = 0x1p23f;
 /// Blocks that zero gradients: enough for any device's memory.
 static constexpr int64_t kZeroBlocks = 512;
 
@@ -336,9 +338,15 @@ void GradTiler::createStatistics() {
         arith::DivFOp::create(b, loc, minusOne, scale), ValueRange{});
   }
   Value n = arith::MulFOp::create(b, loc, l, factor);
-  Value none = splat({statRows}, -kInf);
-  Value empty =
-      arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
+  Value none = splat({statRows}, -kInf), empty;
+  // What a program makes may be so large that f32 holds nothing of exp(x -
+  // lse): such rows are as those without keys.
+  if (op.getScore().empty())
+    empty = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, l, none);
+  else
+    empty = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGE,
+                                  math::AbsFOp::create(b, loc, l),
+                                  splat({statRows}, kLargestLse));
   n = arith::SelectOp::create(b, loc, empty, none, n);
   // So is what a program makes of rows past the end.
   if (!op.getScore().empty())

@@ -298,4 +298,32 @@ fa2.kernel @longest_first_of_keys(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]
   fa2.for_each_tile %t, %h, %b in (%keys by 128, %heads, %batches) order longest_first {
   }
   fa2.return
+}// -----
+
+// The entries of the batch side by side: of the number that counts heads and entries, the entry is the remainder.
+// CHECK-LABEL: gpu.func @abreast
+// CHECK-SAME: (%[[ENTRIES:[a-z0-9]+]]: index,
+// CHECK: arith.remui %block_id_x
+// CHECK: %[[BOTH:.*]] = arith.addi
+// CHECK-NEXT: arith.divui %[[BOTH]], %[[ENTRIES]] :
+// CHECK-NEXT: arith.remui %[[BOTH]], %[[ENTRIES]] :
+fa2.kernel @abreast(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %y: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,
+                arguments = [#fa2.arg<"x", "in", ["entries", "rows", "heads", 64] x bf16>, #fa2.arg<"y", "in", ["entries", "keys", "heads_kv", 64] x bf16>],
+                shared_bytes = 2048 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %rows = memref.dim %x, %c1 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %heads = memref.dim %x, %c2 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %batches = memref.dim %x, %c0 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  %r = fa2gpu.ring.create {name = "q", offset = 0} : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>>
+  fa2.for_each_tile %t, %h, %b in (%rows by 128, %heads, %batches) order batches_abreast {
+    %s = fa2gpu.ring.slot %r[%h] : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>> -> tensor<16x16xbf16, #fa2gpu.shared>
+    %s1 = fa2gpu.ring.slot %r[%b] : !fa2gpu.ring<2 x tensor<16x16xbf16, #fa2gpu.shared>> -> tensor<16x16xbf16, #fa2gpu.shared>
+  }
+  fa2.return
 }
+
+

@@ -10,6 +10,7 @@
 #include "Check.h"
 
 #include "Parallel.h"
+#include "Reference/Gradient.h"
 #include "Reference/ProgramNumbers.h"
 
 #include <cmath>
@@ -135,6 +136,8 @@ private:
           sums[size_t(head)], {sinkOf(kernel, operands, head), 0, /*slope=*/1},
           lse, dlse - dot(dout, out), norm(dout) * norm(out) + std::abs(dlse));
     }
+    if (std::abs(lse) >= kLargestLse)
+      return;
     std::vector<Number> scores(static_cast<size_t>(keys));
     std::vector<double> dp(scores.size()), size(scores.size());
     for (int64_t j = 0; j < keys; ++j) {

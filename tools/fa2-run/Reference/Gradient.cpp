@@ -45,6 +45,11 @@ void noScores(RowStatistics &statistics) {
       -std::numeric_limits<double>::infinity();
 }
 
+/// Of scores that a program made so large that f32 has no exp(x - lse).
+bool isLost(const Head &head, const GivenRow &row) {
+  return head.program && std::abs(row.lse) >= kLargestLse;
+}
+
 /// The row's gradient in float64.
 void exactRow(const Head &head, const float *q, const float *dout,
               const GivenRow &row, int64_t keys, Scratch &scratch,
@@ -64,7 +69,8 @@ void exactRow(const Head &head, const float *q, const float *dout,
   double largest = -std::numeric_limits<double>::infinity();
   for (double x : s)
     largest = std::max(largest, x);
-  if (std::isinf(largest)) // nothing but hidden scores
+  // Nothing but hidden scores, or such that nothing is known of P.
+  if (std::isinf(largest) || isLost(head, row))
     return noScores(statistics);
   largest = std::max(largest, head.sink);
   double sum = std::exp(head.sink - largest);
@@ -118,6 +124,8 @@ void standardGradient(const Head &head, const float *q, const float *dout,
   statistics.largest32 = -std::numeric_limits<float>::infinity();
   for (float s : p)
     statistics.largest32 = std::max(statistics.largest32, s);
+  if (isLost(head, row))
+    statistics.largest32 = -std::numeric_limits<float>::infinity();
   if (std::isinf(statistics.largest32))
     return;
   statistics.largest32 = std::max(statistics.largest32, float(head.sink));

@@ -27,6 +27,9 @@ struct GivenRow {
   double dlse = 0;            // the gradient of lse
 };
 
+/// From here on a row of a score program has no gradient (docs/contract.md).
+constexpr double kLargestLse = 0x1p23;
+
 /// Of one query row: its log-sum-exp, and delta = sum_j P_j dP_j - dlse
 /// = dout.out - dlse; the same from what is given; and the yardstick's largest
 /// score, sum of exponentials and delta.
