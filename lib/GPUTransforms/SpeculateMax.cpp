@@ -160,15 +160,23 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         op->erase();
   }
 
-  /// Where a program ends in x y + t c, and c may be multiplied with as the
-  /// reference is subtracted: x y + (t c - m). Null where it does not, or where
-  /// scores are not in powers of two.
+  static bool isLoaded(Value tile) {
+    if (auto widened = tile.getDefiningOp<arith::ExtFOp>())
+      tile = widened.getIn();
+    return isa_and_nonnull<LocalLoadOp, ReadOp>(tile.getDefiningOp());
+  }
+
+  /// Where a program ends in x y + t c of a tile t that is loaded: x y +
+  /// (t c - m), which multiplies and subtracts the reference in one. Elements
+  /// of other tiles may share their products. Null where it does not end so, or
+  /// where scores are not in powers of two.
   static Value lessReference(OpBuilder &b, SoftmaxStepOp softmax) {
     FloatAttr scale;
     auto sum = softmax.getS().getDefiningOp<math::FmaOp>();
     auto product =
         sum ? sum.getC().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
-    if (!product || !matchPattern(softmax.getScale(), m_Constant(&scale)) ||
+    if (!product || !isLoaded(product.getLhs()) ||
+        !matchPattern(softmax.getScale(), m_Constant(&scale)) ||
         scale.getValue() != APFloat(std::numbers::ln2_v<float>))
       return {};
     Location loc = softmax.getLoc();

@@ -300,13 +300,14 @@ fa2.kernel @longest_first_of_keys(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]
   fa2.return
 }// -----
 
-// The entries of the batch side by side: of the number that counts heads and entries, the entry is the remainder.
+// The entries of the batch side by side: a tile of one head in all of them before the next tile.
 // CHECK-LABEL: gpu.func @abreast
 // CHECK-SAME: (%[[ENTRIES:[a-z0-9]+]]: index,
-// CHECK: arith.remui %block_id_x
-// CHECK: %[[BOTH:.*]] = arith.addi
-// CHECK-NEXT: arith.divui %[[BOTH]], %[[ENTRIES]] :
-// CHECK-NEXT: arith.remui %[[BOTH]], %[[ENTRIES]] :
+// CHECK: %[[TILES:.*]] = arith.divui
+// CHECK: %[[REST:.*]] = arith.divui %block_id_x, %[[ENTRIES]] :
+// CHECK-NEXT: arith.remui %[[REST]], %[[TILES]] :
+// CHECK-NEXT: arith.divui %[[REST]], %[[TILES]] :
+// CHECK-NEXT: arith.remui %block_id_x, %[[ENTRIES]] :
 fa2.kernel @abreast(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %y: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,

@@ -352,7 +352,8 @@ bool fa2::gpu::inCluster(Operation *op) {
 }
 
 bool fa2::gpu::usesSections(TileOrder order) {
-  return order != TileOrder::Ascending && order != TileOrder::Descending;
+  return order != TileOrder::Ascending && order != TileOrder::Descending &&
+         order != TileOrder::BatchesAbreast;
 }
 
 /// Ascending: the tiles of a head are neighbours. Descending: the same from the
@@ -360,10 +361,15 @@ bool fa2::gpu::usesSections(TileOrder order) {
 /// sections of heads one after the other; in a section the first tiles of all
 /// heads, then the second, and so on. Longest first: the same from the last to
 /// the first. In each, a head's tiles have rising numbers from one end to the
-/// other. Abreast: the entries of the batch follow each other, head by head, so
-/// that blocks which run at once share what is the same in all of them.
+/// other. Abreast: ascending, or longest first, but a tile of one head in all
+/// entries of the batch before the next, so that blocks which run at once share
+/// what is the same in all of them.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
+  if (order == TileOrder::BatchesAbreast) {
+    Value rest = e.divU(number, batches);
+    return {e.remU(rest, tiles), e.divU(rest, tiles), e.remU(number, batches)};
+  }
   Value tile, headAndBatch;
   if (order == TileOrder::Descending) {
     Value total = e.mul(e.mul(tiles, heads), batches);
@@ -389,8 +395,7 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     tile = e.remU(number, tiles);
     headAndBatch = e.divU(number, tiles);
   }
-  if (order == TileOrder::BatchesAbreast ||
-      order == TileOrder::LongestBatchesAbreast)
+  if (order == TileOrder::LongestBatchesAbreast)
     return {tile, e.divU(headAndBatch, batches), e.remU(headAndBatch, batches)};
   return {tile, e.remU(headAndBatch, heads), e.divU(headAndBatch, heads)};
 }

@@ -61,7 +61,7 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
 
     `order = longest_first` starts the tiles at the end of each sequence first, of several heads side by side: under a
     causal mask, tiles of queries have the most keys there. `interleaved` and `shortest_first` begin at its other end. With
-    `batches_abreast` (as interleaved) and `longest_batches_abreast` the entries of the batch follow each other, head by head: blocks
+    `batches_abreast` (else ascending) and `longest_batches_abreast` the entries of the batch follow each other, tile by tile: blocks
     that run at once read the same tile of a bias that they share.
 
     With `cluster`, so many blocks, which run at the same time on one part of the chip and reach each other's shared memory (a cluster
