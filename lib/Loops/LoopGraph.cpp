@@ -21,7 +21,9 @@ bool inRegisters(Value v) {
 class GraphBuilder {
 public:
   GraphBuilder(scf::ForOp loop, const Rates &rates)
-      : loop(loop), block(*loop.getBody()), rates(rates) {}
+      : loop(loop), block(*loop.getBody()), rates(rates) {
+    result.matmulLatency = int64_t(rates.matmulLatency);
+  }
 
   LoopGraph build(int64_t spare) {
     for (Operation &op : block.without_terminator())
@@ -77,7 +79,8 @@ private:
     op->walk([&](Operation *inner) {
       for (Value v : inner->getOperands()) {
         // The loop is cut before products.
-        add(v.getDefiningOp(), op, 0, inRegisters(v) && !isa<DotStartOp>(op));
+        add(v.getDefiningOp(), op, 0, inRegisters(v) && !isa<DotStartOp>(op),
+            isa<DotWaitOp>(op) ? int64_t(rates.matmulLatency) : 0);
         if (auto arg = dyn_cast<BlockArgument>(v);
             arg && arg.getOwner() == &block)
           if (OpOperand *yielded = loop.getTiedLoopYieldedValue(arg))

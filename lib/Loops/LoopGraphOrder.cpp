@@ -27,7 +27,8 @@ modulo::Times fa2::gpu::timesOf(const LoopGraph &loop,
       if (auto found = stepOf.find(wait.getSource().getDefiningOp());
           found != stepOf.end())
         threads = std::max(threads, times.starts[found->second] +
-                                        steps[found->second].clocks);
+                                        steps[found->second].clocks +
+                                        loop.matmulLatency);
     auto found = stepOf.find(op);
     if (found == stepOf.end())
       continue;

@@ -16,6 +16,7 @@ struct LoopGraph {
   modulo::Graph graph;
   std::vector<mlir::Operation *> operations; // of each step
   int64_t groups = 1;                        // warpgroups that share the units
+  int64_t matmulLatency = 0; // clocks from a product's end to its wait's
 
   /// Clocks of all warpgroups together on one resource.
   int64_t busy(modulo::Resource resource) const;
