@@ -154,7 +154,8 @@ def measure_wgmma(card):
                 if groups == 1:
                     for length in (4, 8):
                         card.row(f"{what}: fence to the wait's end, {length} products", "clocks", sum(shots[length], []))
-                    card.row(f"{what}: of that, besides products", "clocks", [fit.intercept for fit in fits])
+                    card.row(f"{what}: of that, besides products", "clocks", [fit.intercept for fit in fits],
+                             "matmulLatency" if (columns, source) == (64, "shared memory") else None)
                     card.row(f"{what}: of that, a product", "clocks", [fit.slope for fit in fits])
                 card.row(f"{what}: warpgroups {groups}", "flops a clock",
                          [groups * 2 * ROWS * columns * 16 / fit.slope for fit in fits])

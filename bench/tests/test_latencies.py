@@ -48,7 +48,8 @@ class Rates(unittest.TestCase):
     def test_reads_the_row_of_an_h200(self):
         standing = dict(latencies.stands())
         self.assertEqual((standing["multiprocessors"], standing["tensorFlops"]), (132, 4096))
-        self.assertLessEqual({"clockGHz", "exponentials", "lanes", "sharedBytes", "globalBytes", "copyLatency", "launchClocks"},
+        self.assertLessEqual({"clockGHz", "exponentials", "lanes", "sharedBytes", "globalBytes", "copyLatency", "launchClocks",
+                              "matmulLatency"},
                              set(standing))
 
     def test_refuses_what_it_cannot_read(self):

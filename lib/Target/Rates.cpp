@@ -3,8 +3,9 @@
 // Tensor cores: the architectures' white papers; mma.sync has 0.63 of wgmma's
 // rate on an H200 (docs/measurements). Exponentials and lanes: CUDA C++
 // Programming Guide, "Throughput of Native Arithmetic Instructions". An H200's
-// were measured by bench/latencies.py (docs/measurements/2026-11-24-latencies.md):
-// a copy takes 340 clocks from L2 and 790 from memory, beside its bytes.
+// were measured by bench/latencies.py
+// (docs/measurements/2026-11-24-latencies.md): a copy takes 340 clocks from L2
+// and 790 from memory, beside its bytes.
 //
 //===----------------------------------------------------------------------===//
 

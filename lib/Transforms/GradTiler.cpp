@@ -251,52 +251,45 @@ SmallVector<unsigned> GradTiler::gradientsThatAre(bool whole) {
   return found;
 }
 
-/// One block a tile of keys: the tiles of queries that a mask hides from it, of
-/// which the kernel of keys stores none.
+/// One block a tile of queries: the tiles of keys that a mask hides from it,
+/// which the kernel of keys stores none of. Rows lie in one piece so.
 void GradTiler::createHidden() {
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  auto tiles =
-      createKernel("_hidden", plainSchedule(), Keys, bkv, TileOrder::Ascending);
+  auto tiles = createKernel("_hidden", plainSchedule(), Queries, bq,
+                            TileOrder::Ascending);
   Block &body = tiles.getBody().front();
-  Value kvBlock = body.getArgument(0), headKV = body.getArgument(1),
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
   Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
         sk = SequenceOp::create(b, loc, k, batch).getLength();
-  auto range = QRangeOp::create(b, loc, kvBlock, sq, sk, bq, bkv,
-                                op.getMaskAttr(), /*nonempty=*/false);
-  Value first = TileAtOp::create(b, loc, range, constant(0));
+  // Tiles of keys count rows past the end as those that see them.
+  auto range = KVRangeOp::create(b, loc, qBlock, /*falling=*/false, sq, sk, bq,
+                                 bkv, op.getMaskAttr(), /*nonempty=*/false,
+                                 /*past_end=*/false, /*whole_rows=*/true);
   auto inside = [&](Value x, Value length) -> Value {
     return arith::MinSIOp::create(b, loc, x, length);
   };
-  auto next = [&](Value x) -> Value {
-    return arith::AddIOp::create(b, loc, x, constant(1));
+  auto next = [&](Value x, int64_t by) -> Value {
+    return arith::AddIOp::create(b, loc, x, constant(by));
   };
-  Value column = times(kvBlock, bkv);
-  Value lastColumn =
-      inside(arith::AddIOp::create(b, loc, column, constant(bkv)), sk);
-  SmallVector<std::pair<Value, Value>> rows{
-      {constant(0), inside(times(first, bq), sq)}};
-  // Behind the last that sees the keys there are some where a mask has a lower
+  Value first = TileAtOp::create(b, loc, range, constant(0));
+  Value end =
+      arith::AddIOp::create(b, loc, first, TileCountOp::create(b, loc, range));
+  SmallVector<std::pair<Value, Value>> columns{
+      {inside(times(end, bkv), sk), sk}};
+  // Before the first that they see there are some where a mask has a lower
   // bound.
-  if (op.getMaskAttr().endRow(b, loc, column, sq, sk)) {
-    Value end = arith::AddIOp::create(b, loc, first,
-                                      TileCountOp::create(b, loc, range));
-    rows.push_back({inside(times(end, bq), sq), sq});
-  }
-  Value group = headsOfGroup();
-  auto heads = scf::ForOp::create(
-      b, loc, arith::MulIOp::create(b, loc, headKV, group),
-      arith::MulIOp::create(b, loc, next(headKV), group), constant(1));
-  b.setInsertionPointToStart(heads.getBody());
-  Value head = heads.getInductionVar();
+  if (op.getMaskAttr().lower(b, loc, times(qBlock, bq), sq, sk))
+    columns.push_back({constant(0), inside(times(first, bkv), sk)});
+  Value row = times(qBlock, bq), lastRow = inside(next(row, bq), sq);
   ScoreProgram program = programOf(op);
   for (unsigned i : gradientsThatAre(/*whole=*/true))
-    for (auto [from, to] : rows) {
+    for (auto [from, to] : columns) {
       std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
-          {ScoreProgram::Batch, {batch, next(batch)}},
-          {ScoreProgram::Head, {head, next(head)}},
-          {ScoreProgram::Row, {from, to}},
-          {ScoreProgram::Column, {column, lastColumn}}};
+          {ScoreProgram::Batch, {batch, next(batch, 1)}},
+          {ScoreProgram::Head, {head, next(head, 1)}},
+          {ScoreProgram::Row, {row, lastRow}},
+          {ScoreProgram::Column, {from, to}}};
       size_t extra = size_t((*op.getGrads())[i]);
       SmallVector<Value> begins, ends;
       for (unsigned dim = 0; dim < bounds.size(); ++dim) {

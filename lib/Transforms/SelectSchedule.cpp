@@ -68,10 +68,10 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
           return failure();
         problem.tileReads = int64_t(programOf(op).tileReads().size());
         problem.slope = !programOf(op).onlyAdds();
-        problem.sums =
-            llvm::any_of(op.getDextras().getTypes(), [](Type gradient) {
-              return cast<RankedTensorType>(gradient).getElementType().isF32();
-            });
+        for (Type gradient : op.getDextras().getTypes())
+          (cast<RankedTensorType>(gradient).getElementType().isF32()
+               ? problem.sums
+               : problem.storesScores) = true;
       }
 
     ScheduleOverrides asked;

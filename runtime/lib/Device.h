@@ -38,9 +38,9 @@ struct BoundTensor {
   std::string_view name;
   fa2rtDType dtype = FA2RT_F32;
   fa2rtDirection direction = FA2RT_IN;
-  bool present = false; // false: an optional tensor left out
-  bool empty = false;   // it has no elements
-  bool sums = false;    // an output that kernels zero and then add to
+  bool present = false;    // false: an optional tensor left out
+  bool empty = false;      // it has no elements
+  bool sums = false;       // an output that kernels zero and then add to
   int64_t rowMultiple = 1; // elements up to which an output's rows are written
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; // elements

@@ -19,6 +19,8 @@ struct Problem {
   bool slope = false;
   /// Whether backward sums gradients of what the program reads.
   bool sums = false;
+  /// Whether it stores tiles of dS as such a gradient.
+  bool storesScores = false;
   /// Whether probabilities are dropped: their numbers take registers.
   bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.

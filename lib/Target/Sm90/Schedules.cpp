@@ -151,6 +151,11 @@ void addWithReads(std::vector<Schedule> &schedules, const Problem &problem,
     s.dqColumns = e.dqColumns;
     s.loopOrder = e.loopOrder;
     s.roundedP = e.roundedP;
+    // The copy engine reads dS from its slot, for which turns would wait.
+    if (problem.storesScores && dim <= 64) {
+      s.stages = 3;
+      s.pingPong = s.qInRegisters = false;
+    }
     schedules.push_back(s);
   }
 }

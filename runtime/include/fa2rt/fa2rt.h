@@ -175,9 +175,9 @@ typedef struct fa2rtArgumentInfo {
   int64_t extents[FA2RT_MAX_RANK];  /* a required extent, or -1 */
   const char *dims[FA2RT_MAX_RANK]; /* the dimension's name, or NULL */
   int64_t alignment;                /* of the base address, bytes */
-  int64_t stride_multiple;          /* elements; rows of outputs own their memory
-                                       up to such a multiple, and it is written */
-  double default_value;             /* scalars that are optional */
+  int64_t stride_multiple; /* elements; rows of outputs own their memory
+                              up to such a multiple, and it is written */
+  double default_value;    /* scalars that are optional */
 } fa2rtArgumentInfo;
 
 FA2RT_API int32_t fa2rtProgramArgumentCount(const fa2rtProgram *program);
