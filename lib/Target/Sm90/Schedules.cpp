@@ -60,7 +60,8 @@ struct ReadsEntry {
 };
 
 // Where a score program reads tiles of 16 bits: they take the place of stages,
-// and at small head dims of wide tiles of keys.
+// and at small head dims of wide tiles of keys. Above 128, kernels that read
+// elements would spill beside the arm that computes scores once more.
 // clang-format off
 constexpr ReadsEntry kReadsTable[] = {
     // d   q    kv  stages k  q slots reads ping-pong own output
@@ -230,7 +231,8 @@ std::vector<Schedule> schedulesOfReads(const Problem &problem) {
       s.slotsK = e.slotsK;
       s.slotsReads = e.slotsReads;
       s.querySlots = e.querySlots;
-      s.lazyRescale = s.speculateMax = problem.maxSlack;
+      s.lazyRescale = problem.maxSlack;
+      s.speculateMax = e.maxHeadDim <= 128 ? problem.maxSlack : 0;
       s.pingPong = e.pingPong && !problem.masked;
       s.groupLimits = true;
       s.separateOutput =
