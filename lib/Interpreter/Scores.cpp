@@ -21,7 +21,9 @@ void interpreter::run(Frame &f, DistanceOp op) {
       f.whole(op.getColumnBlock()) * cols - f.whole(op.getRowBlock()) * rows;
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c)
-      result->real[r * cols + c] = float(first + c - r);
+      (result->real.empty()
+           ? (void)(result->whole[r * cols + c] = first + c - r)
+           : (void)(result->real[r * cols + c] = float(first + c - r)));
   f.set(op.getResult(), Datum(TileRef(result)));
 }
 

@@ -248,9 +248,10 @@ Value ProgramTiler::writeSum(Operation &step) {
 }
 
 Value ProgramTiler::writeDistance(Operation &step) {
-  if (!isa<arith::SIToFPOp>(step) || place.packedHeads > 1)
+  if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1)
     return {};
-  Value x = step.getOperand(0);
+  Type type = step.getResult(0).getType();
+  Value x = isa<arith::SubIOp>(step) ? step.getResult(0) : step.getOperand(0);
   while (x.getDefiningOp<arith::IndexCastOp>())
     x = x.getDefiningOp()->getOperand(0);
   auto difference = x.getDefiningOp<arith::SubIOp>();
@@ -262,10 +263,16 @@ Value ProgramTiler::writeDistance(Operation &step) {
       difference && difference.getLhs() == row && difference.getRhs() == column;
   if (!forward && !backward)
     return {};
-  Value d = DistanceOp::create(b, loc, typeWith(Tile, b.getF32Type()),
-                               columnBlock, place.rowBlock);
+  Value d = DistanceOp::create(b, loc, typeWith(Tile, type), columnBlock,
+                               place.rowBlock);
   // From the tile's rows to its columns.
-  return forward != place.transposed ? d : arith::NegFOp::create(b, loc, d);
+  if (forward != place.transposed)
+    return d;
+  if (type.isF32())
+    return arith::NegFOp::create(b, loc, d);
+  Value zero =
+      arith::ConstantOp::create(b, loc, b.getZeroAttr(d.getType()));
+  return arith::SubIOp::create(b, loc, zero, d);
 }
 
 void ProgramTiler::write(Axes which) {

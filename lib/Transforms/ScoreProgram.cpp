@@ -104,6 +104,15 @@ SmallVector<tensor::ExtractOp> ScoreProgram::tileReads() const {
       [&](tensor::ExtractOp read) { return readsTile(read); });
 }
 
+bool ScoreProgram::readsElements() const {
+  return llvm::any_of(
+      block().getOps<tensor::ExtractOp>(), [&](tensor::ExtractOp read) {
+        return !read.use_empty() && !readsTile(read) &&
+               (dependsOn(read, Score) ||
+                (dependsOn(read, Row) && dependsOn(read, Column)));
+      });
+}
+
 bool ScoreProgram::isWhole(size_t i) const {
   auto type = dyn_cast<RankedTensorType>(extraType(i));
   if (!type || type.getRank() != 4 || coordinateOf(i, 3) != Column)

@@ -51,6 +51,8 @@ public:
   /// The reads that tiles of memory serve: of 16 bits, at the score's row and,
   /// in the last dimension, its column, and at one place in the others.
   llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
+  /// Whether some other read differs from score to score.
+  bool readsElements() const;
   /// Whether extra i has a place of its own for each score, keys side by side.
   bool isWhole(size_t i) const;
   /// A guard: where the copy engine can bring them. Empty where there are none.

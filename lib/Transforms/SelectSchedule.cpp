@@ -61,6 +61,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         NormalProgram program(op);
         problem.columnVectors = int64_t(program.columns().size());
         problem.tileReads = int64_t(program.program().tileReads().size());
+        problem.elementReads = program.program().readsElements();
       }
     if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (problem.program) {

@@ -177,8 +177,13 @@ fa2.kernel @program(%n: index, %c: f32)
 // CHECK: %[[C:.*]] = llvm.sitofp %{{.*}} : i32 to f32
 // CHECK: %[[R:.*]] = llvm.sitofp %{{.*}} : i32 to f32
 // CHECK: arith.subf %[[C]], %[[R]] : f32
+// As an index, no conversion.
+// CHECK: %[[WHOLE:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK-COUNT-5: arith.addi %[[WHOLE]], %{{.*}} : index
+// CHECK-NOT: arith.addi %[[WHOLE]]
 #acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
 !s = tensor<16x16xf32, #acc>
+!i = tensor<16x16xindex, #acc>
 fa2.kernel @distance(%n: index)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
@@ -190,6 +195,7 @@ fa2.kernel @distance(%n: index)
     %c = arith.constant dense<2.0> : !s
     %y = math.fma %x, %c, %d : !s
     %z = math.tanh %y fastmath<afn> : !s
+    %whole = fa2.distance %h from %t : !i
   }
   fa2.return
 }

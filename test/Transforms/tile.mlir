@@ -283,3 +283,29 @@ func.func @distance(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: te
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
 }
+
+// -----
+
+// As an index too, so that a table of distances is read once for all elements of a thread that are as far. From row to column it is the other way round.
+// CHECK-LABEL: fa2.kernel @table
+// CHECK: fa2.for_tiles %[[J:.*]] in
+// CHECK: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} : tensor<64x64xindex>
+// CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[D]] : tensor<64x64xindex>
+// CHECK: arith.addi %[[BACK]], %{{.*}} : tensor<64x64xindex>
+// CHECK: fa2.read %table
+func.func @table(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %table: tensor<?x?xf32>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%table : tensor<?x?xf32>)
+      {extra_names = ["table"], schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %t: tensor<?x?xf32>):
+        %c = arith.constant 100 : index
+        %d = arith.subi %i, %j : index
+        %n = arith.addi %d, %c : index
+        %x = tensor.extract %t[%h, %n] : tensor<?x?xf32>
+        %r = arith.addf %s, %x : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}

@@ -66,6 +66,9 @@ Extra::Extra(const Kernel::ExtraRule &rule, const Configuration &c,
     drawShape(c, random);
   if (text != given.end())
     take(text->second);
+  else if (packed && rule.dtype == FA2RT_F32 &&
+           rule.shape == std::vector<std::string>{"heads"})
+    fallOverHeads();
   else
     drawValues(stream, packed ? kPeriod : std::numeric_limits<int64_t>::max());
   if (rule.tensor && packed)
@@ -157,6 +160,14 @@ void Extra::alignStrides(Sequence &random) {
     pitch += random.between(0, 1) * multiple;
     pitch = (pitch + multiple - 1) / multiple * multiple;
   }
+}
+
+/// As ALiBi's slopes do (Press et al. 2022, section 3): what multiplies a
+/// distance would make maxima rise from tile to tile if half of it were below 0.
+void Extra::fallOverHeads() {
+  int64_t heads = values.shape[0];
+  for (int64_t h = 1; h <= heads; ++h)
+    values.elements.push_back(std::exp2(-8.0 * double(h) / double(heads)));
 }
 
 /// At most `most` of them.

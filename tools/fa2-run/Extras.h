@@ -23,7 +23,8 @@ using GivenExtras = std::map<std::string, std::string>;
 
 /// How tensors that a program reads lie: drawn strides and extents of 1, for
 /// checks; or in one piece as frameworks allocate them, one for all batch
-/// entries, and of a large tensor the same values again and again, for times.
+/// entries, of a large tensor the same values again and again, and of f32 a head
+/// ALiBi's slopes, for times.
 enum class ExtraStrides { Drawn, Packed };
 
 class Extra {
@@ -57,6 +58,7 @@ private:
   void drawStrides(Sequence &random, bool mayRepeat);
   void alignStrides(Sequence &random);
   void drawValues(uint64_t stream, int64_t most);
+  void fallOverHeads();
   void take(const std::string &text);
   /// Puts the values, as the dtype holds them, into memory.
   void store();

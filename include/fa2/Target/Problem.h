@@ -27,6 +27,8 @@ struct Problem {
   int64_t columnVectors = 0;
   /// Tiles of 16 bits that it reads (rings.reads).
   int64_t tileReads = 0;
+  /// Whether it reads something else for each score.
+  bool elementReads = false;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

@@ -38,7 +38,8 @@ struct PositionsLowering : public OpConversionPattern<PositionsOp> {
   }
 };
 
-/// One conversion, and an addition for each diagonal of the thread's registers.
+/// An addition for each diagonal of the thread's registers, behind one
+/// conversion where it is in f32.
 struct DistanceLowering : public OpConversionPattern<DistanceOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -54,20 +55,26 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
                       e.toIndex(laneRow(e, layout)));
     Value column = e.add(e.mul(adaptor.getColumnBlock()[0], type.getDimSize(1)),
                          e.toIndex(laneCol(e, layout)));
+    bool whole = type.getElementType().isIndex();
     auto real = [&](Value x) -> Value {
       return LLVM::SIToFPOp::create(rewriter, op.getLoc(),
                                     type.getElementType(), e.toI32(x));
     };
     // Again, it must not be found equal to what it is a copy of.
-    Value first = op->hasAttr(kAgainName) ? e.fsub(real(column), real(row))
-                                          : real(e.sub(column, row));
+    Value first;
+    if (op->hasAttr(kAgainName))
+      first = whole ? e.sub(e.index(0), e.sub(row, column))
+                    : e.fsub(real(column), real(row));
+    else
+      first = whole ? e.sub(column, row) : real(e.sub(column, row));
     std::map<int64_t, Value> diagonals;
     SmallVector<Value> out;
     for (int64_t r = 0; r < layout.numRegs(); ++r) {
       Coord at = layout.at(0, 0, r);
       Value &distance = diagonals[at.col - at.row];
       if (!distance)
-        distance = e.fadd(first, e.f32(float(at.col - at.row)));
+        distance = whole ? e.add(first, at.col - at.row)
+                         : e.fadd(first, e.f32(float(at.col - at.row)));
       out.push_back(distance);
     }
     rewriter.replaceOpWithMultiple(op, {out});
@@ -76,8 +83,9 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
 };
 
 /// An element where `inside`, else 0, as f32 or i32. No branch, since matmuls
-/// may be in flight.
-Value readElement(Emit &e, Value address, Value inside, Type element) {
+/// may be in flight. Where several have one address, one is read, but `again`.
+Value readElement(Emit &e, Value address, Value inside, Type element,
+                  bool again) {
   bool narrow = element.getIntOrFloatBitWidth() == 16;
   std::string suffix = narrow ? "b16" : "b32";
   auto text =
@@ -85,7 +93,7 @@ Value readElement(Emit &e, Value address, Value inside, Type element) {
   Type loaded = e.b.getIntegerType(narrow ? 16 : 32);
   Value bits = LLVM::InlineAsmOp::create(
                    e.b, e.loc, loaded, ValueRange{address, inside}, text,
-                   narrow ? "=&h,l,b" : "=&r,l,b", /*has_side_effects=*/true,
+                   narrow ? "=&h,l,b" : "=&r,l,b", /*has_side_effects=*/again,
                    /*is_align_stack=*/false, LLVM::TailCallKind::None,
                    LLVM::AsmDialectAttr{}, ArrayAttr{})
                    .getResult(0);
@@ -118,8 +126,9 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
       if (!place.inside) // of extents that are known
         place.inside = arith::ConstantOp::create(rewriter, op.getLoc(),
                                                  rewriter.getBoolAttr(true));
-      out.push_back(
-          readElement(e, place.address, place.inside, type.getElementType()));
+      out.push_back(readElement(e, place.address, place.inside,
+                                type.getElementType(),
+                                op->hasAttr(kAgainName)));
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
@@ -128,11 +137,16 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
 
 } // namespace
 
-/// What all elements share is added once.
+/// What all elements share is added once. Strides are in bytes before they are
+/// multiplied with: an element's address is one multiplication and addition a
+/// dimension.
 Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
                    ArrayRef<ValueRange> indexParts)
-    : e(e), source(cast<MemRefType>(memref.getType()), parts),
-      bytes(cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8) {
+    : e(e), source(cast<MemRefType>(memref.getType()), parts) {
+  int64_t bytes =
+      cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8;
+  for (Value &stride : source.strides)
+    stride = e.mul(stride, bytes);
   Value shared = e.i64(0);
   for (auto [d, index] : llvm::enumerate(indices)) {
     if (isa<RankedTensorType>(index.getType())) {
@@ -145,7 +159,7 @@ Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
     if (source.extents[d])
       allInside = e.both(allInside, e.less(single, source.extents[d]));
   }
-  base = e.gep(source.base, e.mul(shared, bytes));
+  base = e.gep(source.base, shared);
 }
 
 Elements::Place Elements::at(size_t element) {
@@ -157,7 +171,7 @@ Elements::Place Elements::at(size_t element) {
     if (source.extents[d])
       inside = e.both(inside, e.less(index, source.extents[d]));
   }
-  return {offset ? e.gep(base, e.mul(offset, bytes)) : base, inside};
+  return {offset ? e.gep(base, offset) : base, inside};
 }
 
 void fa2::gpu::populateReadPatterns(TypeConverter &converter,

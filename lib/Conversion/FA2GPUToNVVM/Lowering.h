@@ -213,7 +213,6 @@ public:
 private:
   Emit &e;
   MemRefParts source;
-  int64_t bytes;
   size_t number = 1;
   mlir::Value base, allInside;
   llvm::SmallVector<std::pair<size_t, mlir::ValueRange>> own; // dim, its parts

@@ -232,7 +232,8 @@ std::vector<Schedule> schedulesOfReads(const Problem &problem) {
       s.slotsReads = e.slotsReads;
       s.querySlots = e.querySlots;
       s.lazyRescale = problem.maxSlack;
-      s.speculateMax = e.maxHeadDim <= 128 ? problem.maxSlack : 0;
+      s.speculateMax =
+          e.maxHeadDim <= 128 && !problem.elementReads ? problem.maxSlack : 0;
       s.pingPong = e.pingPong && !problem.masked;
       s.groupLimits = true;
       s.separateOutput =
@@ -275,7 +276,7 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
       s.stages = e.stages;
       s.querySlots = e.querySlots;
       s.lazyRescale = e.lazy ? problem.maxSlack : 0;
-      s.speculateMax = problem.maxSlack;
+      s.speculateMax = problem.elementReads ? 0 : problem.maxSlack;
       s.pingPong = e.pingPong && !problem.masked;
       s.groupLimits = true;
       s.separateOutput =

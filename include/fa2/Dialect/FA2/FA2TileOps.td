@@ -266,10 +266,11 @@ def FA2_PositionsOp : FA2_Op<"positions", [Pure]> {
 }
 
 def FA2_DistanceOp : FA2_Op<"distance", [Pure]> {
-  let summary = "how far a tile's columns lie behind its rows, in f32";
+  let summary = "how far a tile's columns lie behind its rows";
   let description = [{
-    `result[i, j] = (column_block * columns + j) - (row_block * rows + i)`, exact below 2^24. What
-    elements on one diagonal of a thread's registers share is computed once.
+    `result[i, j] = (column_block * columns + j) - (row_block * rows + i)`, as an index, or in f32,
+    which is exact below 2^24. What elements on one diagonal of a thread's registers share is
+    computed once: an addition, and all that a program makes of it alone, such as a read.
 
     Example: `%d = fa2.distance %j from %qb : tensor<128x64xf32>`
   }];
