@@ -6,7 +6,9 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <map>
 #include <numbers>
+#include <vector>
 
 using namespace mlir;
 using namespace fa2;
@@ -20,7 +22,8 @@ bool inRegisters(Type type) {
          !isa<SharedAttr>(tensor.getEncoding());
 }
 
-/// Any elementwise op on unpacked tiles: the same op on each register.
+/// Any elementwise op on unpacked tiles: the same op on each register, once
+/// where several registers are of the same values.
 struct ElementwiseLowering : public ConversionPattern {
   ElementwiseLowering(TypeConverter &converter, MLIRContext *context)
       : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1,
@@ -35,13 +38,21 @@ struct ElementwiseLowering : public ConversionPattern {
     if (isPacked(type))
       return rewriter.notifyMatchFailure(op, "a packed result");
     SmallVector<Value> out;
+    std::map<std::vector<void *>, Value> known;
     for (size_t r = 0; r < operands.front().size(); ++r) {
       SmallVector<Value> scalars;
-      for (ValueRange v : operands)
+      std::vector<void *> key;
+      for (ValueRange v : operands) {
         scalars.push_back(v[r]);
-      OperationState state(op->getLoc(), op->getName(), scalars,
-                           {type.getElementType()}, op->getAttrs());
-      out.push_back(rewriter.create(state)->getResult(0));
+        key.push_back(v[r].getAsOpaquePointer());
+      }
+      Value &result = known[key];
+      if (!result) {
+        OperationState state(op->getLoc(), op->getName(), scalars,
+                             {type.getElementType()}, op->getAttrs());
+        result = rewriter.create(state)->getResult(0);
+      }
+      out.push_back(result);
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();

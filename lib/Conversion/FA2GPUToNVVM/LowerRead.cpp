@@ -83,9 +83,8 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
 };
 
 /// An element where `inside`, else 0, as f32 or i32. No branch, since matmuls
-/// may be in flight. Where several have one address, one is read, but `again`.
-Value readElement(Emit &e, Value address, Value inside, Type element,
-                  bool again) {
+/// may be in flight.
+Value readElement(Emit &e, Value address, Value inside, Type element) {
   bool narrow = element.getIntOrFloatBitWidth() == 16;
   std::string suffix = narrow ? "b16" : "b32";
   auto text =
@@ -93,7 +92,7 @@ Value readElement(Emit &e, Value address, Value inside, Type element,
   Type loaded = e.b.getIntegerType(narrow ? 16 : 32);
   Value bits = LLVM::InlineAsmOp::create(
                    e.b, e.loc, loaded, ValueRange{address, inside}, text,
-                   narrow ? "=&h,l,b" : "=&r,l,b", /*has_side_effects=*/again,
+                   narrow ? "=&h,l,b" : "=&r,l,b", /*has_side_effects=*/true,
                    /*is_align_stack=*/false, LLVM::TailCallKind::None,
                    LLVM::AsmDialectAttr{}, ArrayAttr{})
                    .getResult(0);
@@ -122,13 +121,16 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
                       adaptor.getIndices());
     SmallVector<Value> out;
     for (size_t r = 0; r < elements.count(); ++r) {
+      if (size_t same = elements.firstLike(r); same != r) {
+        out.push_back(out[same]);
+        continue;
+      }
       Elements::Place place = elements.at(r);
       if (!place.inside) // of extents that are known
         place.inside = arith::ConstantOp::create(rewriter, op.getLoc(),
                                                  rewriter.getBoolAttr(true));
-      out.push_back(readElement(e, place.address, place.inside,
-                                type.getElementType(),
-                                op->hasAttr(kAgainName)));
+      out.push_back(
+          readElement(e, place.address, place.inside, type.getElementType()));
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();
@@ -160,6 +162,13 @@ Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
       allInside = e.both(allInside, e.less(single, source.extents[d]));
   }
   base = e.gep(source.base, shared);
+}
+
+size_t Elements::firstLike(size_t element) {
+  std::vector<void *> key;
+  for (auto [d, parts] : own)
+    key.push_back(parts[element].getAsOpaquePointer());
+  return first.try_emplace(key, element).first->second;
 }
 
 Elements::Place Elements::at(size_t element) {

@@ -110,7 +110,15 @@ struct ScatterLowering : public OpConversionPattern<ScatterOp> {
       first =
           arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq,
                                 e.bitAnd(e.lane(), sharing), e.i32(0));
+    // A thread's values for one place are one sum.
+    SmallVector<Value> sums(partials->values.size());
     for (auto [i, x] : llvm::enumerate(partials->values)) {
+      Value &sum = sums[elements.firstLike(i)];
+      sum = sum ? e.fadd(sum, x) : x;
+    }
+    for (auto [i, x] : llvm::enumerate(sums)) {
+      if (!x)
+        continue;
       for (int64_t mask : partials->lanes)
         x = e.fadd(x, e.shuffleXor(x, mask));
       reduceInto(e, elements.at(i), first, x);

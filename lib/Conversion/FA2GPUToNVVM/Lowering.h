@@ -10,6 +10,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Transforms/DialectConversion.h"
 
+#include <map>
+#include <vector>
+
 namespace fa2::gpu {
 
 /// Address spaces of the NVPTX target.
@@ -208,6 +211,9 @@ public:
     mlir::Value address, inside; // null: always
   };
   Place at(size_t element);
+  /// The first of the elements that were asked about whose indices are the same
+  /// values.
+  size_t firstLike(size_t element);
   size_t count() const { return number; }
 
 private:
@@ -216,6 +222,7 @@ private:
   size_t number = 1;
   mlir::Value base, allInside;
   llvm::SmallVector<std::pair<size_t, mlir::ValueRange>> own; // dim, its parts
+  std::map<std::vector<void *>, size_t> first;
 };
 
 /// Of a tile whose columns are a vector's: row 0 has each slot's column.
