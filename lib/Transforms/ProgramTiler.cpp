@@ -157,6 +157,36 @@ SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
   return writeIndices(part.getIndices(), part.getExtra(), sum, placeOf(part));
 }
 
+std::optional<bool> ProgramTiler::distance(Operation *step) const {
+  auto difference = dyn_cast_or_null<arith::SubIOp>(step);
+  Value row = program.block().getArgument(ScoreProgram::Row),
+        column = program.block().getArgument(ScoreProgram::Column);
+  if (difference && difference.getLhs() == column &&
+      difference.getRhs() == row)
+    return true;
+  if (difference && difference.getLhs() == row &&
+      difference.getRhs() == column)
+    return false;
+  return std::nullopt;
+}
+
+bool ProgramTiler::byDistance(ContributeOp part) const {
+  Value row = program.block().getArgument(ScoreProgram::Row),
+        column = program.block().getArgument(ScoreProgram::Column);
+  return place.packedHeads == 1 &&
+         llvm::all_of(part.getIndices(), [&](Value index) {
+           return index != row && index != column &&
+                  !program.dependsOn(index, ScoreProgram::Score) &&
+                  llvm::all_of(
+                      ScoreProgram::neededBy(index), [&](Operation *step) {
+                        return distance(step) ||
+                               (!llvm::is_contained(step->getOperands(), row) &&
+                                !llvm::is_contained(step->getOperands(),
+                                                    column));
+                      });
+         });
+}
+
 void ProgramTiler::writeViews() {
   for (tensor::ExtractOp read : program.tileReads())
     views[read] = writeView(read.getTensor(), read.getIndices(),
@@ -254,19 +284,13 @@ Value ProgramTiler::writeDistance(Operation &step) {
   Value x = isa<arith::SubIOp>(step) ? step.getResult(0) : step.getOperand(0);
   while (x.getDefiningOp<arith::IndexCastOp>())
     x = x.getDefiningOp()->getOperand(0);
-  auto difference = x.getDefiningOp<arith::SubIOp>();
-  Value row = program.block().getArgument(ScoreProgram::Row),
-        column = program.block().getArgument(ScoreProgram::Column);
-  bool forward =
-      difference && difference.getLhs() == column && difference.getRhs() == row;
-  bool backward =
-      difference && difference.getLhs() == row && difference.getRhs() == column;
-  if (!forward && !backward)
+  std::optional<bool> forward = distance(x.getDefiningOp());
+  if (!forward)
     return {};
   Value d = DistanceOp::create(b, loc, typeWith(Tile, type), columnBlock,
                                place.rowBlock);
   // From the tile's rows to its columns.
-  if (forward != place.transposed)
+  if (*forward != place.transposed)
     return d;
   if (type.isF32())
     return arith::NegFOp::create(b, loc, d);

@@ -63,6 +63,12 @@ public:
   }
   /// What the place that a contribution goes to depends on.
   Axes placeOf(ContributeOp part) const { return axesOfAll(part.getIndices()); }
+  /// Whether a step is the distance from row to column (true) or back; none
+  /// where it is something else.
+  std::optional<bool> distance(mlir::Operation *step) const;
+  /// Whether the place is the same for all scores whose column is as far from
+  /// their row.
+  bool byDistance(ContributeOp part) const;
   /// Its slope as a tile, after `atScores`.
   mlir::Value slopeOf(ContributeOp part) {
     return spread(part.getSlope(), Tile);

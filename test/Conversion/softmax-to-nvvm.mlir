@@ -199,3 +199,29 @@ fa2.kernel @distance(%n: index)
   }
   fa2.return
 }
+
+// -----
+
+// Sums of diagonals: a fragment of 16 columns has places for 8 m .. 8 m + 7 diagonals with m from -2 to 1, three shuffles each, and one lane of four adds
+// each. Then all in one, for where all of a warp's places are the same.
+// CHECK-LABEL: gpu.func @diagonals
+// CHECK-COUNT-12: nvvm.shfl.sync idx
+// CHECK-NOT: nvvm.shfl.sync idx {{.*}} f32
+// CHECK-COUNT-5: nvvm.shfl.sync bfly
+// CHECK: nvvm.vote.sync any
+// CHECK-COUNT-1: red.relaxed.gpu.global.add.f32
+// CHECK-NOT: red.relaxed.gpu.global.add.f32
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
+!s = tensor<16x16xf32, #acc>
+!i = tensor<16x16xindex, #acc>
+fa2.kernel @diagonals(%n: index, %sum: memref<?xf32, strided<[?]>>)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"sum", "out", ["n"] x f32>], shared_bytes = 4096 : i64} {
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %d = fa2.distance %h from %t : !i
+    %x = fa2.distance %h from %t : !s
+    fa2.scatter %x to %sum[%d] {diagonals} : !s, memref<?xf32, strided<[?]>>, !i
+  }
+  fa2.return
+}

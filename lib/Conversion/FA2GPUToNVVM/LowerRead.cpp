@@ -171,10 +171,19 @@ size_t Elements::firstLike(size_t element) {
   return first.try_emplace(key, element).first->second;
 }
 
+SmallVector<Value> Elements::ownOf(size_t element) const {
+  return llvm::map_to_vector(
+      own, [&](const auto &dim) -> Value { return dim.second[element]; });
+}
+
 Elements::Place Elements::at(size_t element) {
+  return placeOf(ownOf(element));
+}
+
+Elements::Place Elements::placeOf(ValueRange ownIndices) {
   Value inside = allInside, offset;
-  for (auto [d, parts] : own) {
-    Value index = parts[element];
+  for (auto [dim, index] : llvm::zip_equal(own, ownIndices)) {
+    size_t d = dim.first;
     Value elements = e.mul(e.toI64(index), source.strides[d]);
     offset = offset ? e.add(offset, elements) : elements;
     if (source.extents[d])

@@ -316,6 +316,10 @@ Value Emit::shuffleXor(Value f, int64_t mask) {
   return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, i32(mask),
                               i32(31), NVVM::ShflKind::bfly, UnitAttr{});
 }
+Value Emit::shuffleFrom(Value f, Value lane) {
+  return NVVM::ShflOp::create(b, loc, f.getType(), i32(-1), f, lane, i32(31),
+                              NVVM::ShflKind::idx, UnitAttr{});
+}
 Value Emit::sameInWarp(Value x) {
   return NVVM::ShflOp::create(b, loc, x.getType(), i32(-1), x, i32(0), i32(31),
                               NVVM::ShflKind::idx, UnitAttr{});

@@ -70,6 +70,8 @@ public:
   mlir::Value lane();
   mlir::Value warp();
   mlir::Value shuffleXor(mlir::Value f, int64_t mask);
+  /// The value of another lane, each lane from one of its own choice.
+  mlir::Value shuffleFrom(mlir::Value f, mlir::Value lane);
   /// An i32 that all lanes have, said to be one value of the warp.
   mlir::Value sameInWarp(mlir::Value x);
   mlir::Value voteAny(mlir::Value predicate);
@@ -211,6 +213,9 @@ public:
     mlir::Value address, inside; // null: always
   };
   Place at(size_t element);
+  /// The indices that are an element's own, and what lies at any such.
+  llvm::SmallVector<mlir::Value> ownOf(size_t element) const;
+  Place placeOf(mlir::ValueRange ownIndices);
   /// The first of the elements that were asked about whose indices are the same
   /// values.
   size_t firstLike(size_t element);

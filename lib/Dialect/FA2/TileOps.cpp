@@ -189,6 +189,9 @@ LogicalResult ScatterOp::verify() {
     if (t)
       shape = t.getShape();
   }
+  if (getDiagonals() && (shape.size() != 2 || getColumns()))
+    return emitOpError() << "expected diagonals of a tile's indices, got "
+                         << shape.size() << " dimensions";
   int64_t along = getColumns() ? values.getRank() - 1 : 0;
   if (shape.empty() || shape == values.getShape() ||
       (shape.size() == 1 && shape[0] == values.getDimSize(along)))

@@ -627,6 +627,14 @@ func.func @scatter_columns(%x: tensor<64x32xf32>, %t: memref<?xf32, strided<[?]>
 
 // -----
 
+func.func @scatter_diagonals(%x: tensor<64x32xf32>, %t: memref<?xf32, strided<[?]>>, %i: tensor<64xindex>) {
+  // expected-error @+1 {{expected diagonals of a tile's indices, got 1 dimensions}}
+  fa2.scatter %x to %t[%i] {diagonals} : tensor<64x32xf32>, memref<?xf32, strided<[?]>>, tensor<64xindex>
+  return
+}
+
+// -----
+
 func.func @scatter_shapes(%x: tensor<64x32xf32>, %t: memref<?x?xf32, strided<[?, ?]>>, %i: tensor<64xindex>, %j: tensor<64x32xindex>) {
   // expected-error @+1 {{expected indices, or tensors of them with one shape, got 'tensor<64x32xindex>'}}
   fa2.scatter %x to %t[%i, %j] : tensor<64x32xf32>, memref<?x?xf32, strided<[?, ?]>>, tensor<64xindex>, tensor<64x32xindex>

@@ -307,7 +307,10 @@ def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
     any order. Indices are those of `fa2.read`, where an element beyond an extent is left alone: of
     the values' shape; or, of a tile, vectors of a value a row (with `columns`, a column); or all
     single ones. What has one element is summed before it is added. A value a row may be
-    in part what `fa2.add_rows` gives.
+    in part what `fa2.add_rows` gives. With `diagonals`, indices of a tile's shape are the same for all
+    elements that are as far from the diagonal: a warp sums what it has of each diagonal before it
+    adds, and all that it has where that is one element, as behind the last bucket of relative
+    positions.
 
     Example:
 
@@ -316,7 +319,7 @@ def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
         : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$values, Arg<AnyMemRef, "", [MemRead, MemWrite]>:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns);
+  let arguments = (ins AnyRankedTensor:$values, Arg<AnyMemRef, "", [MemRead, MemWrite]>:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns, UnitAttr:$diagonals);
   let assemblyFormat = [{ $values `to` $sum `[` $indices `]` attr-dict `:` type($values) `,` type($sum) `,` type($indices) }];
   let hasVerifier = 1;
 }
