@@ -77,6 +77,9 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
     s.partition = Partition::Keys;
     s.keyWarps = e.keyWarps;
     s.dqWarps = e.dqWarps;
+    // The first keys have the most queries, and those of several heads at once
+    // start first: up to 20 percent where blocks are few.
+    s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;
   }
   return schedules;
 }

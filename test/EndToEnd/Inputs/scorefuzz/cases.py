@@ -1,25 +1,7 @@
 """What a program runs on: shapes, schedules and inputs, drawn from a seed."""
-import random as python_random
-
 import numpy as np
 
-
-class Random:
-    """Draws that are the same in every version of Python: of random() alone."""
-
-    def __init__(self, seed):
-        self.source = python_random.Random(seed)
-
-    def chance(self, p):
-        return self.source.random() < p
-
-    def between(self, low, high):
-        return low + int(self.source.random() * (high - low + 1))
-
-    def pick(self, choices):
-        choices = list(choices)
-        return choices[int(self.source.random() * len(choices))]
-
+from .draws import Random  # noqa: F401
 
 LENGTHS = ((70, 133), (256, 256), (256, 533), (33, 257), (1, 300), (133, 70), (64, 128), (65, 129), (200, 190), (17, 1),
            (129, 400))
