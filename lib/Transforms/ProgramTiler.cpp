@@ -157,34 +157,40 @@ SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
   return writeIndices(part.getIndices(), part.getExtra(), sum, placeOf(part));
 }
 
+static Value withoutCasts(Value x) {
+  while (auto cast = x.getDefiningOp<arith::IndexCastOp>())
+    x = cast.getIn();
+  return x;
+}
+
 std::optional<bool> ProgramTiler::distance(Operation *step) const {
   auto difference = dyn_cast_or_null<arith::SubIOp>(step);
+  if (!difference)
+    return std::nullopt;
   Value row = program.block().getArgument(ScoreProgram::Row),
-        column = program.block().getArgument(ScoreProgram::Column);
-  if (difference && difference.getLhs() == column &&
-      difference.getRhs() == row)
+        column = program.block().getArgument(ScoreProgram::Column),
+        from = withoutCasts(difference.getRhs()),
+        to = withoutCasts(difference.getLhs());
+  if (from == row && to == column)
     return true;
-  if (difference && difference.getLhs() == row &&
-      difference.getRhs() == column)
+  if (from == column && to == row)
     return false;
   return std::nullopt;
 }
 
 bool ProgramTiler::byDistance(ContributeOp part) const {
-  Value row = program.block().getArgument(ScoreProgram::Row),
-        column = program.block().getArgument(ScoreProgram::Column);
-  return place.packedHeads == 1 &&
-         llvm::all_of(part.getIndices(), [&](Value index) {
-           return index != row && index != column &&
-                  !program.dependsOn(index, ScoreProgram::Score) &&
-                  llvm::all_of(
-                      ScoreProgram::neededBy(index), [&](Operation *step) {
-                        return distance(step) ||
-                               (!llvm::is_contained(step->getOperands(), row) &&
-                                !llvm::is_contained(step->getOperands(),
-                                                    column));
-                      });
-         });
+  llvm::SetVector<Value> work(part.getIndices().begin(),
+                              part.getIndices().end());
+  for (size_t i = 0; i < work.size(); ++i) {
+    for (auto varies :
+         {ScoreProgram::Score, ScoreProgram::Row, ScoreProgram::Column})
+      if (work[i] == program.block().getArgument(varies))
+        return false;
+    Operation *step = work[i].getDefiningOp();
+    if (step && !distance(step))
+      work.insert(step->operand_begin(), step->operand_end());
+  }
+  return place.packedHeads == 1;
 }
 
 void ProgramTiler::writeViews() {
@@ -281,22 +287,27 @@ Value ProgramTiler::writeDistance(Operation &step) {
   if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1)
     return {};
   Type type = step.getResult(0).getType();
-  Value x = isa<arith::SubIOp>(step) ? step.getResult(0) : step.getOperand(0);
-  while (x.getDefiningOp<arith::IndexCastOp>())
-    x = x.getDefiningOp()->getOperand(0);
+  Value x = isa<arith::SubIOp>(step) ? step.getResult(0)
+                                     : withoutCasts(step.getOperand(0));
   std::optional<bool> forward = distance(x.getDefiningOp());
   if (!forward)
     return {};
-  Value d = DistanceOp::create(b, loc, typeWith(Tile, type), columnBlock,
-                               place.rowBlock);
   // From the tile's rows to its columns.
-  if (*forward != place.transposed)
-    return d;
+  bool negated = *forward == place.transposed;
+  Value d = DistanceOp::create(
+      b, loc, typeWith(Tile, type.isF32() ? type : b.getIndexType()),
+      columnBlock, place.rowBlock);
   if (type.isF32())
-    return arith::NegFOp::create(b, loc, d);
-  Value zero =
-      arith::ConstantOp::create(b, loc, b.getZeroAttr(d.getType()));
-  return arith::SubIOp::create(b, loc, zero, d);
+    return negated ? arith::NegFOp::create(b, loc, d).getResult() : d;
+  if (negated) {
+    Value zero =
+        arith::ConstantOp::create(b, loc, b.getZeroAttr(d.getType()));
+    d = arith::SubIOp::create(b, loc, zero, d);
+  }
+  return type.isIndex() ? d
+                        : arith::IndexCastOp::create(b, loc,
+                                                     typeWith(Tile, type), d)
+                              .getResult();
 }
 
 void ProgramTiler::write(Axes which) {

@@ -43,7 +43,7 @@ struct BackwardEntry {
 // clang-format off
 constexpr BackwardEntry kBackwardTable[] = {
     // d    q    kv  warps stages  key warps  dq warps  min blocks
-    {  32, 128,  64,   4,    2,    0,         0,        1},
+    {  32,  64, 128,   4,    2,    0,         0,        1},
     {  56, 128, 128,   8,    2,    0,         0,        1},
     {  64, 128, 128,   8,    2,    0,         4,        1},
     { 120,  64,  64,   4,    2,    0,         0,        1},
@@ -77,6 +77,9 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
     s.partition = Partition::Keys;
     s.keyWarps = e.keyWarps;
     s.dqWarps = e.dqWarps;
+    // At the smallest head dims there is no register for it.
+    if (e.maxHeadDim == 32)
+      s.preload = Preload::None;
     // The first keys have the most queries, and those of several heads at once
     // start first: up to 20 percent where blocks are few.
     s.order = problem.masked ? TileOrder::LongestFirst : TileOrder::Ascending;

@@ -4,16 +4,17 @@ func.func @table(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: ten
       : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16> -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
       score {
       ^bb0(%s: f32, %batch: index, %head: index, %row: index, %column: index, %u: tensor<?x?xf32>, %m: i32):
-        %d = arith.subi %row, %column : index
-        %mi = arith.index_cast %m : i32 to index
-        %e = arith.addi %d, %mi : index
-        %c31 = arith.constant 7 : index
-        %c4 = arith.constant 4 : index
-        %z = arith.constant 0 : index
-        %ng = arith.subi %z, %d : index
-        %ab = arith.maxsi %d, %ng : index
-        %g = arith.divsi %ab, %c4 : index
-        %f = arith.minsi %g, %c31 : index
+        %i = arith.index_cast %row : index to i32
+        %j = arith.index_cast %column : index to i32
+        %d = arith.subi %i, %j : i32
+        %zero = arith.constant 0 : i32
+        %four = arith.constant 4 : i32
+        %last = arith.constant 7 : i32
+        %back = arith.subi %zero, %d : i32
+        %far = arith.maxsi %d, %back : i32
+        %each = arith.divsi %far, %four : i32
+        %bucket = arith.minsi %each, %last : i32
+        %f = arith.index_cast %bucket : i32 to index
         %x = tensor.extract %u[%head, %f] : tensor<?x?xf32>
         %r = arith.addf %s, %x : f32
         fa2.yield %r : f32
