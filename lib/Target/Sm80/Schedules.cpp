@@ -77,8 +77,8 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
     s.partition = Partition::Keys;
     s.keyWarps = e.keyWarps;
     s.dqWarps = e.dqWarps;
-    // At the smallest head dims there is no register for it.
-    if (e.maxHeadDim == 32)
+    // Below 64 it takes registers that ptxas spills others for.
+    if (e.maxHeadDim < 64)
       s.preload = Preload::None;
     // The first keys have the most queries, and those of several heads at once
     // start first: up to 20 percent where blocks are few.
