@@ -140,7 +140,10 @@ private:
     double others = e.tensor + softmax - std::min(longest, e.tensor + softmax);
     double step =
         longest + others * serialPart(groups) +
-        (target.producerWarps() > 0 ? n.roleStep : n.barrier) / groups;
+        (target.producerWarps() > 0 ? n.roleStep
+         : p.backward               ? n.backwardBarrier
+                                    : n.barrier) /
+            groups;
     if (target.producerWarps() > 0)
       step = std::hypot(step, n.roleChain);
     return step * spillFactor();
@@ -212,7 +215,7 @@ private:
                                  : n.loadOfShared;
       store *= s.separateOutput ? n.storeOfOwn : 1;
     }
-    e.ends = load + store + (s.persistent ? n.barrier : n.blockStart);
+    e.ends = load + store + (s.persistent ? n.persistentStart : n.blockStart);
     if (s.partition == Partition::SplitK)
       e.ends += double(f.scratchBytes) * 2 / rates.sharedBytes;
   }

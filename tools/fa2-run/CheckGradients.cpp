@@ -244,6 +244,8 @@ private:
       return most;
     };
     const RowStatistics &of = g.statistics[h][size_t(i)];
+    if (!std::isfinite(of.givenLse)) // no key is seen, none has a gradient
+      return {0, 0, 0};
     double s = dot(q, k, d);
     double t = tensorCoreDot(core, kernel.precision, q, k, d);
     double kept = dropout ? dropout->at(g.batch, queryHead(g, h), i, j) : 1;

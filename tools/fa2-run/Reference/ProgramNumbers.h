@@ -36,7 +36,8 @@ inline double times(double x, double y) { return x == 0 ? 0 : x * y; }
 /// The result of one operation whose operands alone make it off by `error`.
 inline Number rounded(double value, double error, double slope,
                       double slopeError) {
-  Number n{toF32Range(value), error, slope, slopeError};
+  Number n{toF32Range(value), error, slope,
+           slopeError + (slope == 0 ? 0 : kFlushed)};
   if (!(n.error == 0 && double(float(n.value)) == n.value))
     n.error += std::abs(n.value) * kRounding + kFlushed;
   if (!std::isfinite(n.value)) // of infinities, or beyond f32: unknown
