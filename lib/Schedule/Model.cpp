@@ -138,12 +138,11 @@ private:
     double longest = std::max({e.tensor, softmax, e.shared, e.global});
     // Shared memory and copies are the matmuls' own and run beside them.
     double others = e.tensor + softmax - std::min(longest, e.tensor + softmax);
-    double step =
-        longest + others * serialPart(groups) +
-        (target.producerWarps() > 0 ? n.roleStep
-         : p.backward               ? n.backwardBarrier
-                                    : n.barrier) /
-            groups;
+    double step = longest + others * serialPart(groups) +
+                  (target.producerWarps() > 0 ? n.roleStep
+                   : p.backward               ? n.backwardBarrier
+                                              : n.barrier) /
+                      groups;
     if (target.producerWarps() > 0)
       step = std::hypot(step, n.roleChain);
     return step * spillFactor();

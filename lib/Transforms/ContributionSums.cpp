@@ -37,11 +37,10 @@ SmallVector<Value> ContributionSums::zeros() {
 }
 
 void ContributionSums::scatter(const Part &part, Value values) {
-  ScatterOp::create(b, loc, values, part.sum,
-                    program.indicesOf(part.op, part.sum),
-                    part.place == ProgramTiler::Columns,
-                    part.place == ProgramTiler::Tile &&
-                        program.byDistance(part.op));
+  ScatterOp::create(
+      b, loc, values, part.sum, program.indicesOf(part.op, part.sum),
+      part.place == ProgramTiler::Columns,
+      part.place == ProgramTiler::Tile && program.byDistance(part.op));
 }
 
 SmallVector<Value> ContributionSums::slopes() {

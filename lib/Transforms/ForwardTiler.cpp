@@ -243,7 +243,9 @@ void ForwardTiler::runColumns(const Twine &name) {
   createKernel(name + "_columns", GuardAttr());
   bool byHead = scores.columnsDependOn(ScoreProgram::Head),
        byBatch = scores.columnsDependOn(ScoreProgram::Batch);
-  Value keys = extent(k, 1), heads = byHead ? extent(q, 2) : constant(1),
+  // Blocks whose rows see no key take a tile past the end.
+  Value keys = extent(columns.front(), 2);
+  Value heads = byHead ? extent(q, 2) : constant(1),
         batches = byBatch ? extent(q, 0) : constant(1);
   auto tiles = ForEachTileOp::create(b, loc, keys, heads, batches,
                                      scores.columnRows(), TileOrder::Ascending);

@@ -300,14 +300,13 @@ Value ProgramTiler::writeDistance(Operation &step) {
   if (type.isF32())
     return negated ? arith::NegFOp::create(b, loc, d).getResult() : d;
   if (negated) {
-    Value zero =
-        arith::ConstantOp::create(b, loc, b.getZeroAttr(d.getType()));
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(d.getType()));
     d = arith::SubIOp::create(b, loc, zero, d);
   }
-  return type.isIndex() ? d
-                        : arith::IndexCastOp::create(b, loc,
-                                                     typeWith(Tile, type), d)
-                              .getResult();
+  return type.isIndex()
+             ? d
+             : arith::IndexCastOp::create(b, loc, typeWith(Tile, type), d)
+                   .getResult();
 }
 
 void ProgramTiler::write(Axes which) {

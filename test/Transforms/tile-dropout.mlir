@@ -1,5 +1,5 @@
 // RUN: fa2-opt %s --fa2-tile --mlir-print-local-scope | FileCheck %s
-// RUN: fa2-opt %s --fa2-derive-backward=replace | fa2-opt --fa2-select-schedule=schedule=warps=4,block_q=64,block_kv=64,dq=recompute --fa2-tile-grad --mlir-print-local-scope | FileCheck %s --check-prefix=GRAD
+// RUN: fa2-opt %s --fa2-derive-backward=replace | fa2-opt --fa2-select-schedule=schedule=warps=4,block_q=64,block_kv=64,dq=recompute,preload=delta --fa2-tile-grad --mlir-print-local-scope | FileCheck %s --check-prefix=GRAD
 
 // What is dropped has been summed; what is kept is divided by 1 - p at the end.
 // CHECK: fa2.kernel @attention(

@@ -134,7 +134,7 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
 // Reads: of a head before the loop; of single elements of the tile in it; of keys alone in a kernel before, from which whole tiles come to the loop; where
 // an index is no coordinate, it is brought into the extent. What all scores of a row share is added to lse; it hides the row where it is -inf.
 // CHECK-LABEL: fa2.kernel @reads_columns
-// CHECK: memref.dim %k
+// CHECK: memref.dim %column_values0
 // CHECK: fa2.for_each_tile %[[BLOCK:.*]], %{{.*}}, %{{.*}} in (%{{.*}} by 64, %c1{{.*}}, %c1{{.*}}) {
 // CHECK: %[[COLS:.*]] = fa2.positions %[[BLOCK]]
 // CHECK: %[[LOG:.*]] = arith.constant 1.44269502 : f32

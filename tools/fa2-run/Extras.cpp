@@ -163,7 +163,8 @@ void Extra::alignStrides(Sequence &random) {
 }
 
 /// As ALiBi's slopes do (Press et al. 2022, section 3): what multiplies a
-/// distance would make maxima rise from tile to tile if half of it were below 0.
+/// distance would make maxima rise from tile to tile if half of it were below
+/// 0.
 void Extra::fallOverHeads() {
   int64_t heads = values.shape[0];
   for (int64_t h = 1; h <= heads; ++h)

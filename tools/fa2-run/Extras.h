@@ -23,8 +23,8 @@ using GivenExtras = std::map<std::string, std::string>;
 
 /// How tensors that a program reads lie: drawn strides and extents of 1, for
 /// checks; or in one piece as frameworks allocate them, one for all batch
-/// entries, of a large tensor the same values again and again, and of f32 a head
-/// ALiBi's slopes, for times.
+/// entries, of a large tensor the same values again and again, and of f32 a
+/// head ALiBi's slopes, for times.
 enum class ExtraStrides { Drawn, Packed };
 
 class Extra {

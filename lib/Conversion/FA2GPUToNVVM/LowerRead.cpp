@@ -176,9 +176,7 @@ SmallVector<Value> Elements::ownOf(size_t element) const {
       own, [&](const auto &dim) -> Value { return dim.second[element]; });
 }
 
-Elements::Place Elements::at(size_t element) {
-  return placeOf(ownOf(element));
-}
+Elements::Place Elements::at(size_t element) { return placeOf(ownOf(element)); }
 
 Elements::Place Elements::placeOf(ValueRange ownIndices) {
   Value inside = allInside, offset;

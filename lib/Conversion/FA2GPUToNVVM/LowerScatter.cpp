@@ -93,9 +93,9 @@ void reduceInto(Emit &e, Elements::Place place, Value first, Value x) {
 /// Lane (q, t), q = lane / 4, t = lane % 4, has rows q + 8 i and columns
 /// 2 t + 8 k and one more: of the diagonals, columns behind rows, those at
 /// 8 m + 2 t - q and one more. Eight diagonals from 8 m on are a *bin*. What
-/// lies below one because 2 t < q belongs to the bin before. Then all four lanes
-/// with one 2 t - q (mod 8) have parts of the same diagonal of each bin, and
-/// each adds every fourth bin's.
+/// lies below one because 2 t < q belongs to the bin before. Then all four
+/// lanes with one 2 t - q (mod 8) have parts of the same diagonal of each bin,
+/// and each adds every fourth bin's.
 class DiagonalSums {
 public:
   DiagonalSums(Emit &e, Elements &elements) : e(e), elements(elements) {
@@ -129,8 +129,8 @@ public:
         return false;
       Part &part = parts[(diagonal - odd) / 8][size_t(odd)];
       part.element = elements.firstLike(size_t(r));
-      part.sum = part.sum ? e.fadd(part.sum, values[size_t(r)])
-                          : values[size_t(r)];
+      part.sum =
+          part.sum ? e.fadd(part.sum, values[size_t(r)]) : values[size_t(r)];
     }
     if (parts.size() < 3)
       return false;
@@ -236,12 +236,12 @@ private:
     for (Addend &addend : addends) {
       for (auto [index, of] :
            llvm::zip_equal(addend.indices, addends[0].indices)) {
-        Value other = arith::CmpIOp::create(
-            e.b, e.loc, arith::CmpIPredicate::ne, e.toI32(index),
-            e.sameInWarp(e.toI32(of)));
-        differs = differs ? Value(arith::OrIOp::create(e.b, e.loc, differs,
-                                                       other))
-                          : other;
+        Value other =
+            arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne,
+                                  e.toI32(index), e.sameInWarp(e.toI32(of)));
+        differs = differs
+                      ? Value(arith::OrIOp::create(e.b, e.loc, differs, other))
+                      : other;
       }
       Value own = addend.adds ? e.select(addend.adds, addend.sum, e.f32(0))
                               : addend.sum;
