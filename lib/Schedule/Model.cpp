@@ -214,7 +214,7 @@ private:
                                  : n.loadOfShared;
       store *= s.separateOutput ? n.storeOfOwn : 1;
     }
-    e.ends = load + store + (s.persistent ? n.persistentStart : n.blockStart);
+    e.ends = load + store + (s.persistent ? n.barrier : n.blockStart);
     if (s.partition == Partition::SplitK)
       e.ends += double(f.scratchBytes) * 2 / rates.sharedBytes;
   }

@@ -63,9 +63,6 @@ public:
   }
   /// What the place that a contribution goes to depends on.
   Axes placeOf(ContributeOp part) const { return axesOfAll(part.getIndices()); }
-  /// Whether a step is the distance from row to column (true) or back; none
-  /// where it is something else.
-  std::optional<bool> distance(mlir::Operation *step) const;
   /// Whether the place is the same for all scores whose column is as far from
   /// their row.
   bool byDistance(ContributeOp part) const;
@@ -83,6 +80,9 @@ public:
   llvm::SmallVector<mlir::Value> indicesOf(ContributeOp part, mlir::Value sum);
 
 private:
+  /// Whether a step is the distance from row to column (true) or back; none
+  /// where it is something else.
+  std::optional<bool> distance(mlir::Operation *step) const;
   void placeArguments();
   void findAxes();
   Axes axesOfAll(mlir::ValueRange values) const;

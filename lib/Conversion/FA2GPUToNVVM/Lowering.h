@@ -230,6 +230,16 @@ private:
   std::map<std::vector<void *>, size_t> first;
 };
 
+/// One reduction a place, where `adds` (null: always). No branch, since matmuls
+/// may be in flight.
+void reduceInto(Emit &e, Elements::Place place, mlir::Value adds,
+                mlir::Value x);
+/// Adds what a warp has of each diagonal of a tile to its place, which depends
+/// on the diagonal alone. False where the layout is not a matmul's of enough
+/// columns: then nothing is done.
+bool addDiagonals(Emit &e, Elements &elements, const TileLayout &layout,
+                  mlir::ValueRange values);
+
 /// Of a tile whose columns are a vector's: row 0 has each slot's column.
 TileLayout columnLayout(ColumnAttr column, mlir::RankedTensorType vector);
 /// Of a tile whose rows are a vector's.

@@ -27,6 +27,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from scorefuzz.draws import Random  # noqa: E402
+from scorefuzz.folders import numbers  # noqa: E402
 from scorefuzz.readers import draw_program  # noqa: E402
 
 LENGTHS = ((70, 133), (130, 150), (33, 257), (1, 300), (133, 70), (64, 128), (65, 129), (200, 190), (17, 1), (129, 330))
@@ -239,17 +240,9 @@ def one(o, number):
     return wrong, counts
 
 
-def numbers(o):
-    if not o.run_only:
-        return range(o.first, o.first + o.count)
-    return sorted(int(name) for name in os.listdir(o.folder) if os.path.exists(f"{o.folder}/{name}/case.json"))
-
-
 def main():
     o = options()
-    todo, failed, counts = list(numbers(o)), 0, collections.Counter()
-    if not todo:
-        sys.exit(f"{o.folder} holds no programs")
+    todo, failed, counts = numbers(o), 0, collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
         for number, (wrong, of) in zip(todo, pool.map(lambda n: one(o, n), todo)):
             for text in wrong:

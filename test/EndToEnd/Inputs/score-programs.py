@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from scorefuzz.attention import Attention, excess, expect, plain  # noqa: E402
 from scorefuzz.bounded import Context, Rejected  # noqa: E402
 from scorefuzz.cases import Random  # noqa: E402
+from scorefuzz.folders import numbers  # noqa: E402
 from scorefuzz.generate import generate  # noqa: E402
 from scorefuzz.programs import Program, mutants  # noqa: E402
 
@@ -188,18 +189,10 @@ def one(o, number):
     return wrong, total, passed, expected.decided.size, int(expected.decided.sum()), len(program.operations())
 
 
-def numbers(o):
-    if not o.run_only:
-        return range(o.first, o.first + o.count)
-    return sorted(int(name) for name in os.listdir(o.folder) if os.path.exists(f"{o.folder}/{name}/case.json"))
-
-
 def main():
     o = options()
     sums, failed, survivors = [0] * 5, 0, []
-    todo = list(numbers(o))
-    if not todo:
-        sys.exit(f"{o.folder} holds no programs")
+    todo = numbers(o)
     with concurrent.futures.ProcessPoolExecutor(o.jobs) as pool:
         for number, result in zip(todo, pool.map(one, [o] * len(todo), todo)):
             wrong, total, passed, rows, decided, operations = result
