@@ -87,7 +87,7 @@ private:
   double allowed(const Sum &sum) const {
     return sum.bound + kStep * (16 + std::sqrt(sum.terms)) * sum.size +
            2 * rounding.relative * (sum.size + sum.bound) +
-           rounding.absolute * (1 + sum.dp);
+           rounding.absolute * (1 + sum.dp) + kFlushed * (1 + sum.terms);
   }
 
   /// The element that is furthest off, in units of what is allowed; a NaN is
