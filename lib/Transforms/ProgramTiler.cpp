@@ -157,40 +157,8 @@ SmallVector<Value> ProgramTiler::indicesOf(ContributeOp part, Value sum) {
   return writeIndices(part.getIndices(), part.getExtra(), sum, placeOf(part));
 }
 
-static Value withoutCasts(Value x) {
-  while (auto cast = x.getDefiningOp<arith::IndexCastOp>())
-    x = cast.getIn();
-  return x;
-}
-
-std::optional<bool> ProgramTiler::distance(Operation *step) const {
-  auto difference = dyn_cast_or_null<arith::SubIOp>(step);
-  if (!difference)
-    return std::nullopt;
-  Value row = program.block().getArgument(ScoreProgram::Row),
-        column = program.block().getArgument(ScoreProgram::Column),
-        from = withoutCasts(difference.getRhs()),
-        to = withoutCasts(difference.getLhs());
-  if (from == row && to == column)
-    return true;
-  if (from == column && to == row)
-    return false;
-  return std::nullopt;
-}
-
 bool ProgramTiler::byDistance(ContributeOp part) const {
-  llvm::SetVector<Value> work(part.getIndices().begin(),
-                              part.getIndices().end());
-  for (size_t i = 0; i < work.size(); ++i) {
-    for (auto varies :
-         {ScoreProgram::Score, ScoreProgram::Row, ScoreProgram::Column})
-      if (work[i] == program.block().getArgument(varies))
-        return false;
-    Operation *step = work[i].getDefiningOp();
-    if (step && !distance(step))
-      work.insert(step->operand_begin(), step->operand_end());
-  }
-  return place.packedHeads == 1;
+  return place.packedHeads == 1 && program.byDistance(part.getIndices());
 }
 
 void ProgramTiler::writeViews() {
@@ -250,7 +218,13 @@ Value ProgramTiler::writeRead(tensor::ExtractOp read) {
   Type element = read.getType();
   if (isa<FloatType>(element))
     element = b.getF32Type();
-  return ReadOp::create(b, loc, typeWith(to, element), source, indices);
+  SmallVector<int64_t> clamped;
+  for (int64_t dim = 0, end = indices.size(); dim < end; ++dim)
+    if (program.coordinateOf(ScoreProgram::extraOf(read), dim) ==
+        ScoreProgram::Score)
+      clamped.push_back(dim);
+  return ReadOp::create(b, loc, typeWith(to, element), source, indices,
+                        clamped);
 }
 
 Value ProgramTiler::writeStep(Operation &step) {
@@ -288,8 +262,9 @@ Value ProgramTiler::writeDistance(Operation &step) {
     return {};
   Type type = step.getResult(0).getType();
   Value x = isa<arith::SubIOp>(step) ? step.getResult(0)
-                                     : withoutCasts(step.getOperand(0));
-  std::optional<bool> forward = distance(x.getDefiningOp());
+                                     : ScoreProgram::withoutCasts(
+                                           step.getOperand(0));
+  std::optional<bool> forward = program.distance(x.getDefiningOp());
   if (!forward)
     return {};
   // From the tile's rows to its columns.

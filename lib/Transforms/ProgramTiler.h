@@ -80,9 +80,6 @@ public:
   llvm::SmallVector<mlir::Value> indicesOf(ContributeOp part, mlir::Value sum);
 
 private:
-  /// Whether a step is the distance from row to column (true) or back; none
-  /// where it is something else.
-  std::optional<bool> distance(mlir::Operation *step) const;
   void placeArguments();
   void findAxes();
   Axes axesOfAll(mlir::ValueRange values) const;

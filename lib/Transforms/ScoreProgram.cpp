@@ -104,13 +104,57 @@ SmallVector<tensor::ExtractOp> ScoreProgram::tileReads() const {
       [&](tensor::ExtractOp read) { return readsTile(read); });
 }
 
-bool ScoreProgram::readsElements() const {
-  return llvm::any_of(
+SmallVector<tensor::ExtractOp> ScoreProgram::elementReads() const {
+  return llvm::filter_to_vector(
       block().getOps<tensor::ExtractOp>(), [&](tensor::ExtractOp read) {
         return !read.use_empty() && !readsTile(read) &&
                (dependsOn(read, Score) ||
                 (dependsOn(read, Row) && dependsOn(read, Column)));
       });
+}
+
+bool ScoreProgram::readsElements() const { return !elementReads().empty(); }
+
+bool ScoreProgram::readsByDistance() const {
+  SmallVector<tensor::ExtractOp> reads = elementReads();
+  return !reads.empty() &&
+         llvm::all_of(reads, [&](tensor::ExtractOp read) {
+           return byDistance(read.getIndices());
+         });
+}
+
+Value ScoreProgram::withoutCasts(Value x) {
+  while (auto cast = x.getDefiningOp<arith::IndexCastOp>())
+    x = cast.getIn();
+  return x;
+}
+
+std::optional<bool> ScoreProgram::distance(Operation *step) const {
+  auto difference = dyn_cast_or_null<arith::SubIOp>(step);
+  if (!difference)
+    return std::nullopt;
+  Value row = block().getArgument(Row), column = block().getArgument(Column),
+        from = withoutCasts(difference.getRhs()),
+        to = withoutCasts(difference.getLhs());
+  if (from == row && to == column)
+    return true;
+  if (from == column && to == row)
+    return false;
+  return std::nullopt;
+}
+
+bool ScoreProgram::byDistance(ValueRange values) const {
+  llvm::SetVector<Value> work(values.begin(), values.end());
+  for (size_t i = 0; i < work.size(); ++i) {
+    if (llvm::any_of(ArrayRef{Score, Row, Column}, [&](Argument varies) {
+          return work[i] == block().getArgument(varies);
+        }))
+      return false;
+    Operation *step = work[i].getDefiningOp();
+    if (step && !distance(step))
+      work.insert(step->operand_begin(), step->operand_end());
+  }
+  return true;
 }
 
 bool ScoreProgram::isWhole(size_t i) const {

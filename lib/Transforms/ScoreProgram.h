@@ -53,6 +53,15 @@ public:
   llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
   /// Whether some other read differs from score to score.
   bool readsElements() const;
+  /// Whether all such are of places that the distance of row and column alone
+  /// chooses.
+  bool readsByDistance() const;
+  /// Whether a step is the distance from row to column (true) or back; none
+  /// otherwise.
+  std::optional<bool> distance(mlir::Operation *step) const;
+  /// Whether nothing of the score, row and column but their distance decides.
+  bool byDistance(mlir::ValueRange values) const;
+  static mlir::Value withoutCasts(mlir::Value x);
   /// Whether extra i has a place of its own for each score, keys side by side.
   bool isWhole(size_t i) const;
   /// A guard: where the copy engine can bring them. Empty where there are none.
@@ -79,6 +88,7 @@ private:
   mlir::LogicalResult checkRead(mlir::tensor::ExtractOp read) const;
   mlir::LogicalResult checkExtras() const;
   bool readsTile(mlir::tensor::ExtractOp read) const;
+  llvm::SmallVector<mlir::tensor::ExtractOp> elementReads() const;
 
   mlir::Operation *op;
   mlir::Region *region;

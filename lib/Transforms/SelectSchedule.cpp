@@ -62,6 +62,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         problem.columnVectors = int64_t(program.columns().size());
         problem.tileReads = int64_t(program.program().tileReads().size());
         problem.elementReads = program.program().readsElements();
+        problem.distanceReads = program.program().readsByDistance();
       }
     if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (problem.program) {

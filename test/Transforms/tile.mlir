@@ -144,7 +144,7 @@ func.func @program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
 // CHECK: %[[LASTS:.*]] = tensor.splat %[[LAST]] : tensor<64xindex>
 // CHECK: %[[BELOW:.*]] = arith.minsi %[[FAR]], %[[LASTS]]
 // CHECK: %[[AT:.*]] = arith.maxsi %[[BELOW]]
-// CHECK: %[[REL:.*]] = fa2.read %table[%[[AT]]] : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
+// CHECK: %[[REL:.*]] = fa2.read %table[%[[AT]]] {clamped = array<i64: 0>} : memref<?xf32, strided<[?]>>, tensor<64xindex> -> tensor<64xf32>
 // CHECK: %[[LOGS:.*]] = tensor.splat %[[LOG]] : tensor<64xf32>
 // CHECK: %[[OWN:.*]] = arith.mulf %[[REL]], %[[LOGS]] : tensor<64xf32>
 // CHECK: fa2.store %[[OWN]], %{{.*}} : tensor<64xf32>, <? x f32>
@@ -292,7 +292,7 @@ func.func @distance(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: te
 // CHECK: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} : tensor<64x64xindex>
 // CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[D]] : tensor<64x64xindex>
 // CHECK: arith.addi %[[BACK]], %{{.*}} : tensor<64x64xindex>
-// CHECK: fa2.read %table
+// CHECK: fa2.read %table[%{{.*}}, %{{.*}}] {clamped = array<i64: 1>}
 func.func @table(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %table: tensor<?x?xf32>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) extras(%table : tensor<?x?xf32>)

@@ -29,6 +29,8 @@ struct Problem {
   int64_t tileReads = 0;
   /// Whether it reads something else for each score.
   bool elementReads = false;
+  /// Whether the distance of row and column alone chooses what that is.
+  bool distanceReads = false;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

@@ -118,7 +118,7 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
       return rewriter.notifyMatchFailure(op, "expected a stride of each "
                                              "dimension");
     Elements elements(e, op.getSource(), adaptor.getSource(), op.getIndices(),
-                      adaptor.getIndices());
+                      adaptor.getIndices(), op.getClamped());
     SmallVector<Value> out;
     for (size_t r = 0; r < elements.count(); ++r) {
       if (size_t same = elements.firstLike(r); same != r) {
@@ -143,13 +143,19 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
 /// multiplied with: an element's address is one multiplication and addition a
 /// dimension.
 Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
-                   ArrayRef<ValueRange> indexParts)
+                   ArrayRef<ValueRange> indexParts, ArrayRef<int64_t> clamped)
     : e(e), source(cast<MemRefType>(memref.getType()), parts) {
   int64_t bytes =
       cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8;
   for (Value &stride : source.strides)
     stride = e.mul(stride, bytes);
   Value shared = e.i64(0);
+  for (int64_t d : clamped) {
+    Value &extent = source.extents[size_t(d)];
+    if (extent)
+      allInside = e.both(allInside, e.less(e.index(0), extent));
+    extent = Value();
+  }
   for (auto [d, index] : llvm::enumerate(indices)) {
     if (isa<RankedTensorType>(index.getType())) {
       number = indexParts[d].size();

@@ -208,7 +208,8 @@ class Elements {
 public:
   Elements(Emit &e, mlir::Value memref, mlir::ValueRange parts,
            mlir::ValueRange indices,
-           llvm::ArrayRef<mlir::ValueRange> indexParts);
+           llvm::ArrayRef<mlir::ValueRange> indexParts,
+           llvm::ArrayRef<int64_t> clamped = {}); // as in fa2.read
   struct Place {
     mlir::Value address, inside; // null: always
   };

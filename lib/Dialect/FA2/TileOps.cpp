@@ -150,6 +150,10 @@ LogicalResult ReadOp::verify() {
     return emitOpError() << "expected " << source.getRank()
                          << " indices, one a dimension, got "
                          << getIndices().size();
+  for (int64_t dim : getClamped())
+    if (dim < 0 || dim >= source.getRank())
+      return emitOpError() << "clamped has dimension " << dim << " of "
+                           << source.getRank();
   Type element = source.getElementType();
   if (element.isF16() || element.isBF16())
     element = Float32Type::get(getContext());

@@ -48,7 +48,7 @@ constexpr BackwardEntry kBackwardTable[] = {
     // d    q    kv  warps stages  key warps  dq warps  min blocks  begins with
     {  32,  64, 128,   4,    2,    0,         0,        1,       Preload::None},
     {  56, 128, 128,   8,    2,    0,         0,        1,       Preload::None},
-    {  64,  32, 128,   4,    3,    0,         1,        1,       Preload::Delta},
+    {  64, 128, 128,   8,    2,    0,         4,        1,       Preload::Delta},
     { 120,  64,  64,   4,    2,    0,         0,        1,       Preload::Delta},
     { 128,  64, 128,   8,    2,    4,         2,        1,       Preload::Delta},
     { 248,  32,  32,   2,    2,    0,         0,        1,       Preload::Delta},

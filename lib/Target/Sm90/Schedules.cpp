@@ -51,6 +51,14 @@ constexpr Entry kTable[] = {
     { 256, 256,  128,  48,   2,    1,     true,  false,    true},
 };
 
+// Where a score program reads at distances of row and column, one place for
+// many scores: tiles that leave registers beside the arm that computes scores
+// once more. Other reads of single elements leave none.
+constexpr Entry kDistanceTable[] = {
+    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
+    {  64,  64,  192,  64,   4,    2,     false, true,     true},
+    { 128, 128,  128,  64,   3,    1,     true,  true,     true},
+};
 // clang-format on
 
 struct ReadsEntry {
@@ -267,22 +275,28 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   std::vector<Schedule> schedules;
   if (problem.tileReads)
     schedules = schedulesOfReads(problem);
-  for (const Entry &e : kTable)
-    if (problem.headDim <= e.maxHeadDim && problem.headDimV <= e.maxHeadDimV) {
-      Schedule &s = schedules.emplace_back();
-      s.blockQ = e.blockQ;
-      s.blockKV = e.blockKV;
-      s.warps = e.blockQ / 16;
-      s.stages = e.stages;
-      s.querySlots = e.querySlots;
-      s.lazyRescale = e.lazy ? problem.maxSlack : 0;
-      s.speculateMax = problem.elementReads ? 0 : problem.maxSlack;
-      s.pingPong = e.pingPong && !problem.masked;
-      s.groupLimits = true;
-      s.separateOutput =
-          e.separateOutput || problem.headDim != problem.headDimV;
-      s.overlap = s.persistent = true;
-    }
+  auto add = [&](llvm::ArrayRef<Entry> table, bool speculates) {
+    for (const Entry &e : table)
+      if (problem.headDim <= e.maxHeadDim &&
+          problem.headDimV <= e.maxHeadDimV) {
+        Schedule &s = schedules.emplace_back();
+        s.blockQ = e.blockQ;
+        s.blockKV = e.blockKV;
+        s.warps = e.blockQ / 16;
+        s.stages = e.stages;
+        s.querySlots = e.querySlots;
+        s.lazyRescale = e.lazy ? problem.maxSlack : 0;
+        s.speculateMax = speculates ? problem.maxSlack : 0;
+        s.pingPong = e.pingPong && !problem.masked;
+        s.groupLimits = true;
+        s.separateOutput =
+            e.separateOutput || problem.headDim != problem.headDimV;
+        s.overlap = s.persistent = true;
+      }
+  };
+  if (problem.distanceReads && !problem.tileReads)
+    add(kDistanceTable, /*speculates=*/true);
+  add(kTable, /*speculates=*/!problem.elementReads);
   return schedules;
 }
 
@@ -374,6 +388,9 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
   // What shared memory holds, and registers beside addresses of elements.
   if (dim <= (problem.columnVectors ? 64 : 128) && !problem.tileReads)
     setFields(few, "block_kv=128,stages=3");
+  // Packed heads have no distance in common.
+  if (problem.distanceReads)
+    setFields(few, "speculate_max=0");
   llvm::append_range(variants, smallerTiles(problem, base));
   return variants;
 }

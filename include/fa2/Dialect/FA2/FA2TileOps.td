@@ -284,8 +284,9 @@ def FA2_ReadOp : FA2_Op<"read", [Pure]> {
   let description = [{
     `result = source[indices]`, one index a dimension: an index, or a vector or tile of them with
     the result's shape. Extents are those of the dimensions that `source` is described by
-    (`#fa2.arg`, `broadcast`); an element beyond one of them is 0, and is not read. Floats of 16
-    bits are extended to f32.
+    (`#fa2.arg`, `broadcast`); an element beyond one of them is 0, and is not read. Indices of the
+    dimensions in `clamped` were brought into the extent, beyond which they are only where it is 0.
+    Floats of 16 bits are extended to f32.
 
     Example:
 
@@ -293,7 +294,8 @@ def FA2_ReadOp : FA2_Op<"read", [Pure]> {
     %x = fa2.read %bias[%batch, %cols] : memref<?x?xbf16, strided<[?, ?]>>, index, tensor<64xindex> -> tensor<64xf32>
     ```
   }];
-  let arguments = (ins AnyMemRef:$source, Variadic<AnyType>:$indices);
+  let arguments = (ins AnyMemRef:$source, Variadic<AnyType>:$indices,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$clamped);
   let results = (outs AnyType:$result);
   let assemblyFormat = [{ $source `[` $indices `]` attr-dict `:` type($source) `,` type($indices)
     `->` type($result) }];
