@@ -117,10 +117,9 @@ bool ScoreProgram::readsElements() const { return !elementReads().empty(); }
 
 bool ScoreProgram::readsByDistance() const {
   SmallVector<tensor::ExtractOp> reads = elementReads();
-  return !reads.empty() &&
-         llvm::all_of(reads, [&](tensor::ExtractOp read) {
-           return byDistance(read.getIndices());
-         });
+  return !reads.empty() && llvm::all_of(reads, [&](tensor::ExtractOp read) {
+    return byDistance(read.getIndices());
+  });
 }
 
 Value ScoreProgram::withoutCasts(Value x) {
