@@ -261,9 +261,9 @@ Value ProgramTiler::writeDistance(Operation &step) {
   if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1)
     return {};
   Type type = step.getResult(0).getType();
-  Value x = isa<arith::SubIOp>(step) ? step.getResult(0)
-                                     : ScoreProgram::withoutCasts(
-                                           step.getOperand(0));
+  Value x = isa<arith::SubIOp>(step)
+                ? step.getResult(0)
+                : ScoreProgram::withoutCasts(step.getOperand(0));
   std::optional<bool> forward = program.distance(x.getDefiningOp());
   if (!forward)
     return {};

@@ -79,8 +79,8 @@ struct TileAttentionGradPass
                << "expected a schedule of sm_90a with dq_by_producer, block_q "
                   "= "
                << kGroupRows
-               << " and all warps along the keys, as up to head dim 128, "
-                  "because the gradient of "
+               << ", all warps along the keys and dq = atomic or ordered, as "
+                  "up to head dim 128, because the gradient of "
                << name
                << " is whole; otherwise a gradient is summed in f32; got " << s;
       if (ArrayAttr variants = op.getVariantsAttr())

@@ -31,9 +31,13 @@ class Plan:
         """The kernels that give the gradients of these operands, too, and take one of lse; None where one of them cannot be whole."""
         program = self._backward.get((grads, of_lse))
         if program is None:
-            in_any_order = [name for name in grads if name not in self.specification.beside]
+            in_any_order = [name for name in grads if name not in self.specification.beside and not name.endswith(WHOLE)]
             if in_any_order and self.deterministic:
-                raise not_supported("deterministic", True, f"gradients of what scores read ({', '.join(in_any_order)}) are sums in no fixed order")
+                raise not_supported(
+                    "deterministic", True,
+                    f"gradients of what scores read ({', '.join(in_any_order)}) are sums in no fixed order, but for those of a 16-bit bias of all "
+                    "queries and keys that is added to the score, on sm_90a up to head dim 128",
+                )
             gradient = self.specification.gradient(self.deterministic, grads, of_lse)
             try:
                 program = self._backward[grads, of_lse] = kernels.program(self.ordinal, gradient, self.heads_first)
@@ -81,33 +85,50 @@ class Plan:
             self._summed.update(name[: -len(WHOLE)] for name in grads if name.endswith(WHOLE))
             grads = self._grads(operands, wanted, q, k)
             program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
-        sums = self._sums(operands, grads, q.device) if operands else {}
+        sums = self._sums(operands, grads, self._scores(q, k), q.device) if operands else {}
         for name, value in sums.items():
             given[sys.intern(f"d{name}")] = in_order(value, self.heads_first)
         program(q=q, k=k, v=v, out=out, lse=lse, dout=dout, dq=dq, dk=dk, dv=dv, **given)
-        return [dq, dk, dv, *(sums[name].to(value.dtype) if name in sums else None for name, value in zip(self.operands, operands))]
+        return [dq, dk, dv, *(_summed_to(value, sums[name]) if name in sums else None for name, value in zip(self.operands, operands))]
+
+    def _scores(self, q, k):
+        return q.shape[0], q.shape[self._heads], q.shape[self._seqlen], k.shape[self._seqlen]
 
     def _grads(self, operands, wanted, q, k):
         """Names of the operands whose gradients are wanted; with WHOLE those of 16 bits that have a value for each of the scores [batch, heads,
-        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32."""
-        scores = q.shape[0], q.shape[self._heads], q.shape[self._seqlen], k.shape[self._seqlen]
+        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32. Where the order of sums is to be fixed, so are those that
+        entries or heads share, and summed afterwards: that takes memory for all of them."""
+        scores = self._scores(q, k)
+
+        def is_whole(value):
+            shape = tuple(value.shape)
+            if self.deterministic and len(shape) == 4:
+                shape = tuple(most if extent == 1 else extent for extent, most in zip(shape[:2], scores)) + shape[2:]
+            return value.dtype in _OF_16_BITS and shape == scores
 
         def named(name, value):
-            whole = value.dtype in _OF_16_BITS and tuple(value.shape) == scores and name not in self._summed and not self.deterministic
-            return name + WHOLE if whole else name
+            return name + WHOLE if is_whole(value) and name not in self._summed else name
 
         return tuple(named(name, value) for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted)
 
-    def _sums(self, operands, grads, device):
+    def _sums(self, operands, grads, scores, device):
         """Memory for the gradients that `grads` names, by names: of whole ones in rows of a multiple of 8 elements."""
         sums = {}
         for name, value in zip(self.operands, operands):
             if name + WHOLE in grads:
-                *rows, columns = value.shape
+                *rows, columns = scores
                 sums[name] = torch.empty((*rows, -(-columns // 8) * 8), dtype=value.dtype, device=device)[..., :columns]
             elif name in grads:
                 sums[name] = torch.empty(value.shape, dtype=torch.float32, device=device)
         return sums
+
+
+def _summed_to(value, gradient):
+    """A gradient in the shape and type of what it is of: where that is broadcast over entries or heads, their sum, in f32 and in one order."""
+    shared = [dim for dim, extent in enumerate(value.shape) if extent != gradient.shape[dim]]
+    if shared:
+        gradient = gradient.sum(shared, keepdim=True, dtype=torch.float32)
+    return gradient.to(value.dtype)
 
 
 def _launch(program, q, k, v, out, lse, scale, given):

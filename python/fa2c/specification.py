@@ -64,7 +64,8 @@ class Specification:
         if self.schedule is not None:
             keys.update(variants="none", schedule=f"'{self.schedule}'")
         elif self.deterministic:
-            keys["dq"] = "recompute"
+            # A gradient that is whole is stored by the kernel that sums dQ.
+            keys["dq"] = "ordered" if any(name.endswith(":whole") for name in self.grads) else "recompute"
         if self.grads:
             keys["grads"] = f"'{','.join(self.grads)}'"
         if self.grad_lse:

@@ -100,16 +100,22 @@ class OfAnH100(test_torch.Case):
 
     def test_gradients_of_biases(self):
         """A bias with a value for each score has its gradient stored in its own type, others have it summed in float32; in both orders of dimensions,
-        under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""
-        for layout, causal, sk, shape, cap in (("bhsd", False, 40, (2, 4), None), ("bshd", True, 43, (2, 4), None), ("bhsd", True, 40, (1, 4), None),
-                                               ("bhsd", False, 40, (2, 4), 3.0)):
-            with self.subTest(layout=layout, causal=causal, sk=sk, shape=shape, cap=cap):
+        under a mask, where a row's keys are no multiple of 8, and where the program does more than add. Deterministic ones that entries or heads
+        share are stored for each of them too."""
+        for layout, causal, sk, shape, cap, fixed in (("bhsd", False, 40, (2, 4), None, False), ("bshd", True, 43, (2, 4), None, False),
+                                                      ("bhsd", True, 40, (1, 4), None, False), ("bhsd", False, 40, (2, 4), 3.0, False),
+                                                      ("bshd", True, 43, (2, 4), None, True), ("bhsd", False, 40, (1, 4), None, True),
+                                                      ("bshd", True, 43, (2, 1), None, True), ("bhsd", False, 43, (1, 1), None, True)):
+            with self.subTest(layout=layout, causal=causal, sk=sk, shape=shape, cap=cap, deterministic=fixed):
                 q, k, v = self.three(2, 4, 2, 72, sk, 64, 64)
                 bias = self.draw(*shape, 72, sk)
                 order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
-                out = order(fa2c.attention(*map(order, (q, k, v)), causal=causal, bias=bias, softcap=cap, layout=layout))
+                out = order(fa2c.attention(*map(order, (q, k, v)), causal=causal, bias=bias, softcap=cap, layout=layout, deterministic=fixed))
                 dout = torch.randn_like(out)
-                got = torch.autograd.grad(out, (q, k, v, bias), dout)
+                got = torch.autograd.grad(out, (q, k, v, bias), dout, retain_graph=fixed)
+                if fixed:
+                    for mine, again in zip(got, torch.autograd.grad(out, (q, k, v, bias), dout)):
+                        self.assertTrue(torch.equal(mine, again))
                 self.assertEqual((got[3].dtype, got[3].shape), (bias.dtype, bias.shape))
                 x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
                 x = (x if cap is None else cap * torch.tanh(x / cap)) + bias.double()
@@ -121,8 +127,15 @@ class OfAnH100(test_torch.Case):
                 for mine, exact in zip((*got[:2], got[3]), wanted):
                     self.expect_close(mine, test_torch.numbers(exact))
                 (plan,) = [call.plan for call in torch_attention._calls.values()][-1:]
-                whole = shape == (2, 4) and cap is None
+                whole = fixed or shape == (2, 4) and cap is None
                 self.assertEqual([grads for grads, _ in plan._backward][-1], ("bias:whole" if whole else "bias",))
+
+    def test_deterministic_gradients_of_biases_that_there_are_not(self):
+        q, k, v = self.three(1, 2, 2, 24, 40, 64, 64)
+        for bias, cap in ((self.draw(1, 2, 24, 40), 3.0), (self.draw(1, 2, 1, 40), None), (self.draw(1, 2, 24, 40).float().detach().requires_grad_(), None)):
+            out = fa2c.attention(q, k, v, bias=bias, softcap=cap, deterministic=True)
+            with self.assertRaisesRegex(NotImplementedError, "deterministic = True.*sums in no fixed order, but for those of a 16-bit bias"):
+                out.sum().backward()
 
 
 class Memory(test_torch.Case):
