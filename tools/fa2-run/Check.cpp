@@ -22,6 +22,7 @@ constexpr size_t kMaxFailures = 5;
 constexpr int64_t kSampledHeads = 8;
 constexpr int64_t kSampledRows = 48;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 /// First, last, both sides of the edges of tiles near the ends and in the
 /// middle, and random rows.
@@ -132,6 +133,24 @@ DecodedHeads decodeHeads(const Kernel &kernel, const Configuration &c,
     }
   });
   return decoded;
+}
+
+/// A head of queries beside its keys and values.
+Head headOf(const Kernel &kernel, const Configuration &c,
+            const DecodedHeads &decoded, const RowSample::HeadRows &entry,
+            const Operands &operands, const Dropout *dropout) {
+  int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
+  const DecodedHead &kv = decoded.at({entry.batch, entry.head / group});
+  // What the kernel gets is an f32.
+  double scale = float(c.scale.value_or(kernel.defaultScale));
+  Head head{kernel.headDim, kernel.headDimV, kv.k.data(),
+            kv.v.data(),    scale,           kernel.precision};
+  if (kernel.program)
+    head.program = &*kernel.program;
+  head.sink = sinkOf(kernel, operands, entry.head);
+  head.dropout = dropout;
+  head.place = {entry.batch, entry.head, 0, 0, false, &operands};
+  return head;
 }
 
 /// Of the values that a row sees.
@@ -281,6 +300,32 @@ void reportScan(CheckResult &result) {
   }
 }
 
+bool scoresFitFloat32(const Kernel &kernel, const Configuration &c,
+                      const Tensors &tensors) {
+  RowSample sample = chooseRows(kernel, c, CheckMode::Sample, 0);
+  Operands operands = operandsOf(tensors.extras);
+  DecodedHeads decoded = decodeHeads(kernel, c, tensors, sample);
+  std::atomic<bool> fit{true};
+  parallelFor(int64_t(sample.heads.size()), [&](int64_t i) {
+    const RowSample::HeadRows &entry = sample.heads[size_t(i)];
+    Head head = headOf(kernel, c, decoded, entry, operands, nullptr);
+    std::vector<float> q(size_t(kernel.headDim));
+    std::vector<double> out(size_t(kernel.headDimV));
+    Scratch scratch;
+    for (int64_t row : entry.rows) {
+      decodeRow(tensors.q.row(entry.batch, row, entry.head), kernel.precision,
+                kernel.headDim, q.data());
+      double lse;
+      referenceRow(atRow(head, row), q.data(),
+                   visibleKeys(kernel.mask, row, c.seqlenQ, c.seqlenK), scratch,
+                   out.data(), lse);
+      if (!(lse <= kLargestFloat))
+        fit = false;
+    }
+  });
+  return fit;
+}
+
 CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
                          const Tensors &tensors, const RowSample &sample,
                          TensorCore core) {
@@ -292,7 +337,6 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
     scanVectors(tensors.lse, result);
   reportScan(result);
   DecodedHeads decoded = decodeHeads(kernel, c, tensors, sample);
-  int64_t group = c.headsKv ? c.heads / c.headsKv : 1;
 
   struct Chunk {
     size_t head, begin, end;
@@ -305,19 +349,11 @@ CheckResult checkOutputs(const Kernel &kernel, const Configuration &c,
     for (size_t begin = 0; begin < count; begin += 16)
       chunks.push_back({i, begin, std::min(begin + 16, count)});
   }
-  // What the kernel gets is an f32.
-  double scale = float(c.scale.value_or(kernel.defaultScale));
   parallelFor(int64_t(chunks.size()), [&](int64_t i) {
     const Chunk &chunk = chunks[size_t(i)];
     const RowSample::HeadRows &entry = sample.heads[chunk.head];
-    const DecodedHead &kv = decoded.at({entry.batch, entry.head / group});
-    Head head{kernel.headDim, kernel.headDimV, kv.k.data(),
-              kv.v.data(),    scale,           kernel.precision};
-    if (kernel.program)
-      head.program = &*kernel.program;
-    head.sink = sinkOf(kernel, operands, entry.head);
-    head.dropout = dropout ? &*dropout : nullptr;
-    head.place = {entry.batch, entry.head, 0, 0, false, &operands};
+    Head head = headOf(kernel, c, decoded, entry, operands,
+                       dropout ? &*dropout : nullptr);
     Scratch scratch;
     for (size_t r = chunk.begin; r < chunk.end; ++r)
       rows[chunk.head][r] =

@@ -69,6 +69,11 @@ void checkExtraGradients(const Kernel &kernel,
                          const Tensors &tensors, TensorCore core,
                          CheckResult &result);
 
+/// Whether the scores that the program makes of the drawn ones are within f32's
+/// range, in rows of a sample: beyond, no kernel has a result.
+bool scoresFitFloat32(const Kernel &kernel, const Configuration &configuration,
+                      const Tensors &tensors);
+
 /// Counts the elements of 16 bits that were never written or are no numbers,
 /// and says so.
 void scanTensor(const Tensor &tensor, Precision precision, CheckResult &result);

@@ -120,9 +120,15 @@ int runMany(const Options &options, fa2rtDevice *device,
     cases = readSweep(options.sweep);
   int64_t most = options.maxSeqlen.value_or(simulated ? 160 : 2100);
   double work = simulated ? 2e7 : 4e10;
-  for (int64_t i = 0; i < options.cases; ++i)
-    cases.push_back(
-        randomConfiguration(kernel, options.configuration.seed, i, most, work));
+  for (int64_t i = 0; i < options.cases; ++i) {
+    Configuration c =
+        randomConfiguration(kernel, options.configuration.seed, i, most, work);
+    // Programs with exponentials bear no wide scores.
+    if (kernel.program && c.randomScale != 1 &&
+        !scoresFitFloat32(kernel, c, makeTensors(kernel, c, {})))
+      c.randomScale = 1;
+    cases.push_back(c);
+  }
   RunOptions run;
   run.check = options.check;
   run.checkBudget = 0.5e9 * threadCount(); // some tenths of a second a case
