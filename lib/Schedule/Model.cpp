@@ -93,15 +93,23 @@ private:
     Schedule derived = s.derived();
     double along = double(derived.keyWarps), warps = double(s.warps);
     double readers = target.asynchronousMatmul() ? warps / 4 : along;
-    // Q and dO for the scores and for their gradients; dS comes and goes.
-    double bytes = 2 * rows * (d() + dv()) * 2 * readers + 4 * scores;
+    // Q and dO for the scores and for their gradients.
+    double bytes = 2 * rows * (d() + dv()) * 2 * readers;
+    // dS comes, and goes to all warps that share its rows; the keys go to all
+    // that share their columns.
     double dqReaders =
         target.asynchronousMatmul() ? 1 : double(derived.dqWarps);
+    bytes += 2 * scores;
+    bytes += 2 * scores * (target.asynchronousMatmul() ? 1 : warps / dqReaders);
     bytes += 2 * keys * d() * dqReaders;
-    if (!target.asynchronousMatmul())
-      bytes += 2 * keys * (d() + dv()) * warps / along;
-    else
+    if (!target.asynchronousMatmul()) {
+      double sharing = warps / along; // their keys: P and dS go to all of them
+      bytes += 2 * keys * (d() + dv()) * sharing;
+      if (sharing > 1)
+        bytes += 2 * scores * (1 + 2 * sharing);
+    } else {
       bytes += operandBytes(scores);
+    }
     double copied = 2 * rows * double(p.headDim + p.headDimV);
     e.shared = (bytes + copied) / rates.sharedBytes;
     double sum =
@@ -226,8 +234,10 @@ private:
     double average = double(e.blocks) / double(rates.multiprocessors);
     double clocks = 0;
     if (p.masked) {
+      // In backward the first keys of each head have the most queries.
       bool sorted = s.order == TileOrder::LongestFirst ||
-                    s.order == TileOrder::LongestBatchesAbreast || p.backward;
+                    s.order == TileOrder::LongestBatchesAbreast ||
+                    (p.backward && target.producerWarps() > 0);
       clocks = std::max(average * perBlock +
                             (sorted ? n.sortedTail : n.unsortedTail) * longest *
                                 std::min(1.0, average),

@@ -145,12 +145,13 @@ CellQuality fa2tune::qualityOf(const MeasuredCell &cell,
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return estimates[a] < estimates[b];
   });
-  double best =
-      *std::min_element(cell.milliseconds.begin(), cell.milliseconds.end());
+  auto fastest =
+      std::min_element(cell.milliseconds.begin(), cell.milliseconds.end());
   double eight = INFINITY;
   for (size_t i = 0; i < std::min<size_t>(8, order.size()); ++i)
     eight = std::min(eight, cell.milliseconds[order[i]]);
-  return {best / cell.milliseconds[order.front()], best / eight};
+  return {*fastest / cell.milliseconds[order.front()], *fastest / eight,
+          order.front(), size_t(fastest - cell.milliseconds.begin())};
 }
 
 ModelNumbers fa2tune::fit(const std::vector<const MeasuredCell *> &cells,

@@ -28,6 +28,7 @@ std::string readMeasured(const std::string &path,
 struct CellQuality {
   double first;      // the speed of its first choice, of the best's
   double firstEight; // of the best of its first eight
+  size_t chosen, best;
 };
 CellQuality qualityOf(const MeasuredCell &cell,
                       const fa2::ModelNumbers &numbers);
@@ -45,10 +46,12 @@ fa2::ModelNumbers fit(const std::vector<const MeasuredCell *> &cells,
 
 /// Says what choosing by the model is worth: with its numbers, with the
 /// guesses, fitted to all cells and, where `leaveOut` is "shape" or "head_dim",
-/// in the cells of each by a fit to the others. `print` says the numbers too.
-/// Returns what is wrong, or an empty string.
+/// in the cells of each by a fit to the others. `numbers` says what was fitted,
+/// `worst` that many cells where the model's own choice loses most. Returns
+/// what is wrong, or an empty string.
 std::string reportFit(const std::string &path, const std::string &leaveOut,
-                      const FitOptions &options, bool print, unsigned jobs);
+                      const FitOptions &options, bool numbers, size_t worst,
+                      unsigned jobs);
 
 } // namespace fa2tune
 

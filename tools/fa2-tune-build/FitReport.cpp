@@ -2,6 +2,7 @@
 
 #include "Fit.h"
 
+#include "fa2/Schedule/Space.h"
 #include "fa2/Target/Target.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -46,6 +47,27 @@ std::vector<CellQuality> judge(const Cells &cells,
   for (const MeasuredCell *cell : cells)
     all.push_back(qualityOf(*cell, numbers));
   return all;
+}
+
+/// The cells where the first choice loses most: it, and what is faster.
+void printWorst(const Cells &cells, size_t count) {
+  std::vector<std::pair<CellQuality, const MeasuredCell *>> all;
+  for (const MeasuredCell *cell : cells)
+    all.push_back({qualityOf(*cell, {}), cell});
+  std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
+    return a.first.first < b.first.first;
+  });
+  all.resize(std::min(count, all.size()));
+  for (const auto &[quality, cell] : all)
+    llvm::outs() << formatv(
+        "{0:f3}  {1} {2} {3}{4}, {5} x {6} x {7} x {8}\n  chosen {9}\n  best   "
+        "{10}\n",
+        quality.first, cell->problem.backward ? "backward" : "forward",
+        cell->target->name(), cell->problem.headDim,
+        cell->problem.masked ? " causal" : "", cell->shape.batch,
+        cell->shape.heads, cell->shape.seqlenQ, cell->shape.seqlenK,
+        fieldsText(cell->schedules[quality.chosen]),
+        fieldsText(cell->schedules[quality.best]));
 }
 
 /// What a cell is left out by: its head dim, or its lengths.
@@ -93,8 +115,8 @@ void printNumbers(const ModelNumbers &n) {
 
 std::string fa2tune::reportFit(const std::string &path,
                                const std::string &leaveOut,
-                               const FitOptions &options, bool print,
-                               unsigned jobs) {
+                               const FitOptions &options, bool numbers,
+                               size_t worst, unsigned jobs) {
   if (!leaveOut.empty() && leaveOut != "shape" && leaveOut != "head_dim")
     return formatv("expected --leave-out to be shape or head_dim, got '{0}'",
                    leaveOut);
@@ -109,12 +131,13 @@ std::string fa2tune::reportFit(const std::string &path,
                           "the model's numbers", "cells", "first, median",
                           "first, 5%", "of 8, median", "of 8, 5%");
   printLine("as they are", judge(cells, {}));
+  printWorst(cells, worst);
   printLine("guesses", judge(cells, ModelNumbers::guesses()));
   ModelNumbers fitted = fit(cells, options);
   printLine("fitted to all", judge(cells, fitted));
   if (!leaveOut.empty())
     printLeftOut(cells, leaveOut, options, jobs);
-  if (print)
+  if (numbers)
     printNumbers(fitted);
   return "";
 }

@@ -45,6 +45,12 @@ static cl::opt<double>
 static cl::opt<bool> printNumbers("numbers", cl::desc("print what was fitted"),
                                   cl::sub(kFit));
 
+static cl::opt<unsigned>
+    worstCells("worst", cl::init(0),
+               cl::desc("print that many cells where the model's own choice "
+                        "loses most"),
+               cl::sub(kFit));
+
 static cl::list<std::string>
     specifications(cl::Positional, cl::OneOrMore,
                    cl::desc("'arch=sm_90a head_dim=128 mask=causal' ..."),
@@ -214,7 +220,7 @@ int main(int argc, char **argv) {
   std::string error;
   if (kFit) {
     error = reportFit(measured, leaveOut, {fitSteps, fitPull, seed},
-                      printNumbers, jobs);
+                      printNumbers, worstCells, jobs);
     return error.empty() ? 0 : fail(error);
   }
   if (!device.empty() && !lookupTarget(device, error))

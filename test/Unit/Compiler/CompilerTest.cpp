@@ -92,6 +92,7 @@ class Promise : public testing::TestWithParam<const char *> {};
 TEST_P(Promise, SharedMemoryIsWhatWasCounted) {
   Specification spec;
   ASSERT_EQ(spec.setAll(GetParam()), "");
+  spec.database = "none"; // as selectSchedule below
   std::string error;
   CompileOptions options;
   options.emit = OutputKind::NVVM;
