@@ -92,23 +92,21 @@ private:
     e.arithmetic = scores * n.backwardInstructions / rates.lanes;
     Schedule derived = s.derived();
     double along = double(derived.keyWarps), warps = double(s.warps);
-    double readers = target.asynchronousMatmul() ? warps / 4 : along;
-    // Q and dO for the scores and for their gradients.
-    double bytes = 2 * rows * (d() + dv()) * 2 * readers;
-    // dS comes, and goes to all warps that share its rows; the keys go to all
-    // that share their columns.
-    double dqReaders =
-        target.asynchronousMatmul() ? 1 : double(derived.dqWarps);
-    bytes += 2 * scores;
-    bytes += 2 * scores * (target.asynchronousMatmul() ? 1 : warps / dqReaders);
-    bytes += 2 * keys * d() * dqReaders;
-    if (!target.asynchronousMatmul()) {
+    bool groups = target.asynchronousMatmul();
+    double rowReaders = groups ? warps / 4 : along;
+    double dqReaders = groups ? 1 : double(derived.dqWarps);
+    // Q and dO for the scores and for their gradients; dS comes; for dQ it goes
+    // to all warps that share its rows, and the keys to all that share columns.
+    double bytes = 2 * rows * (d() + dv()) * 2 * rowReaders + 2 * scores +
+                   2 * keys * d() * dqReaders;
+    if (groups) {
+      bytes += 2 * scores + operandBytes(scores);
+    } else {
       double sharing = warps / along; // their keys: P and dS go to all of them
-      bytes += 2 * keys * (d() + dv()) * sharing;
+      bytes +=
+          2 * scores * warps / dqReaders + 2 * keys * (d() + dv()) * sharing;
       if (sharing > 1)
         bytes += 2 * scores * (1 + 2 * sharing);
-    } else {
-      bytes += operandBytes(scores);
     }
     double copied = 2 * rows * double(p.headDim + p.headDimV);
     e.shared = (bytes + copied) / rates.sharedBytes;

@@ -152,8 +152,8 @@ LogicalResult ReadOp::verify() {
                          << getIndices().size();
   for (int64_t dim : getClamped())
     if (dim < 0 || dim >= source.getRank())
-      return emitOpError() << "clamped has dimension " << dim << " of "
-                           << source.getRank();
+      return emitOpError() << "expected clamped to have dimensions from 0 to "
+                           << source.getRank() - 1 << ", got " << dim;
   Type element = source.getElementType();
   if (element.isF16() || element.isBF16())
     element = Float32Type::get(getContext());

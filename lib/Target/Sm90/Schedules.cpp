@@ -226,27 +226,32 @@ std::vector<Schedule> backwardSchedules(const Problem &problem) {
   return schedules;
 }
 
+/// What lines of all forward tables have.
+template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
+  Schedule s;
+  s.blockQ = e.blockQ;
+  s.blockKV = e.blockKV;
+  s.warps = e.blockQ / 16;
+  s.stages = e.stages;
+  s.querySlots = e.querySlots;
+  s.pingPong = e.pingPong && !problem.masked;
+  s.groupLimits = true;
+  s.separateOutput = e.separateOutput || problem.headDim != problem.headDimV;
+  s.overlap = s.persistent = true;
+  return s;
+}
+
 std::vector<Schedule> schedulesOfReads(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Schedule> schedules;
   for (const ReadsEntry &e : kReadsTable)
     if (dim <= e.maxHeadDim) {
-      Schedule &s = schedules.emplace_back();
-      s.blockQ = e.blockQ;
-      s.blockKV = e.blockKV;
-      s.warps = e.blockQ / 16;
-      s.stages = e.stages;
+      Schedule &s = schedules.emplace_back(tiles(e, problem));
       s.slotsK = e.slotsK;
       s.slotsReads = e.slotsReads;
-      s.querySlots = e.querySlots;
       s.lazyRescale = problem.maxSlack;
       s.speculateMax =
           e.maxHeadDim <= 128 && !problem.elementReads ? problem.maxSlack : 0;
-      s.pingPong = e.pingPong && !problem.masked;
-      s.groupLimits = true;
-      s.separateOutput =
-          e.separateOutput || problem.headDim != problem.headDimV;
-      s.overlap = s.persistent = true;
     }
   return schedules;
 }
@@ -279,19 +284,9 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
     for (const Entry &e : table)
       if (problem.headDim <= e.maxHeadDim &&
           problem.headDimV <= e.maxHeadDimV) {
-        Schedule &s = schedules.emplace_back();
-        s.blockQ = e.blockQ;
-        s.blockKV = e.blockKV;
-        s.warps = e.blockQ / 16;
-        s.stages = e.stages;
-        s.querySlots = e.querySlots;
+        Schedule &s = schedules.emplace_back(tiles(e, problem));
         s.lazyRescale = e.lazy ? problem.maxSlack : 0;
         s.speculateMax = speculates ? problem.maxSlack : 0;
-        s.pingPong = e.pingPong && !problem.masked;
-        s.groupLimits = true;
-        s.separateOutput =
-            e.separateOutput || problem.headDim != problem.headDimV;
-        s.overlap = s.persistent = true;
       }
   };
   if (problem.distanceReads && !problem.tileReads)

@@ -165,6 +165,14 @@ func.func @read_indices(%t: memref<?x?xf32, strided<[?, ?]>>, %i: index) {
 
 // -----
 
+func.func @read_clamped(%t: memref<?x?xf32, strided<[?, ?]>>, %i: index) {
+  // expected-error @+1 {{expected clamped to have dimensions from 0 to 1, got 2}}
+  %x = fa2.read %t[%i, %i] {clamped = array<i64: 2>} : memref<?x?xf32, strided<[?, ?]>>, index, index -> f32
+  return
+}
+
+// -----
+
 func.func @read_element(%t: memref<?xbf16, strided<[?]>>, %i: index) {
   // expected-error @+1 {{expected a result of 'f32', got 'bf16'}}
   %x = fa2.read %t[%i] : memref<?xbf16, strided<[?]>>, index -> bf16
