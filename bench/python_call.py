@@ -288,9 +288,10 @@ def main(arguments):
 
     import fa2c
 
+    report = Report()
+    first_calls(report, args)  # before this process has a context too, which would share the device
     name = torch.cuda.get_device_name() if args.device != "cpu" else "the simulator"
     print(f"{name}, PyTorch {torch.__version__}, Python {sys.version.split()[0]}, fa2c {fa2c.compiler_version()}")
-    report = Report()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FA2_CACHE_DIR"] = folder
         check_numbers(torch, fa2c, report, args.device)
@@ -303,7 +304,6 @@ def main(arguments):
     for label, limit in (("forward", args.forward_limit), ("forward, autograd", args.autograd_limit)):
         peer = costs[label.replace("forward", "SDPA")]
         report.say(args.device == "cpu" or costs[label] <= min(limit, peer), f"{label}: at most {limit:g} us and SDPA's {peer:.1f}")
-    first_calls(report, args)
     print(f"{report.failed} wrong" if report.failed else "all right")
     return 1 if report.failed else 0
 

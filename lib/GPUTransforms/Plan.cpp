@@ -81,7 +81,11 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
   /// The roles that the schedule asks for; products learn which is theirs.
   SmallVector<RoleAttr> rolesOf(const Target &target, const Schedule &s) {
     MLIRContext *ctx = &getContext();
-    RoleRegisters registers = target.roleRegisters(s);
+    bool threadsCopy = false;
+    getOperation().walk([&](fa2::gpu::LoadOp load) {
+      threadsCopy |= load.getByThreads();
+    });
+    RoleRegisters registers = target.roleRegisters(s, threadsCopy);
     getOperation().walk([&](DotStartOp dot) {
       for (const ProductRole &row : kProductRoles)
         if (s.*row.field && dot.getName() == row.product)

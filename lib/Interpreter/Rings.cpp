@@ -136,10 +136,12 @@ void interpreter::run(Frame &f, LocalStoreOp op) {
 void interpreter::run(Frame &f, CopyOp op) {
   bool copies = !op.getPredicate() || f.whole(op.getPredicate());
   Type type = op.getSlot().getType();
+  View view = f.as<View>(op.getView());
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
   put(f, f.as<Use>(op.getSlot()),
-      copies
-          ? *loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()), type)
-          : *makeTile(type));
+      copies ? *loadTile(f, view, f.whole(op.getRow()), type)
+             : *makeTile(type));
 }
 
 void interpreter::run(Frame &f, CopyOutOp op) {

@@ -144,7 +144,7 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
                             view.getCacheAttr());
   } else {
     createFor<CopyOp>(role, b, loc, op.getView(), op.getRow(), slot, Value{},
-                      /*in_bounds=*/false);
+                      /*in_bounds=*/false, op.getColumn());
   }
   createFor<RingCommitOp>(role, b, loc, ring, use);
   for (Readers &r : readersOf(op, op.getTile())) {

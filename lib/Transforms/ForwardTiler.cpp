@@ -203,7 +203,7 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
                    schedule.getBlockKv(),
                    /*transposed=*/false,
                    packed,
-                   loadsTiles};
+                   loads};
   auto program = programAt(place);
   std::optional<Dropout> dropout;
   if (rng)

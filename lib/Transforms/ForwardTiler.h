@@ -15,9 +15,10 @@ namespace fa2 {
 class ForwardTiler : TileBuilder {
 public:
   ForwardTiler(mlir::func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
-               ForwardProgram &scores, bool loadsTiles = false)
+               ForwardProgram &scores,
+               ScorePlace::Loads loads = ScorePlace::Loads::None)
       : TileBuilder(func), func(func), op(op), schedule(schedule),
-        scores(scores), loadsTiles(loadsTiles) {
+        scores(scores), loads(loads) {
     loc = op.getLoc();
   }
 
@@ -69,7 +70,7 @@ private:
   AttentionOp op;
   ScheduleAttr schedule;
   ForwardProgram &scores;
-  bool loadsTiles;
+  ScorePlace::Loads loads;
   // The kernel's arguments.
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax

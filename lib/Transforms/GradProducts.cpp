@@ -141,7 +141,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                    bq,
                    /*transposed=*/true,
                    /*packedHeads=*/1,
-                   /*loadsTiles=*/schedule.getSlotsReads() > 0};
+                   schedule.getSlotsReads() ? ScorePlace::Loads::Aligned
+                                            : ScorePlace::Loads::None};
   auto program = programAt(place);
 
   std::optional<ContributionSums> contributions;

@@ -64,7 +64,7 @@ void GradTiler::createAllKeys() {
 
 void GradTiler::createKeysOf(StringRef suffix, StringRef when) {
   std::string copied =
-      schedule.getSlotsReads() ? programOf(op).copiesTiles() : "";
+      schedule.getSlotsReads() ? programOf(op).loadsTiles() : "";
   if (copied.empty())
     return createKeys(suffix, when);
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();

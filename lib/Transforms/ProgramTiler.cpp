@@ -20,7 +20,7 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
   placeArguments();
   write(None);
   write(Rows);
-  if (place.loadsTiles)
+  if (place.loads != ScorePlace::Loads::None)
     writeViews();
 }
 
@@ -192,7 +192,8 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
                     cast<MemRefType>(source.getType()).getElementType(),
                     /*heads=*/1, SumOrderAttr()),
       source, at[0], at[2], zero, length, /*first_column=*/0,
-      b.getDenseI64ArrayAttr(dims));
+      b.getDenseI64ArrayAttr(dims), CacheHintAttr(), /*column=*/Value(),
+      place.loads == ScorePlace::Loads::Anywhere);
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -15,8 +15,9 @@ struct ScorePlace {
   int64_t rows, cols;   // its extents
   bool transposed = false;
   int64_t packedHeads = 1; // rows are so many heads' from `head` on
-  /// Whether tiles of memory are loaded, not read by elements.
-  bool loadsTiles = false;
+  /// What is loaded as tiles of memory, not read by elements: nothing, tiles
+  /// whose rows the copy engine finds, or such as begin anywhere.
+  enum class Loads { None, Aligned, Anywhere } loads = Loads::None;
 };
 
 /// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the

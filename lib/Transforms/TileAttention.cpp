@@ -1,8 +1,8 @@
 //===- TileAttention.cpp - fa2-tile ---------------------------------------===//
 //
 // A function that is one fa2.attention becomes kernels over tiles: one for its
-// schedule and each variant, and another beside one that loads tiles of what a
-// program reads, for launches where that cannot be.
+// schedule and each variant, and others beside one that loads tiles of what a
+// program reads, for launches where the copy engine cannot bring them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,24 +44,46 @@ ScheduleAttr byElements(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// A kernel; of one that loads tiles of what the program reads another beside
-/// it, for where nothing can be copied.
+/// The same bits with tiles whose rows begin anywhere, as many in a ring as lie
+/// in the place of the schedule's: none may.
+ScheduleAttr byWords(ScheduleAttr schedule) {
+  using fa2::gpu::SharedLayout;
+  constexpr int64_t elementBytes = 2;
+  Schedule fields = byElements(schedule).getFields();
+  int64_t words =
+      SharedLayout::ofWords(fields.blockQ, fields.blockKV, elementBytes).pitch();
+  int64_t boxes =
+      SharedLayout(schedule.getBlockQ(), schedule.getBlockKv(), elementBytes)
+          .pitch();
+  fields.slotsReads = std::min(schedule.getSlotsReads(),
+                               schedule.getSlotsReads() * boxes / words);
+  return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
+}
+
+/// A kernel; of one that loads tiles of what the program reads two others beside
+/// it: for where rows begin anywhere, and for where nothing can be copied.
 void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
                 ScheduleAttr schedule, const Twine &name, StringRef when) {
-  auto tile = [&](const Twine &kernel, ScheduleAttr fields, bool loads,
+  using Loads = ScorePlace::Loads;
+  auto tile = [&](const Twine &kernel, ScheduleAttr fields, Loads loads,
                   StringRef guard) {
     ForwardTiler(func, op, fields, scores, loads)
         .run(kernel, guard.empty() ? GuardAttr()
                                    : GuardAttr::get(op.getContext(), guard));
   };
   std::string copied =
-      scores && loadsTiles(schedule) ? scores->program().copiesTiles() : "";
+      scores && loadsTiles(schedule) ? scores->program().loadsTiles() : "";
   if (copied.empty())
-    return tile(name, schedule, /*loads=*/false, when);
+    return tile(name, schedule, Loads::None, when);
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
-  tile(name, schedule, /*loads=*/true, both + copied);
-  tile(name + "_elements", byElements(schedule), /*loads=*/false,
-       both + "!(" + copied + ")");
+  tile(name, schedule, Loads::Aligned, both + copied);
+  both += "!(" + copied + ")";
+  if (ScheduleAttr words = byWords(schedule); words.getSlotsReads() > 0) {
+    std::string anywhere = scores->program().loadsTiles(/*anywhere=*/true);
+    tile(name + "_words", words, Loads::Anywhere, both + " && " + anywhere);
+    both += " && !(" + anywhere + ")";
+  }
+  tile(name + "_elements", byElements(schedule), Loads::None, both);
 }
 
 /// A kernel for the schedule and one for each variant.

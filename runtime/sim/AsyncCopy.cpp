@@ -27,6 +27,21 @@ void executeCopies(Warp &w, u32 upToGroup) {
 
 namespace {
 
+// The bytes of a word that belong to elements. Two elements of 16 bits share
+// one, and either may lie beside memory that no tensor has, in the same
+// allocation: that half may be read, not counted on.
+std::pair<u64, u32> elementsOf(Machine &m, u64 word, u32 bytes) {
+  constexpr u32 half = 2;
+  u64 index;
+  if (bytes != 2 * half || m.global.find(word, bytes, false, index))
+    return {word, bytes};
+  if (m.global.find(word + half, half, false, index))
+    return {word + half, half};
+  if (m.global.find(word, half, false, index))
+    return {word, half};
+  return {word, bytes};
+}
+
 // Operands: destination, source, [source size or ignore predicate].
 // Inst: a = bytes, b = 1 source size, 2 ignore-src; offset, and c for the
 // source's offset.
@@ -65,7 +80,8 @@ Flow copy(Warp &w, const Inst &inst, u32 mask) {
         m.fatal(11, w, inst, int(l), "global", from,
                 "source of cp.async is not a multiple of " +
                     std::to_string(bytes) + " bytes");
-      checkGlobalAs(w, inst, int(l), agent, w.copyGroup, from, size, {});
+      auto [first, count] = elementsOf(m, from, size);
+      checkGlobalAs(w, inst, int(l), agent, w.copyGroup, first, count, {});
       reading |= 1u << l;
     }
     checkSharedAs(w, inst, agent, w.copyGroup, u32(to), bytes, true, int(l));

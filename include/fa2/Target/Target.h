@@ -81,8 +81,10 @@ public:
   virtual int64_t producerWarps() const { return 0; }
   /// Bytes of every panel of a tile in shared memory; 0: as fits the tile.
   virtual int64_t sharedPanelBytes() const { return 0; }
-  /// Registers a thread of each role that the schedule asks for.
-  virtual RoleRegisters roleRegisters(const Schedule &schedule) const {
+  /// Registers a thread of each role that the schedule asks for, where the
+  /// producer starts copies, or where its threads copy by themselves.
+  virtual RoleRegisters roleRegisters(const Schedule &schedule,
+                                      bool threadsCopy = false) const {
     return {};
   }
   /// What a schedule found by rule has beyond tiles, warps and rings.

@@ -78,6 +78,8 @@ public:
                       IntegerType::get(ctx, 64), IndexType::get(ctx)});
           if (view.getHeads() > 1)
             out.push_back(IntegerType::get(ctx, 64));
+          if (view.hasAnyColumns())
+            out.push_back(IndexType::get(ctx));
           return success();
         });
     addConversion(

@@ -293,7 +293,7 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto to = tensorType(op.getResult());
     auto acc = dyn_cast<AccAttr>(to.getEncoding());
-    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1)
+    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView())
       return rewriter.notifyMatchFailure(op, "not rows of an accumulator");
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
@@ -318,6 +318,52 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
             regs[*reg / 2] = quad[i];
       }
     rewriter.replaceOpWithMultiple(op, {ValueRange(regs)});
+    return success();
+  }
+};
+
+/// The same value by value, where rows lie in words.
+struct LocalLoadWordsLowering : public OpConversionPattern<LocalLoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto to = tensorType(op.getResult());
+    auto acc = dyn_cast<AccAttr>(to.getEncoding());
+    if (!op.getView() || !acc)
+      return rewriter.notifyMatchFailure(op, "not words of a view, or not an "
+                                             "accumulator's");
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = acc.tileLayout(to.getShape());
+    int64_t pitch = sharedLayout(tensorType(op.getSource()))
+                        .panels()
+                        .front()
+                        .bytes;
+    ViewParts view = ViewParts::from(adaptor.getView());
+    Value lane = laneRow(e, layout);
+    Value column = e.add(adaptor.getSource()[0], e.mul(laneCol(e, layout), 2));
+    SmallVector<Value> begins;
+    for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
+      Value row = e.add(lane, rowOfSlot(layout, slot));
+      Value half = halfOfRow(e, view,
+                             e.add(adaptor.getRow()[0], e.toIndex(row)),
+                             adaptor.getColumn()[0]);
+      begins.push_back(e.sharedPointer(
+          e.add(column, e.add(e.mul(row, pitch), e.mul(half, 2)))));
+    }
+    auto element = [&](int64_t r) -> Value {
+      Coord at = layout.at(0, 0, r);
+      Value bits = LLVM::LoadOp::create(
+          rewriter, op.getLoc(), rewriter.getI16Type(),
+          e.gep(begins[layout.rowSlot(r)], at.col * 2));
+      return LLVM::ZExtOp::create(rewriter, op.getLoc(), rewriter.getI32Type(),
+                                  bits);
+    };
+    SmallVector<Value> pairs;
+    for (int64_t r = 0; r < layout.numRegs(); r += 2)
+      pairs.push_back(LLVM::OrOp::create(rewriter, op.getLoc(), element(r),
+                                         e.shl(element(r + 1), 16)));
+    rewriter.replaceOpWithMultiple(op, {ValueRange(pairs)});
     return success();
   }
 };
@@ -348,5 +394,5 @@ struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
 void fa2::gpu::populateDotPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering,
-               LocalLoadAccLowering>(converter, patterns.getContext());
+               LocalLoadAccLowering, LocalLoadWordsLowering>(converter, patterns.getContext());
 }

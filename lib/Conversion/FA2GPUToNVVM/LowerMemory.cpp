@@ -47,6 +47,11 @@ struct ViewLowering : public OpConversionPattern<ViewOp> {
     Emit e(rewriter, op.getLoc());
     auto type = cast<MemRefType>(op.getSource().getType());
     MemRefParts source(type, adaptor.getSource());
+    if (std::optional<ArrayRef<int64_t>> dims = op.getDims()) {
+      rewriter.replaceOpWithMultiple(
+          op, {ValueRange(matrixOf(e, op, source, *dims))});
+      return success();
+    }
     // [batch, row, head, column], or [batch, head, row]
     bool matrix = type.getRank() == 4;
     Value headStride = source.strides[matrix ? 2 : 1];
@@ -63,6 +68,23 @@ struct ViewLowering : public OpConversionPattern<ViewOp> {
       parts.push_back(headStride);
     rewriter.replaceOpWithMultiple(op, {ValueRange(parts)});
     return success();
+  }
+
+  /// Of dimensions in any order: batch, row, head and column.
+  static SmallVector<Value> matrixOf(Emit &e, ViewOp op,
+                                     const MemRefParts &source,
+                                     ArrayRef<int64_t> dims) {
+    int64_t bytes =
+        cast<MemRefType>(op.getSource().getType()).getElementTypeBitWidth() / 8;
+    Value elements = e.i64(0);
+    std::pair<int64_t, Value> places[] = {{dims[0], op.getBatch()},
+                                          {dims[1], op.getOffset()},
+                                          {dims[2], op.getHead()}};
+    for (auto [dim, index] : places)
+      if (dim >= 0)
+        elements = e.add(elements, e.mul(e.toI64(index), source.strides[dim]));
+    return {e.gep(source.base, e.mul(elements, bytes)),
+            source.strides[dims[1]], op.getLength(), source.extents[dims[3]]};
   }
 };
 
@@ -184,6 +206,19 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
 };
 
 } // namespace
+
+Value fa2::gpu::halfOfRow(Emit &e, const ViewParts &view, Value row,
+                          Value column) {
+  // Bit 1 of the address, of numbers below it alone.
+  Value base = LLVM::PtrToIntOp::create(e.b, e.loc, e.b.getI64Type(), view.base);
+  auto low = [&](Value x) -> Value {
+    return LLVM::TruncOp::create(e.b, e.loc, e.b.getI32Type(), x);
+  };
+  Value elements = e.add(e.shr(low(base), 1),
+                         e.add(e.mul(e.toI32(row), low(view.rowStride)),
+                               e.toI32(column)));
+  return e.bitAnd(elements, 1);
+}
 
 Value fa2::gpu::packedRow(Emit &e, Value row, int64_t heads) {
   int64_t rows = kGroupRows / heads;

@@ -165,14 +165,21 @@ void onOneThread(Emit &e, llvm::function_ref<void()> body);
 void lowerRoles(RolesOp op, int64_t registersAtEntry);
 
 /// A view as it is lowered: address of row 0, elements from row to row, rows;
-/// of several heads also elements from head to head.
+/// of several heads also elements from head to head; of any columns, how many.
 struct ViewParts {
-  mlir::Value base, rowStride, length, headStride;
+  mlir::Value base, rowStride, length, headStride, columns;
   static ViewParts from(mlir::ValueRange parts) {
-    return {parts[0], parts[1], parts[2],
-            parts.size() > 3 ? parts[3] : mlir::Value()};
+    ViewParts view{parts[0], parts[1], parts[2], {}, {}};
+    if (parts.size() > 3)
+      (parts[3].getType().isIndex() ? view.columns : view.headStride) =
+          parts[3];
+    return view;
   }
 };
+/// 1 where row `row` of a tile that lies in words (#fa2gpu.shared) begins in
+/// the upper half of its first word, else 0 (i32).
+mlir::Value halfOfRow(Emit &e, const ViewParts &view, mlir::Value row,
+                      mlir::Value column);
 
 /// The row of the sequence, and the head, that row `row` (i32) of a tile of
 /// packed heads shows, both from the tile's first.

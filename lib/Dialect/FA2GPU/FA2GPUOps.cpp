@@ -68,6 +68,19 @@ LogicalResult fa2::gpu::LoadOp::verify() {
   return verifyColumn(*this, getView().getType(), getColumn());
 }
 
+LogicalResult LocalLoadOp::verify() {
+  auto layout = dyn_cast_or_null<SharedAttr>(
+      cast<RankedTensorType>(getSource().getType()).getEncoding());
+  bool words = layout && layout.getWords();
+  if (words == bool(getView()) && (!words || !getTransposed()))
+    return success();
+  return emitOpError() << "expected a view of a tile that lies in words, as it "
+                          "lies, and of no other, got "
+                       << getSource().getType()
+                       << (getView() ? " of a view" : "")
+                       << (getTransposed() ? ", transposed" : "");
+}
+
 LogicalResult TensorCopyOp::verify() {
   return verifyHeads(*this, getMap(), getHeads());
 }

@@ -61,6 +61,20 @@ constexpr Entry kDistanceTable[] = {
 };
 // clang-format on
 
+// Where it reads other single elements for each score: of those without a spill
+// the fastest for tables behind gathers and f32 biases together.
+// clang-format off
+constexpr Entry kElementTable[] = {
+    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
+    {  64,  64,  128, 128,   4,    2,     false, true,     true},
+    { 128, 128,  128,  96,   2,    1,     true,  true,     true},
+};
+constexpr Entry kMaskedElementTable[] = {
+    {  64,  64,  192,  64,   4,    2,     false, true,     true},
+    { 128, 128,  192,  48,   4,    1,     true,  true,     true},
+};
+// clang-format on
+
 struct ReadsEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockQ, blockKV, stages, slotsK, querySlots, slotsReads;
@@ -291,6 +305,10 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   };
   if (problem.distanceReads && !problem.tileReads)
     add(kDistanceTable, /*speculates=*/true);
+  else if (problem.elementReads && !problem.tileReads && problem.masked)
+    add(kMaskedElementTable, /*speculates=*/false);
+  else if (problem.elementReads && !problem.tileReads)
+    add(kElementTable, /*speculates=*/false);
   add(kTable, /*speculates=*/!problem.elementReads);
   return schedules;
 }

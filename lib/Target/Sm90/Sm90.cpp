@@ -55,14 +55,18 @@ public:
   /// The budgets, summed over warpgroups, must not exceed what the block has at
   /// entry, or setmaxnreg.inc waits for ever. A consumer never gets fewer than
   /// at entry: setmaxnreg.inc does not give back.
-  RoleRegisters roleRegisters(const Schedule &s) const override {
+  RoleRegisters roleRegisters(const Schedule &s,
+                              bool threadsCopy) const override {
     int64_t groups = s.warps / 4;
     int64_t threads = (s.warps + producerWarps()) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, 1) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
     RoleRegisters r;
-    r.producer = s.dqByProducer ? withSum : groups > 2 ? 32 : 24;
+    r.producer = s.dqByProducer ? withSum
+                 : threadsCopy  ? 56
+                 : groups > 2   ? 32
+                                : 24;
     int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;

@@ -121,11 +121,16 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     in the widest panels that all parts fall into alike; or, with `panel`, until so many
     warpgroups can, to whole panels each.
 
-    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`.
+    With `words`, and 16-bit elements, each row lies as memory has it, from the word of 4 bytes on that holds its first element: element 0 is
+    in the first word's lower or upper half. A row has one word more than its elements fill, and the next begins three words behind that:
+    eight consecutive rows begin in eight different groups of four banks. Nothing is swizzled.
+
+    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`, `#fa2gpu.shared<words = true>`.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel,
-    DefaultValuedParameter<"int64_t", "1">:$parts);
-  let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1);">];
+    DefaultValuedParameter<"int64_t", "1">:$parts, DefaultValuedParameter<"bool", "false">:$words);
+  let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1, false);">,
+    AttrBuilder<(ins "int64_t":$panel, "int64_t":$parts), "return $_get($_ctxt, panel, parts, false);">];
   let assemblyFormat = "(`<` struct(params)^ `>`)?";
 }
 

@@ -60,7 +60,8 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile from global to shared memory";
   let description = [{
     What `fa2.load` means, with the tile in shared memory; `fa2gpu-form-rings` says how. With `by_threads`, those of the role
-    that loads copy it (cp.async), even where the copy engine could.
+    that loads copy it (cp.async), even where the copy engine could. Of a view `anywhere` they do, word by word: the tile is
+    `#fa2gpu.shared<words = true>`.
 
     Example:
     `%k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>`
@@ -71,12 +72,22 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
   let hasVerifier = 1;
 }
 
-def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>]> {
-  let summary = "a tile from shared memory into registers (ldmatrix)";
-  let description = "As an operand, or as an accumulator has it; `transposed`, with rows and columns changed.\n\nExample: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`";
-  let arguments = (ins AnyRankedTensor:$source, UnitAttr:$transposed);
+def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
+  let summary = "a tile from shared memory into registers (ldmatrix, or value by value)";
+  let description = [{
+    As an operand, or as an accumulator has it; `transposed`, with rows and columns changed. A tile that lies in words says which
+    part `of` its view it is: where in its first word a row begins, its address knows.
+
+    Examples: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`,
+    `%x = fa2gpu.local_load %t of %bv[%row, %col] : !fa2.view<? x ? x bf16> : tensor<128x64xbf16, #fa2gpu.shared<words = true>> -> tensor<128x64xbf16, #acc>`
+  }];
+  let arguments = (ins AnyRankedTensor:$source, UnitAttr:$transposed, Optional<FA2_ViewType>:$view, Optional<Index>:$row,
+    Optional<Index>:$column);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = [{ $source (`of` $view^ `[` $row `,` $column `]` `:` type($view))? attr-dict `:` type($source) `->` type($result) }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$source, "bool":$transposed),
+    [{ build($_builder, $_state, result, source, transposed, ::mlir::Value(), ::mlir::Value(), ::mlir::Value()); }]>];
+  let hasVerifier = 1;
 }
 
 def FA2GPU_LocalStoreOp : FA2GPU_Op<"local_store", [MemoryEffects<[MemWrite]>]> {
@@ -374,17 +385,18 @@ def FA2GPU_RingSlotOp : FA2GPU_Op<"ring.slot", [Pure]> {
 // Copies
 //===----------------------------------------------------------------------===//
 
-def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "asynchronous copy of a tile from global to shared memory";
   let description = [{
     Rows past the view's end, and all rows when `predicate` is false, are filled with
-    zeros and not read. `in_bounds` says that no row is past the end.
+    zeros and not read. `in_bounds` says that no row is past the end. Of a view `anywhere` the tile's columns begin at `column`, and
+    those past the end are zeros too.
 
     Example: see `fa2gpu.ring.acquire`.
   }];
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, Optional<I1>:$predicate,
-    UnitAttr:$in_bounds);
-  let assemblyFormat = "$view `[` $row `]` `,` $slot (`if` $predicate^)? attr-dict `:` type($view) `,` type($slot)";
+    UnitAttr:$in_bounds, Optional<Index>:$column);
+  let assemblyFormat = "$view `[` $row (`,` $column^)? `]` `,` $slot (`if` $predicate^)? attr-dict `:` type($view) `,` type($slot)";
 }
 
 def FA2GPU_CopyOutOp : FA2GPU_Op<"copy_out", [MemoryEffects<[MemRead, MemWrite]>]> {
