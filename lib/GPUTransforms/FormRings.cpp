@@ -99,11 +99,11 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
                  "because the copy engine brings all of a vector's tile";
   }
 
-  /// Threads copy whole rows, or words of rows that begin anywhere, of one head;
-  /// of a vector whole tiles too.
+  /// Threads copy whole rows, or unaligned tiles, of one head; of a vector
+  /// whole tiles too.
   static std::string notOfThreads(RingFormer &former, fa2::gpu::LoadOp op) {
     auto tile = cast<RankedTensorType>(op.getTile().getType());
-    if (op.getColumn() && !cast<SharedAttr>(tile.getEncoding()).getWords())
+    if (op.getColumn() && !cast<SharedAttr>(tile.getEncoding()).getUnaligned())
       return "expected all columns of a view because threads copy whole rows; "
              "some of them the copy engine brings, where kernels have roles";
     if (op.getView().getType().getHeads() > 1)

@@ -193,7 +193,7 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
                     /*heads=*/1, SumOrderAttr()),
       source, at[0], at[2], zero, length, /*first_column=*/0,
       b.getDenseI64ArrayAttr(dims), CacheHintAttr(), /*column=*/Value(),
-      place.loads == ScorePlace::Loads::Anywhere);
+      place.loads == ScorePlace::Loads::Unaligned);
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -16,8 +16,8 @@ struct ScorePlace {
   bool transposed = false;
   int64_t packedHeads = 1; // rows are so many heads' from `head` on
   /// What is loaded as tiles of memory, not read by elements: nothing, tiles
-  /// whose rows the copy engine finds, or such as begin anywhere.
-  enum class Loads { None, Aligned, Anywhere } loads = Loads::None;
+  /// whose rows begin at multiples of 16 bytes, or anywhere.
+  enum class Loads { None, Aligned, Unaligned } loads = Loads::None;
 };
 
 /// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the

@@ -166,11 +166,10 @@ bool ScoreProgram::isWhole(size_t i) const {
   return seen == (1u << Batch | 1u << Head | 1u << Row | 1u << Column);
 }
 
-/// Columns are neighbours. The address and other strides are multiples of 16
-/// bytes where the copy engine brings boxes, which begin at such multiples too;
-/// where threads copy words, an element that begins in the middle of one has
-/// another before it.
-std::string ScoreProgram::loadsTiles(bool anywhere) const {
+/// Columns are neighbours, and the address is a multiple of 16 bytes; so are
+/// other strides where the copy engine brings boxes, which begin at such
+/// multiples. Threads copy whole chunks of 16 bytes, in which a row begins.
+std::string ScoreProgram::loadsTiles(bool unaligned) const {
   llvm::SetVector<size_t> extrasOfTiles;
   for (tensor::ExtractOp read : tileReads())
     extrasOfTiles.insert(extraOf(read));
@@ -179,14 +178,13 @@ std::string ScoreProgram::loadsTiles(bool anywhere) const {
     auto type = cast<RankedTensorType>(extraType(i));
     int64_t last = type.getRank() - 1,
             multiple = 128 / type.getElementTypeBitWidth();
-    all.push_back(llvm::formatv("{0}.misalignment{1} == 0", extraName(i),
-                                anywhere ? " % 4" : ""));
+    all.push_back(llvm::formatv("{0}.misalignment == 0", extraName(i)));
     auto stride = [&](int64_t dim) {
       return llvm::formatv("{0}.stride[{1}]", extraName(i), dim).str();
     };
     for (int64_t dim = 0; dim < last; ++dim) {
       all.push_back(stride(dim) + " >= 0");
-      if (!anywhere)
+      if (!unaligned)
         all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
     }
     all.push_back(stride(last) + " == 1");

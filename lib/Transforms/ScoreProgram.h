@@ -64,9 +64,9 @@ public:
   static mlir::Value withoutCasts(mlir::Value x);
   /// Whether extra i has a place of its own for each score, keys side by side.
   bool isWhole(size_t i) const;
-  /// A guard: where the copy engine can bring them, or, with rows that begin
-  /// `anywhere`, threads. Empty where there are none.
-  std::string loadsTiles(bool anywhere = false) const;
+  /// A guard: where the copy engine can bring them, or, with rows that are
+  /// `unaligned`, threads. Empty where there are none.
+  std::string loadsTiles(bool unaligned = false) const;
   /// The extra that a read is of.
   static size_t extraOf(mlir::tensor::ExtractOp read) {
     return llvm::cast<mlir::BlockArgument>(read.getTensor()).getArgNumber() -

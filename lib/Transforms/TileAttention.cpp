@@ -45,23 +45,25 @@ ScheduleAttr byElements(ScheduleAttr schedule) {
 }
 
 /// The same bits with tiles whose rows begin anywhere, as many in a ring as lie
-/// in the place of the schedule's: none may.
-ScheduleAttr byWords(ScheduleAttr schedule) {
+/// in the place of the schedule's: maybe none.
+ScheduleAttr unaligned(ScheduleAttr schedule) {
   using fa2::gpu::SharedLayout;
   constexpr int64_t elementBytes = 2;
   Schedule fields = byElements(schedule).getFields();
-  int64_t words =
-      SharedLayout::ofWords(fields.blockQ, fields.blockKV, elementBytes).pitch();
+  int64_t rows =
+      SharedLayout::ofUnaligned(fields.blockQ, fields.blockKV, elementBytes)
+          .pitch();
   int64_t boxes =
       SharedLayout(schedule.getBlockQ(), schedule.getBlockKv(), elementBytes)
           .pitch();
   fields.slotsReads = std::min(schedule.getSlotsReads(),
-                               schedule.getSlotsReads() * boxes / words);
+                               schedule.getSlotsReads() * boxes / rows);
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// A kernel; of one that loads tiles of what the program reads two others beside
-/// it: for where rows begin anywhere, and for where nothing can be copied.
+/// A kernel; of one that loads tiles of what the program reads two others
+/// beside it: for where rows begin anywhere, and for where nothing can be
+/// copied.
 void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
                 ScheduleAttr schedule, const Twine &name, StringRef when) {
   using Loads = ScorePlace::Loads;
@@ -78,10 +80,10 @@ void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
   tile(name, schedule, Loads::Aligned, both + copied);
   both += "!(" + copied + ")";
-  if (ScheduleAttr words = byWords(schedule); words.getSlotsReads() > 0) {
-    std::string anywhere = scores->program().loadsTiles(/*anywhere=*/true);
-    tile(name + "_words", words, Loads::Anywhere, both + " && " + anywhere);
-    both += " && !(" + anywhere + ")";
+  if (ScheduleAttr other = unaligned(schedule); other.getSlotsReads() > 0) {
+    std::string there = scores->program().loadsTiles(/*unaligned=*/true);
+    tile(name + "_unaligned", other, Loads::Unaligned, both + " && " + there);
+    both += " && !(" + there + ")";
   }
   tile(name + "_elements", byElements(schedule), Loads::None, both);
 }

@@ -27,19 +27,24 @@ void executeCopies(Warp &w, u32 upToGroup) {
 
 namespace {
 
-// The bytes of a word that belong to elements. Two elements of 16 bits share
-// one, and either may lie beside memory that no tensor has, in the same
-// allocation: that half may be read, not counted on.
-std::pair<u64, u32> elementsOf(Machine &m, u64 word, u32 bytes) {
+// Checks what is read of a chunk. It may begin or end beside the elements that
+// are wanted, between a tensor's rows: those halves of its words are in the
+// same allocation, since allocations are whole chunks, and nothing is said of
+// them.
+void checkSource(Warp &w, const Inst &inst, int lane, u32 agent, u64 from,
+                 u32 bytes) {
   constexpr u32 half = 2;
+  GlobalMemory &global = w.machine->global;
   u64 index;
-  if (bytes != 2 * half || m.global.find(word, bytes, false, index))
-    return {word, bytes};
-  if (m.global.find(word + half, half, false, index))
-    return {word + half, half};
-  if (m.global.find(word, half, false, index))
-    return {word, half};
-  return {word, bytes};
+  u32 found = 0;
+  if (bytes > half && !global.find(from, bytes, false, index))
+    for (u32 at = 0; at + half <= bytes; at += half)
+      if (global.find(from + at, half, false, index)) {
+        checkGlobalAs(w, inst, lane, agent, w.copyGroup, from + at, half, {});
+        ++found;
+      }
+  if (!found)
+    checkGlobalAs(w, inst, lane, agent, w.copyGroup, from, bytes, {});
 }
 
 // Operands: destination, source, [source size or ignore predicate].
@@ -80,8 +85,7 @@ Flow copy(Warp &w, const Inst &inst, u32 mask) {
         m.fatal(11, w, inst, int(l), "global", from,
                 "source of cp.async is not a multiple of " +
                     std::to_string(bytes) + " bytes");
-      auto [first, count] = elementsOf(m, from, size);
-      checkGlobalAs(w, inst, int(l), agent, w.copyGroup, first, count, {});
+      checkSource(w, inst, int(l), agent, from, size);
       reading |= 1u << l;
     }
     checkSharedAs(w, inst, agent, w.copyGroup, u32(to), bytes, true, int(l));

@@ -2,8 +2,7 @@
 //
 // Threads take the 16-byte chunks of a panel in order, row by row, so that the
 // lanes of a warp read whole row segments. A copy whose source size is 0 reads
-// nothing and fills its chunk with zeros. Rows that begin anywhere are copied in
-// words of 4 bytes.
+// nothing and fills its chunk with zeros.
 //
 //===----------------------------------------------------------------------===//
 
@@ -103,105 +102,104 @@ void copyVector(Emit &e, CopyOp op, Value slot, ViewParts view, Value first,
   });
 }
 
-/// Rows that begin anywhere, word by word (#fa2gpu.shared, words).
-class WordCopy {
+/// A tile of which each row begins somewhere in a chunk: of each row all chunks
+/// that it touches, as far as the view has columns.
+class UnalignedCopy {
 public:
-  WordCopy(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
-           Value firstRow, Value column)
+  UnalignedCopy(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
+                Value firstRow, Value column)
       : e(e), slot(slot), view(view), firstRow(firstRow), column(column),
         rows(tile.getDimSize(0)),
-        words(tile.getDimSize(1) * elementBytes / SharedLayout::kWordBytes),
+        chunks(tile.getDimSize(1) * elementBytes / kChunkBytes),
         pitch(sharedLayout(tile).panels().front().bytes) {}
 
   void run(int64_t threads) {
     Value thread = e.thread();
-    // So many threads take words of one row side by side.
-    int64_t side = std::min<int64_t>(words & -words, kWarpLanes);
-    int64_t step = threads / side;
-    assert(step % 4 == 0 && rows % step == 0 && "whole rows of whole warps");
+    // So many threads take chunks of one row side by side.
+    int64_t side = std::min<int64_t>(chunks & -chunks, 16);
     copy(e.bitAnd(thread, side - 1), e.shr(thread, llvm::Log2_64(side)), side,
-         step);
-    // A row that begins in the middle of a word ends in one more.
+         threads / side);
+    // The last chunk of a row, where it does not begin at one.
     for (int64_t row = 0; row < rows; row += threads)
-      when(e, row + threads > rows ? e.less(thread, e.i32(rows - row)) : Value(),
+      when(e,
+           row + threads > rows ? e.less(thread, e.i32(rows - row)) : Value(),
            [&] { copyLast(e.add(thread, row)); });
   }
 
 private:
-  static constexpr int64_t elementBytes = 2;
+  static constexpr int64_t elementBytes = 2,
+                           kChunkBytes = SharedLayout::kChunkBytes;
 
-  /// Word `word` of row `row`, every `side` further one, and those of every
-  /// `step` further row, which all begin in the same half of a word.
-  void copy(Value word, Value row, int64_t side, int64_t step) {
-    Value half = halfOf(row), from = wordsOf(row, half);
-    from = e.gep(from, e.toI64(e.toIndex(bytesOf(word))));
-    Value to = e.add(slot, e.add(e.mul(row, pitch), bytesOf(word)));
-    Value there = e.sub(bytesFrom(half), bytesOf(word));
+  /// Chunk `chunk` of row `row`, every `side` further one, and those of every
+  /// `step` further row, a multiple of 8: they all begin alike.
+  void copy(Value chunk, Value row, int64_t side, int64_t step) {
+    assert(step % 8 == 0 && rows % step == 0 && "whole rows of whole warps");
+    Value before = elementsBeforeRow(row), from = chunksOf(row, before);
+    Value ownBytes = e.mul(chunk, kChunkBytes);
+    from = e.gep(from, e.toI64(e.toIndex(ownBytes)));
+    Value to = e.add(slot, e.add(e.mul(row, pitch), ownBytes));
+    Value there = e.sub(bytesFrom(before), ownBytes);
     SmallVector<Value> sizes;
-    for (int64_t first = 0; first < words; first += side)
-      sizes.push_back(upToWord(e.add(there, -bytesOf(first))));
+    for (int64_t first = 0; first < chunks; first += side)
+      sizes.push_back(upToChunk(e.add(there, -first * kChunkBytes)));
     Value further = e.mul(e.mul(view.rowStride, elementBytes), step);
     for (int64_t r = 0; r < rows; r += step) {
       Value inside = e.less(e.index(r), rowsFrom(row));
-      for (auto [i, size] : llvm::enumerate(sizes))
-        issue(e.add(to, r * pitch + bytesOf(i * side)),
-              e.gep(from, bytesOf(i * side)),
+      for (auto [i, size] : llvm::enumerate(sizes)) {
+        int64_t bytes = i * side * kChunkBytes;
+        issue(e.add(to, r * pitch + bytes), e.gep(from, bytes),
               e.select(inside, size, e.i32(0)));
+      }
       if (r + step < rows)
         from = e.gep(from, further);
     }
   }
 
   void copyLast(Value row) {
-    Value half = halfOf(row);
-    Value size = upToWord(e.add(bytesFrom(half), -bytesOf(words)));
-    size = e.select(e.less(e.index(0), rowsFrom(row)), e.mul(half, size),
-                    e.i32(0));
-    issue(e.add(slot, e.add(e.mul(row, pitch), bytesOf(words))),
-          e.gep(wordsOf(row, half), bytesOf(words)), size);
+    Value before = elementsBeforeRow(row);
+    Value size = upToChunk(e.add(bytesFrom(before), -chunks * kChunkBytes));
+    Value needed =
+        e.both(e.less(e.i32(0), before), e.less(e.index(0), rowsFrom(row)));
+    issue(e.add(slot, e.add(e.mul(row, pitch), chunks * kChunkBytes)),
+          e.gep(chunksOf(row, before), chunks * kChunkBytes),
+          e.select(needed, size, e.i32(0)));
   }
 
-  Value halfOf(Value row) {
-    return halfOfRow(e, view, e.add(firstRow, e.toIndex(row)), column);
+  Value elementsBeforeRow(Value row) {
+    return elementsBefore(e, view, e.add(firstRow, e.toIndex(row)), column);
   }
-  /// The word in which a row of the tile begins.
-  Value wordsOf(Value row, Value half) {
-    Value elements = e.mul(e.toI64(e.add(firstRow, e.toIndex(row))),
-                           view.rowStride);
+  /// The chunk in which a row of the tile begins.
+  Value chunksOf(Value row, Value before) {
+    Value elements =
+        e.mul(e.toI64(e.add(firstRow, e.toIndex(row))), view.rowStride);
     elements = e.add(elements, e.toI64(column));
-    elements = e.sub(elements, e.toI64(e.toIndex(half)));
+    elements = e.sub(elements, e.toI64(e.toIndex(before)));
     return e.gep(view.base, e.mul(elements, elementBytes));
   }
   /// Rows of the view from this row of the tile on.
   Value rowsFrom(Value row) {
     return e.sub(e.sub(view.length, firstRow), e.toIndex(row));
   }
-  /// Bytes from there on, as far as the view has columns.
-  Value bytesFrom(Value half) {
-    return e.mul(e.add(e.toI32(e.sub(view.columns, column)), half),
+  /// Bytes from the row's first chunk to the last column of the view.
+  Value bytesFrom(Value before) {
+    return e.mul(e.add(e.toI32(e.sub(view.columns, column)), before),
                  elementBytes);
   }
-  Value upToWord(Value bytes) {
-    Value least = arith::MaxSIOp::create(e.b, e.loc, bytes, e.i32(0));
-    return arith::MinSIOp::create(e.b, e.loc, least,
-                                  e.i32(SharedLayout::kWordBytes));
+  Value upToChunk(Value bytes) {
+    Value positive = arith::MaxSIOp::create(e.b, e.loc, bytes, e.i32(0));
+    return arith::MinSIOp::create(e.b, e.loc, positive, e.i32(kChunkBytes));
   }
-  static int64_t bytesOf(int64_t words) {
-    return words * SharedLayout::kWordBytes;
-  }
-  Value bytesOf(Value words) { return e.mul(words, SharedLayout::kWordBytes); }
 
   void issue(Value to, Value from, Value bytes) {
-    NVVM::CpAsyncOp::create(e.b, e.loc, e.sharedPointer(to), from,
-                            SharedLayout::kWordBytes,
-                            NVVM::LoadCacheModifierKind::CA, bytes);
+    NVVM::CpAsyncOp::create(e.b, e.loc, e.sharedPointer(to), from, kChunkBytes,
+                            NVVM::LoadCacheModifierKind::CG, bytes);
   }
 
   Emit &e;
   Value slot;
   ViewParts view;
   Value firstRow, column;
-  int64_t rows, words, pitch;
+  int64_t rows, chunks, pitch;
 };
 
 struct CopyLowering : public OpConversionPattern<CopyOp> {
@@ -219,8 +217,8 @@ struct CopyLowering : public OpConversionPattern<CopyOp> {
       return success();
     }
     if (op.getColumn()) {
-      WordCopy(e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
-               adaptor.getColumn()[0])
+      UnalignedCopy(e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
+                    adaptor.getColumn()[0])
           .run(threadsOf(op));
       rewriter.eraseOp(op);
       return success();

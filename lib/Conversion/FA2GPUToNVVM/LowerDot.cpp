@@ -322,8 +322,8 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
   }
 };
 
-/// The same value by value, where rows lie in words.
-struct LocalLoadWordsLowering : public OpConversionPattern<LocalLoadOp> {
+/// The same value by value, of an unaligned tile.
+struct LocalLoadUnalignedLowering : public OpConversionPattern<LocalLoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
@@ -331,31 +331,29 @@ struct LocalLoadWordsLowering : public OpConversionPattern<LocalLoadOp> {
     auto to = tensorType(op.getResult());
     auto acc = dyn_cast<AccAttr>(to.getEncoding());
     if (!op.getView() || !acc)
-      return rewriter.notifyMatchFailure(op, "not words of a view, or not an "
+      return rewriter.notifyMatchFailure(op, "not of a view, or not an "
                                              "accumulator's");
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
-    int64_t pitch = sharedLayout(tensorType(op.getSource()))
-                        .panels()
-                        .front()
-                        .bytes;
+    int64_t pitch =
+        sharedLayout(tensorType(op.getSource())).panels().front().bytes;
     ViewParts view = ViewParts::from(adaptor.getView());
     Value lane = laneRow(e, layout);
     Value column = e.add(adaptor.getSource()[0], e.mul(laneCol(e, layout), 2));
     SmallVector<Value> begins;
     for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
       Value row = e.add(lane, rowOfSlot(layout, slot));
-      Value half = halfOfRow(e, view,
-                             e.add(adaptor.getRow()[0], e.toIndex(row)),
-                             adaptor.getColumn()[0]);
+      Value before =
+          elementsBefore(e, view, e.add(adaptor.getRow()[0], e.toIndex(row)),
+                         adaptor.getColumn()[0]);
       begins.push_back(e.sharedPointer(
-          e.add(column, e.add(e.mul(row, pitch), e.mul(half, 2)))));
+          e.add(column, e.add(e.mul(row, pitch), e.mul(before, 2)))));
     }
     auto element = [&](int64_t r) -> Value {
       Coord at = layout.at(0, 0, r);
-      Value bits = LLVM::LoadOp::create(
-          rewriter, op.getLoc(), rewriter.getI16Type(),
-          e.gep(begins[layout.rowSlot(r)], at.col * 2));
+      Value bits =
+          LLVM::LoadOp::create(rewriter, op.getLoc(), rewriter.getI16Type(),
+                               e.gep(begins[layout.rowSlot(r)], at.col * 2));
       return LLVM::ZExtOp::create(rewriter, op.getLoc(), rewriter.getI32Type(),
                                   bits);
     };
@@ -394,5 +392,6 @@ struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
 void fa2::gpu::populateDotPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering,
-               LocalLoadAccLowering, LocalLoadWordsLowering>(converter, patterns.getContext());
+               LocalLoadAccLowering, LocalLoadUnalignedLowering>(
+      converter, patterns.getContext());
 }

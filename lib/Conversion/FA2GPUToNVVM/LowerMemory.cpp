@@ -83,8 +83,8 @@ struct ViewLowering : public OpConversionPattern<ViewOp> {
     for (auto [dim, index] : places)
       if (dim >= 0)
         elements = e.add(elements, e.mul(e.toI64(index), source.strides[dim]));
-    return {e.gep(source.base, e.mul(elements, bytes)),
-            source.strides[dims[1]], op.getLength(), source.extents[dims[3]]};
+    return {e.gep(source.base, e.mul(elements, bytes)), source.strides[dims[1]],
+            op.getLength(), source.extents[dims[3]]};
   }
 };
 
@@ -207,17 +207,18 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
 
 } // namespace
 
-Value fa2::gpu::halfOfRow(Emit &e, const ViewParts &view, Value row,
-                          Value column) {
-  // Bit 1 of the address, of numbers below it alone.
-  Value base = LLVM::PtrToIntOp::create(e.b, e.loc, e.b.getI64Type(), view.base);
+Value fa2::gpu::elementsBefore(Emit &e, const ViewParts &view, Value row,
+                               Value column) {
+  // Of the address the lowest bits alone.
+  Value base =
+      LLVM::PtrToIntOp::create(e.b, e.loc, e.b.getI64Type(), view.base);
   auto low = [&](Value x) -> Value {
     return LLVM::TruncOp::create(e.b, e.loc, e.b.getI32Type(), x);
   };
-  Value elements = e.add(e.shr(low(base), 1),
-                         e.add(e.mul(e.toI32(row), low(view.rowStride)),
-                               e.toI32(column)));
-  return e.bitAnd(elements, 1);
+  Value elements =
+      e.add(e.shr(low(base), 1),
+            e.add(e.mul(e.toI32(row), low(view.rowStride)), e.toI32(column)));
+  return e.bitAnd(elements, SharedLayout::kChunkBytes / 2 - 1);
 }
 
 Value fa2::gpu::packedRow(Emit &e, Value row, int64_t heads) {

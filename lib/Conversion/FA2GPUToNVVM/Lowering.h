@@ -176,10 +176,10 @@ struct ViewParts {
     return view;
   }
 };
-/// 1 where row `row` of a tile that lies in words (#fa2gpu.shared) begins in
-/// the upper half of its first word, else 0 (i32).
-mlir::Value halfOfRow(Emit &e, const ViewParts &view, mlir::Value row,
-                      mlir::Value column);
+/// Elements of an unaligned tile's first chunk (#fa2gpu.shared) before those of
+/// row `row` of the view from `column` on (i32).
+mlir::Value elementsBefore(Emit &e, const ViewParts &view, mlir::Value row,
+                           mlir::Value column);
 
 /// The row of the sequence, and the head, that row `row` (i32) of a tile of
 /// packed heads shows, both from the tile's first.

@@ -142,14 +142,14 @@ void Partitioner::convertLoads() {
     auto plain = cast<RankedTensorType>(op.getTile().getType());
     auto type = sharedTile(plain, columnParts(op.getTile()),
                            plain.getRank() == 2 ? sharedPanel : 0);
-    // Rows that begin anywhere lie word by word.
     auto view = op.getView().getDefiningOp<ViewOp>();
-    bool words = view && view.getAnywhere();
-    if (words)
-      type = withEncoding(plain, SharedAttr::get(ctx, 0, 1, /*words=*/true));
+    bool unaligned = view && view.getUnaligned();
+    if (unaligned)
+      type =
+          withEncoding(plain, SharedAttr::get(ctx, 0, 1, /*unaligned=*/true));
     Value load =
         fa2::gpu::LoadOp::create(b, op.getLoc(), type, op.getView(),
-                                 op.getRow(), op.getColumn(), words);
+                                 op.getRow(), op.getColumn(), unaligned);
     // Arithmetic works on registers.
     Value registers;
     for (OpOperand &use : llvm::make_early_inc_range(op.getTile().getUses())) {
@@ -166,8 +166,9 @@ void Partitioner::convertLoads() {
       if (!registers)
         registers = LocalLoadOp::create(
             b, op.getLoc(), withEncoding(plain, layouts.of(op.getTile())), load,
-            /*transposed=*/false, words ? op.getView() : Value(),
-            words ? op.getRow() : Value(), words ? op.getColumn() : Value());
+            /*transposed=*/false, unaligned ? op.getView() : Value(),
+            unaligned ? op.getRow() : Value(),
+            unaligned ? op.getColumn() : Value());
       use.set(registers);
     }
     op.replaceAllUsesWith(load);

@@ -25,9 +25,9 @@ static LogicalResult verifyMatrix(ViewOp op, MemRefType source) {
   bool rows = dims->size() == 4 && (*dims)[1] >= 0 &&
               ((*dims)[0] < 0 || (*dims)[2] >= 0) &&
               (*dims)[3] == source.getRank() - 1;
-  if (op.getAnywhere() && view.getElementType().getIntOrFloatBitWidth() != 16)
-    return op.emitOpError() << "expected 16-bit elements of a view anywhere, "
-                               "whose rows lie in words of two, got "
+  if (op.getUnaligned() && view.getElementType().getIntOrFloatBitWidth() != 16)
+    return op.emitOpError() << "expected 16-bit elements of an unaligned view, "
+                               "got "
                             << view;
   llvm::sort(all);
   if (!rows || !llvm::equal(all, llvm::seq<int64_t>(0, source.getRank())))
@@ -44,8 +44,8 @@ LogicalResult ViewOp::verify() {
   ViewType view = getView().getType();
   if (getDims() || view.hasAnyColumns())
     return verifyMatrix(*this, source);
-  if (getAnywhere())
-    return emitOpError() << "expected dims of a view anywhere, which has ? "
+  if (getUnaligned())
+    return emitOpError() << "expected dims of an unaligned view, which has ? "
                             "columns, got "
                          << view;
   int64_t cols = source.getRank() == 4 ? source.getDimSize(3) : 0;

@@ -236,8 +236,8 @@ SharedLayout fa2::gpu::sharedLayout(RankedTensorType tile) {
   int64_t cols = tile.getShape().back();
   int64_t bytes = tile.getElementTypeBitWidth() / 8;
   int64_t panel = shared ? shared.getPanel() : 0;
-  if (shared && shared.getWords())
-    return SharedLayout::ofWords(rows, cols, bytes);
+  if (shared && shared.getUnaligned())
+    return SharedLayout::ofUnaligned(rows, cols, bytes);
   if (shared && shared.getParts() > 1)
     return SharedLayout::splitBy(shared.getParts(), rows, cols, bytes, panel);
   return SharedLayout(rows, cols, bytes, panel);

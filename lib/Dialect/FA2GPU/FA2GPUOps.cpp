@@ -71,14 +71,14 @@ LogicalResult fa2::gpu::LoadOp::verify() {
 LogicalResult LocalLoadOp::verify() {
   auto layout = dyn_cast_or_null<SharedAttr>(
       cast<RankedTensorType>(getSource().getType()).getEncoding());
-  bool words = layout && layout.getWords();
-  if (words == bool(getView()) && (!words || !getTransposed()))
+  bool unaligned = layout && layout.getUnaligned();
+  if (unaligned == bool(getView()) && (!unaligned || !getTransposed()))
     return success();
-  return emitOpError() << "expected a view of a tile that lies in words, as it "
-                          "lies, and of no other, got "
-                       << getSource().getType()
-                       << (getView() ? " of a view" : "")
-                       << (getTransposed() ? ", transposed" : "");
+  return emitOpError()
+         << "expected a view of an unaligned tile, as it lies, and "
+            "of no other, got "
+         << getSource().getType() << (getView() ? " of a view" : "")
+         << (getTransposed() ? ", transposed" : "");
 }
 
 LogicalResult TensorCopyOp::verify() {

@@ -158,11 +158,11 @@ SharedLayout SharedLayout::splitBy(int64_t parts, int64_t rows, int64_t cols,
   return SharedLayout(rows, padded, elementBytes, 32);
 }
 
-SharedLayout SharedLayout::ofWords(int64_t rows, int64_t cols,
-                                   int64_t elementBytes) {
+SharedLayout SharedLayout::ofUnaligned(int64_t rows, int64_t cols,
+                                       int64_t elementBytes) {
   assert(cols * elementBytes % 32 == 0 && "rows of tiles are whole sectors");
   SharedLayout s(rows, elementBytes);
-  int64_t bytes = cols * elementBytes + 4 * kWordBytes;
+  int64_t bytes = cols * elementBytes + kChunkBytes;
   s.padCols = bytes / elementBytes;
   s.swizzled = false;
   s.panelList.push_back({0, bytes, 0});
@@ -196,8 +196,7 @@ bool SharedLayout::canSplitColumns(int64_t parts) const {
 int64_t SharedLayout::offset(int64_t row, int64_t col) const {
   const Panel &p = panelOf(col);
   int64_t byte = (col - p.col) * elemBytes;
-  int64_t chunk =
-      (byte / kChunkBytes) ^ (swizzled ? xorOf(row, p.bytes) : 0);
+  int64_t chunk = (byte / kChunkBytes) ^ (swizzled ? xorOf(row, p.bytes) : 0);
   return p.offset + row * p.bytes + chunk * kChunkBytes + byte % kChunkBytes;
 }
 

@@ -121,8 +121,8 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
 
     `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
     then of no use: of a source with `?` columns, as a score program's operands have, which may be in any order but for the
-    columns, the last. It begins at a multiple of 16 bytes, and its rows such a multiple apart, as those of other sources do; of a view
-    `anywhere` it begins at a multiple of 4 bytes, and its rows may begin at any element of 16 bits.
+    columns, the last. It begins at a multiple of 16 bytes, and its rows such a multiple apart, as those of other sources do; of a view that
+    is `unaligned`, its rows may begin at any element of 16 bits.
 
     `cache` is a hint: how long the level-2 cache keeps what `fa2.accumulate` and copies by tensor map touch through the view.
 
@@ -139,14 +139,14 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
   }];
   let arguments = (ins AnyMemRef:$source, Index:$batch, Index:$head, Index:$offset, Index:$length,
     DefaultValuedAttr<I64Attr, "0">:$first_column, OptionalAttr<DenseI64ArrayAttr>:$dims,
-    OptionalAttr<FA2_CacheHintAttr>:$cache, Optional<Index>:$column, UnitAttr:$anywhere);
+    OptionalAttr<FA2_CacheHintAttr>:$cache, Optional<Index>:$column, UnitAttr:$unaligned);
   let results = (outs FA2_ViewType:$view);
   let assemblyFormat = [{ $source `[` $batch `,` $head `]` `rows` `(` $offset `,` $length `)` (`from` $column^)? attr-dict
     `:` type($source) `->` type($view) }];
   let builders = [OpBuilder<(ins "::mlir::Type":$view, "::mlir::Value":$source, "::mlir::Value":$batch, "::mlir::Value":$head,
       "::mlir::Value":$offset, "::mlir::Value":$length, CArg<"int64_t", "0">:$first_column,
       CArg<"::mlir::DenseI64ArrayAttr", "{}">:$dims),
-    [{ build($_builder, $_state, view, source, batch, head, offset, length, first_column, dims, ::fa2::CacheHintAttr(), ::mlir::Value(), /*anywhere=*/false); }]>];
+    [{ build($_builder, $_state, view, source, batch, head, offset, length, first_column, dims, ::fa2::CacheHintAttr(), ::mlir::Value(), /*unaligned=*/false); }]>];
   let hasVerifier = 1;
 }
 

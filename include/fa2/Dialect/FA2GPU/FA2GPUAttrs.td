@@ -121,14 +121,14 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     in the widest panels that all parts fall into alike; or, with `panel`, until so many
     warpgroups can, to whole panels each.
 
-    With `words`, and 16-bit elements, each row lies as memory has it, from the word of 4 bytes on that holds its first element: element 0 is
-    in the first word's lower or upper half. A row has one word more than its elements fill, and the next begins three words behind that:
-    eight consecutive rows begin in eight different groups of four banks. Nothing is swizzled.
+    An `unaligned` tile, of 16-bit elements, has each row as memory has it, from the chunk on (a multiple of 16 bytes) that holds its first
+    element: that is one of the eight of the first chunk. A row has one chunk more than its elements fill, so that eight consecutive rows begin
+    in eight different groups of four banks. Nothing is swizzled.
 
-    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`, `#fa2gpu.shared<words = true>`.
+    Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`, `#fa2gpu.shared<unaligned = true>`.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$panel,
-    DefaultValuedParameter<"int64_t", "1">:$parts, DefaultValuedParameter<"bool", "false">:$words);
+    DefaultValuedParameter<"int64_t", "1">:$parts, DefaultValuedParameter<"bool", "false">:$unaligned);
   let builders = [AttrBuilder<(ins "int64_t":$panel), "return $_get($_ctxt, panel, 1, false);">,
     AttrBuilder<(ins "int64_t":$panel, "int64_t":$parts), "return $_get($_ctxt, panel, parts, false);">];
   let assemblyFormat = "(`<` struct(params)^ `>`)?";

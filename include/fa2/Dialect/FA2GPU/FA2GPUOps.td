@@ -60,8 +60,8 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "a tile from global to shared memory";
   let description = [{
     What `fa2.load` means, with the tile in shared memory; `fa2gpu-form-rings` says how. With `by_threads`, those of the role
-    that loads copy it (cp.async), even where the copy engine could. Of a view `anywhere` they do, word by word: the tile is
-    `#fa2gpu.shared<words = true>`.
+    that loads copy it (cp.async), even where the copy engine could. Of an unaligned view they do: the tile is
+    `#fa2gpu.shared<unaligned = true>`.
 
     Example:
     `%k = fa2gpu.load %kv[%row] : !fa2.view<? x 64 x bf16> -> tensor<64x64xbf16, #fa2gpu.shared>`
@@ -75,11 +75,11 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
 def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "a tile from shared memory into registers (ldmatrix, or value by value)";
   let description = [{
-    As an operand, or as an accumulator has it; `transposed`, with rows and columns changed. A tile that lies in words says which
-    part `of` its view it is: where in its first word a row begins, its address knows.
+    As an operand, or as an accumulator has it; `transposed`, with rows and columns changed. An unaligned tile says which part
+    `of` its view it is: where in its first chunk a row begins, its address knows.
 
     Examples: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`,
-    `%x = fa2gpu.local_load %t of %bv[%row, %col] : !fa2.view<? x ? x bf16> : tensor<128x64xbf16, #fa2gpu.shared<words = true>> -> tensor<128x64xbf16, #acc>`
+    `%x = fa2gpu.local_load %t of %bv[%row, %col] : !fa2.view<? x ? x bf16> : tensor<128x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<128x64xbf16, #acc>`
   }];
   let arguments = (ins AnyRankedTensor:$source, UnitAttr:$transposed, Optional<FA2_ViewType>:$view, Optional<Index>:$row,
     Optional<Index>:$column);
@@ -389,7 +389,7 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>, AttrS
   let summary = "asynchronous copy of a tile from global to shared memory";
   let description = [{
     Rows past the view's end, and all rows when `predicate` is false, are filled with
-    zeros and not read. `in_bounds` says that no row is past the end. Of a view `anywhere` the tile's columns begin at `column`, and
+    zeros and not read. `in_bounds` says that no row is past the end. Of an unaligned view the tile's columns begin at `column`, and
     those past the end are zeros too.
 
     Example: see `fa2gpu.ring.acquire`.

@@ -114,8 +114,6 @@ public:
   static constexpr int64_t kAlignment = 1024;
   /// Vectors, which nothing swizzles, start at multiples of this.
   static constexpr int64_t kVectorAlignment = 128;
-  /// What threads copy at once where rows begin anywhere.
-  static constexpr int64_t kWordBytes = 4;
 
   /// With `uniformPanel` bytes, all panels have that width, and the columns are
   /// padded to whole panels: what one tensor map can bring.
@@ -126,10 +124,10 @@ public:
   /// the parts fall into alike. With `uniformPanel` bytes, in such panels.
   static SharedLayout splitBy(int64_t parts, int64_t rows, int64_t cols,
                               int64_t elementBytes, int64_t uniformPanel = 0);
-  /// The layout whose rows lie word by word, as memory has them: one panel,
-  /// not swizzled. `offset` is that of rows which begin at a word.
-  static SharedLayout ofWords(int64_t rows, int64_t cols,
-                              int64_t elementBytes);
+  /// The layout whose rows lie as in memory, beginning anywhere in a chunk: one
+  /// panel, not swizzled. `offset` is that of rows which begin at a chunk.
+  static SharedLayout ofUnaligned(int64_t rows, int64_t cols,
+                                  int64_t elementBytes);
 
   int64_t rows() const { return tileRows; }
   int64_t elementBytes() const { return elemBytes; }
