@@ -128,8 +128,8 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
   Value ring = createRing(loc, name, tile, plan.slotsOf(name), parts);
   Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   StringAttr role = roleOf(op);
-  Value slot =
-      createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
+  auto acquire = createFor<RingAcquireOp>(role, b, loc, tile, ring, use);
+  Value slot = acquire.getSlot();
   if (engine && tile.getRank() == 1) {
     createFor<BulkCopyOp>(role, b, loc, op.getView(), op.getRow(), slot, ring,
                           use);
@@ -144,7 +144,8 @@ void RingFormer::formLoad(fa2::gpu::LoadOp op) {
                             view.getCacheAttr());
   } else {
     createFor<CopyOp>(role, b, loc, op.getView(), op.getRow(), slot, Value{},
-                      /*in_bounds=*/false, op.getColumn());
+                      /*in_bounds=*/false, op.getColumn(),
+                      op.getColumn() ? acquire.getNext() : Value());
   }
   createFor<RingCommitOp>(role, b, loc, ring, use);
   for (Readers &r : readersOf(op, op.getTile())) {

@@ -113,27 +113,29 @@ public:
         chunks(tile.getDimSize(1) * elementBytes / kChunkBytes),
         pitch(sharedLayout(tile).panels().front().bytes) {}
 
-  void run(int64_t threads) {
-    Value thread = e.thread();
-    // So many threads take chunks of one row side by side.
-    int64_t side = std::min<int64_t>(chunks & -chunks, 16);
-    copy(e.bitAnd(thread, side - 1), e.shr(thread, llvm::Log2_64(side)), side,
-         threads / side);
+  /// By one warp.
+  void run() {
+    Value lane = e.lane();
+    // So many lanes take chunks of one row side by side, of eight rows at once.
+    int64_t side = std::min<int64_t>(chunks & -chunks, kWarpLanes / kRows);
+    copy(e.bitAnd(lane, side - 1), e.shr(lane, llvm::Log2_64(side)), side,
+         kWarpLanes / side);
     // The last chunk of a row, where it does not begin at one.
-    for (int64_t row = 0; row < rows; row += threads)
+    for (int64_t row = 0; row < rows; row += kWarpLanes)
       when(e,
-           row + threads > rows ? e.less(thread, e.i32(rows - row)) : Value(),
-           [&] { copyLast(e.add(thread, row)); });
+           row + kWarpLanes > rows ? e.less(lane, e.i32(rows - row)) : Value(),
+           [&] { copyLast(e.add(lane, row)); });
   }
 
 private:
   static constexpr int64_t elementBytes = 2,
-                           kChunkBytes = SharedLayout::kChunkBytes;
+                           kChunkBytes = SharedLayout::kChunkBytes,
+                           kRows = kChunkBytes / elementBytes;
 
   /// Chunk `chunk` of row `row`, every `side` further one, and those of every
-  /// `step` further row, a multiple of 8: they all begin alike.
+  /// `step` further row, a multiple of eight: they all begin alike.
   void copy(Value chunk, Value row, int64_t side, int64_t step) {
-    assert(step % 8 == 0 && rows % step == 0 && "whole rows of whole warps");
+    assert(step % kRows == 0 && rows % step == 0 && "whole rows of a warp");
     Value before = elementsBeforeRow(row), from = chunksOf(row, before);
     Value ownBytes = e.mul(chunk, kChunkBytes);
     from = e.gep(from, e.toI64(e.toIndex(ownBytes)));
@@ -202,6 +204,15 @@ private:
   int64_t rows, chunks, pitch;
 };
 
+/// Whether it is this warp's, of all of the role but the first.
+Value isTurn(Emit &e, CopyOp op, Value number) {
+  auto roles = op->getParentOfType<RolesOp>();
+  int64_t others = roles.getWarps()[roles.getRoleOf(op)] - 1;
+  Value warp = e.add(e.remU(e.toI32(number), e.i32(others)), 1);
+  return e.b.createOrFold<arith::CmpIOp>(e.loc, arith::CmpIPredicate::eq,
+                                         e.warp(), warp);
+}
+
 struct CopyLowering : public OpConversionPattern<CopyOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -216,10 +227,12 @@ struct CopyLowering : public OpConversionPattern<CopyOp> {
       rewriter.eraseOp(op);
       return success();
     }
-    if (op.getColumn()) {
-      UnalignedCopy(e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
-                    adaptor.getColumn()[0])
-          .run(threadsOf(op));
+    if (op.getTurn()) {
+      when(e, isTurn(e, op, adaptor.getTurn()[0]), [&] {
+        UnalignedCopy(e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
+                      adaptor.getColumn()[0])
+            .run();
+      });
       rewriter.eraseOp(op);
       return success();
     }

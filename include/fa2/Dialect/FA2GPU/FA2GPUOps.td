@@ -390,13 +390,15 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>, AttrS
   let description = [{
     Rows past the view's end, and all rows when `predicate` is false, are filled with
     zeros and not read. `in_bounds` says that no row is past the end. Of an unaligned view the tile's columns begin at `column`, and
-    those past the end are zeros too.
+    those past the end are zeros too. With a `turn`, a number that each use has another of, one warp
+    of the role copies alone, and another one at the next turn: each waits for its own copies while those of others are under way. The first
+    warp, which starts the copy engine's copies, has no turn.
 
     Example: see `fa2gpu.ring.acquire`.
   }];
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, Optional<I1>:$predicate,
-    UnitAttr:$in_bounds, Optional<Index>:$column);
-  let assemblyFormat = "$view `[` $row (`,` $column^)? `]` `,` $slot (`if` $predicate^)? attr-dict `:` type($view) `,` type($slot)";
+    UnitAttr:$in_bounds, Optional<Index>:$column, Optional<Index>:$turn);
+  let assemblyFormat = "$view `[` $row (`,` $column^)? `]` `,` $slot (`if` $predicate^)? (`turn` $turn^)? attr-dict `:` type($view) `,` type($slot)";
 }
 
 def FA2GPU_CopyOutOp : FA2GPU_Op<"copy_out", [MemoryEffects<[MemRead, MemWrite]>]> {
