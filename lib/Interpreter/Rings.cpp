@@ -119,7 +119,11 @@ static void put(Frame &f, const Use &use, const Tile &tile,
   Tile &to = *f.written(use);
   for (int64_t r = 0; r < tile.rows(); ++r)
     for (int64_t c = 0; c < tile.cols(); ++c)
-      if (part.holds(r, c))
+      if (!part.holds(r, c))
+        continue;
+      else if (tile.real.empty())
+        to.whole[r * to.cols() + c] = tile.whole[r * tile.cols() + c];
+      else
         to.real[r * to.cols() + c] = tile.real[r * tile.cols() + c];
 }
 

@@ -147,7 +147,11 @@ std::shared_ptr<Tile> interpreter::loadTile(Frame &f, const View &view,
     return tile;
   Type element = view.memory->element;
   forEach(f, view, row, *tile, Part(), [&](int64_t i, const char *at) {
-    tile->real[i] = loadElement(element, at).real;
+    Element read = loadElement(element, at);
+    if (tile->real.empty())
+      tile->whole[i] = read.whole;
+    else
+      tile->real[i] = read.real;
   });
   return tile;
 }

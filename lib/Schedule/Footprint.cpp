@@ -203,8 +203,12 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
              tile(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes), Behind,
              Behind);
   plan.ring(&Footprint::ringBytes, rings.slotsV, tile(s.blockKV, p.headDimV));
+  int64_t wide = std::min(reads, p.wideReads);
   for (int64_t i = 0; i < reads; ++i)
-    plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
+    plan.ring(&Footprint::ringBytes, s.slotsReads,
+              i < wide
+                  ? SharedLayout::ofUnaligned(s.blockQ, s.blockKV, kFloatBytes)
+                  : tile(s.blockQ, s.blockKV));
   for (int64_t i = 0; i < p.columnVectors; ++i)
     plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
               SharedLayout(1, s.blockKV, kFloatBytes));
@@ -219,7 +223,7 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   int64_t packed = f.scoreRegisters / 2;
   if (s.overlap)
     f.scoreRegisters += packed;
-  f.scoreRegisters += reads * packed;
+  f.scoreRegisters += (reads + wide) * packed;
   if (s.qInRegisters)
     f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses

@@ -186,6 +186,7 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
     to = 0;
   }
   Value length = memref::DimOp::create(b, loc, source, rows);
+  bool wide = cast<MemRefType>(source.getType()).getElementTypeBitWidth() == 32;
   return ViewOp::create(
       b, loc,
       ViewType::get(b.getContext(), ShapedType::kDynamic,
@@ -193,7 +194,7 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
                     /*heads=*/1, SumOrderAttr()),
       source, at[0], at[2], zero, length, /*first_column=*/0,
       b.getDenseI64ArrayAttr(dims), CacheHintAttr(), /*column=*/Value(),
-      place.loads == ScorePlace::Loads::Unaligned);
+      wide || place.loads == ScorePlace::Loads::Unaligned);
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read) {

@@ -79,8 +79,10 @@ unsigned ScoreProgram::rowDimension(size_t i) const {
   return dim;
 }
 
+/// Of 32 bits forward's, whose threads read the tiles as they lie.
 bool ScoreProgram::readsTile(tensor::ExtractOp read) const {
-  if (read.use_empty() || !is16Bit(read.getType()))
+  bool forward = isa<AttentionOp>(op);
+  if (read.use_empty() || !(is16Bit(read.getType()) || forward))
     return false;
   auto varies = [&](Value index) {
     return llvm::any_of(ArrayRef{Score, Row, Column}, [&](Argument argument) {
@@ -111,6 +113,12 @@ SmallVector<tensor::ExtractOp> ScoreProgram::elementReads() const {
                (dependsOn(read, Score) ||
                 (dependsOn(read, Row) && dependsOn(read, Column)));
       });
+}
+
+SmallVector<tensor::ExtractOp> ScoreProgram::wideReads() const {
+  return llvm::filter_to_vector(tileReads(), [](tensor::ExtractOp read) {
+    return !is16Bit(read.getType());
+  });
 }
 
 bool ScoreProgram::readsElements() const { return !elementReads().empty(); }
@@ -168,7 +176,8 @@ bool ScoreProgram::isWhole(size_t i) const {
 
 /// Columns are neighbours, and the address is a multiple of 16 bytes; so are
 /// other strides where the copy engine brings boxes, which begin at such
-/// multiples. Threads copy whole chunks of 16 bytes, in which a row begins.
+/// multiples. Threads copy whole chunks of 16 bytes, in which a row begins, and
+/// so they do elements of 32 bits everywhere.
 std::string ScoreProgram::loadsTiles(bool unaligned) const {
   llvm::SetVector<size_t> extrasOfTiles;
   for (tensor::ExtractOp read : tileReads())
@@ -184,7 +193,7 @@ std::string ScoreProgram::loadsTiles(bool unaligned) const {
     };
     for (int64_t dim = 0; dim < last; ++dim) {
       all.push_back(stride(dim) + " >= 0");
-      if (!unaligned)
+      if (!unaligned && is16Bit(type.getElementType()))
         all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
     }
     all.push_back(stride(last) + " == 1");

@@ -51,6 +51,8 @@ public:
   /// The reads that tiles of memory serve: of 16 bits, at the score's row and,
   /// in the last dimension, its column, and at one place in the others.
   llvm::SmallVector<mlir::tensor::ExtractOp> tileReads() const;
+  /// Those among them whose elements have 32 bits.
+  llvm::SmallVector<mlir::tensor::ExtractOp> wideReads() const;
   /// Whether some other read differs from score to score.
   bool readsElements() const;
   /// Whether all such are of places that the distance of row and column alone

@@ -61,6 +61,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         NormalProgram program(op);
         problem.columnVectors = int64_t(program.columns().size());
         problem.tileReads = int64_t(program.program().tileReads().size());
+        problem.wideReads = int64_t(program.program().wideReads().size());
         problem.elementReads = program.program().readsElements();
         problem.distanceReads = program.program().readsByDistance();
       }

@@ -80,8 +80,9 @@ void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
   std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
   tile(name, schedule, Loads::Aligned, both + copied);
   both += "!(" + copied + ")";
-  if (ScheduleAttr other = unaligned(schedule); other.getSlotsReads() > 0) {
-    std::string there = scores->program().loadsTiles(/*unaligned=*/true);
+  ScheduleAttr other = unaligned(schedule);
+  std::string there = scores->program().loadsTiles(/*unaligned=*/true);
+  if (there != copied && other.getSlotsReads() > 0) {
     tile(name + "_unaligned", other, Loads::Unaligned, both + " && " + there);
     both += " && !(" + there + ")";
   }

@@ -4,6 +4,7 @@
 // matrix whose rows and columns are dimensions of the operand, the others in the places of batch entry and head.
 
 // CHECK-DAG: #[[RING:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, rings.reads = 2>
+// CHECK-DAG: #[[FEWER:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, rings.reads = 1>
 // CHECK-DAG: #[[ELEMENTS:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>
 // CHECK-LABEL: fa2.kernel @dense
 // CHECK-SAME: schedule = #[[RING]], spec
@@ -18,10 +19,16 @@
 // CHECK: %[[X:.*]] = fa2.load %[[VIEW]][%[[ROW]], %[[COLUMN]]] : <? x ? x bf16> -> tensor<128x64xbf16>
 // CHECK: arith.extf %[[X]] : tensor<128x64xbf16> to tensor<128x64xf32>
 
+// Where rows begin anywhere there is another, whose tiles are unaligned.
+// CHECK-LABEL: fa2.kernel @dense_unaligned
+// CHECK-SAME: schedule = #[[FEWER]], spec
+// CHECK-SAME: when = #fa2.guard<"!(bias.misalignment == 0 && bias.stride[0] >= 0 && bias.stride[0] % 8 == 0 && {{.*}}) && bias.misalignment == 0 && bias.stride[0] >= 0 && bias.stride[1] >= 0 && bias.stride[2] >= 0 && bias.stride[3] == 1">
+// CHECK: fa2.view %bias[{{.*}}] rows({{.*}}) {dims = array<i64: 0, 2, 1, 3>, unaligned}
+
 // Other launches have one that reads by elements, all else the same.
 // CHECK-LABEL: fa2.kernel @dense_elements
 // CHECK-SAME: schedule = #[[ELEMENTS]], spec
-// CHECK-SAME: when = #fa2.guard<"!(bias.misalignment == 0 && bias.stride[0] >= 0 && {{.*}} && bias.stride[3] == 1)">
+// CHECK-SAME: when = #fa2.guard<"!(bias.misalignment == 0 && bias.stride[0] >= 0 && {{.*}} && bias.stride[3] == 1) && !(bias.misalignment == 0 && bias.stride[0] >= 0 && bias.stride[1] >= 0 && bias.stride[2] >= 0 && bias.stride[3] == 1)">
 // CHECK-NOT: fa2.load {{.*}}? x ?
 // CHECK: fa2.read %bias
 func.func @dense(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %bias: tensor<?x?x?x?xbf16>)

@@ -146,7 +146,8 @@ void Extra::drawStrides(Sequence &random, bool mayRepeat) {
       pitch = (pitch + 7) / 8 * 8;
   }
   if (any || (whole && random.chance(0.25)))
-    misaligned = size_t(random.between(0, 7)) * elementBytes(rule.dtype);
+    if (int64_t behind = random.between(0, 15); behind < 8) // half lie at one
+      misaligned = size_t(behind) * elementBytes(rule.dtype);
 }
 
 /// As the copy engine stores tiles: neighbours in the last dimension, and

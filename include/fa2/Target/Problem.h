@@ -25,8 +25,9 @@ struct Problem {
   bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.
   int64_t columnVectors = 0;
-  /// Tiles of 16 bits that it reads (rings.reads).
-  int64_t tileReads = 0;
+  /// Tiles that it reads (rings.reads), and those among them whose elements
+  /// have 32 bits, not 16.
+  int64_t tileReads = 0, wideReads = 0;
   /// Whether it reads something else for each score.
   bool elementReads = false;
   /// Whether the distance of row and column alone chooses what that is.

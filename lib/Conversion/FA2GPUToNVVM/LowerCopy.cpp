@@ -109,6 +109,7 @@ public:
   UnalignedCopy(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
                 Value firstRow, Value column)
       : e(e), slot(slot), view(view), firstRow(firstRow), column(column),
+        elementBytes(tile.getElementTypeBitWidth() / 8),
         rows(tile.getDimSize(0)),
         chunks(tile.getDimSize(1) * elementBytes / kChunkBytes),
         pitch(sharedLayout(tile).panels().front().bytes) {}
@@ -128,9 +129,8 @@ public:
   }
 
 private:
-  static constexpr int64_t elementBytes = 2,
-                           kChunkBytes = SharedLayout::kChunkBytes,
-                           kRows = kChunkBytes / elementBytes;
+  /// A row begins at the same element of a chunk as so many rows before.
+  static constexpr int64_t kChunkBytes = SharedLayout::kChunkBytes, kRows = 8;
 
   /// Chunk `chunk` of row `row`, every `side` further one, and those of every
   /// `step` further row, a multiple of eight: they all begin alike.
@@ -168,7 +168,8 @@ private:
   }
 
   Value elementsBeforeRow(Value row) {
-    return elementsBefore(e, view, e.add(firstRow, e.toIndex(row)), column);
+    return elementsBefore(e, view, e.add(firstRow, e.toIndex(row)), column,
+                          elementBytes);
   }
   /// The chunk in which a row of the tile begins.
   Value chunksOf(Value row, Value before) {
@@ -201,7 +202,7 @@ private:
   Value slot;
   ViewParts view;
   Value firstRow, column;
-  int64_t rows, chunks, pitch;
+  int64_t elementBytes, rows, chunks, pitch;
 };
 
 /// Whether it is this warp's, of all of the role but the first.

@@ -338,30 +338,39 @@ struct LocalLoadUnalignedLowering : public OpConversionPattern<LocalLoadOp> {
     int64_t pitch =
         sharedLayout(tensorType(op.getSource())).panels().front().bytes;
     ViewParts view = ViewParts::from(adaptor.getView());
+    int64_t bytes = to.getElementTypeBitWidth() / 8;
     Value lane = laneRow(e, layout);
-    Value column = e.add(adaptor.getSource()[0], e.mul(laneCol(e, layout), 2));
+    Value column =
+        e.add(adaptor.getSource()[0], e.mul(laneCol(e, layout), bytes));
     SmallVector<Value> begins;
     for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
       Value row = e.add(lane, rowOfSlot(layout, slot));
       Value before =
           elementsBefore(e, view, e.add(adaptor.getRow()[0], e.toIndex(row)),
-                         adaptor.getColumn()[0]);
+                         adaptor.getColumn()[0], bytes);
       begins.push_back(e.sharedPointer(
-          e.add(column, e.add(e.mul(row, pitch), e.mul(before, 2)))));
+          e.add(column, e.add(e.mul(row, pitch), e.mul(before, bytes)))));
     }
-    auto element = [&](int64_t r) -> Value {
-      Coord at = layout.at(0, 0, r);
-      Value bits =
-          LLVM::LoadOp::create(rewriter, op.getLoc(), rewriter.getI16Type(),
-                               e.gep(begins[layout.rowSlot(r)], at.col * 2));
-      return LLVM::ZExtOp::create(rewriter, op.getLoc(), rewriter.getI32Type(),
-                                  bits);
+    auto element = [&](int64_t r, Type type) -> Value {
+      return LLVM::LoadOp::create(
+          rewriter, op.getLoc(), type,
+          e.gep(begins[layout.rowSlot(r)], layout.at(0, 0, r).col * bytes));
     };
-    SmallVector<Value> pairs;
-    for (int64_t r = 0; r < layout.numRegs(); r += 2)
-      pairs.push_back(LLVM::OrOp::create(rewriter, op.getLoc(), element(r),
-                                         e.shl(element(r + 1), 16)));
-    rewriter.replaceOpWithMultiple(op, {ValueRange(pairs)});
+    Type i16 = rewriter.getI16Type(), i32 = rewriter.getI32Type();
+    SmallVector<Value> values;
+    if (!isPacked(to))
+      for (int64_t r = 0; r < layout.numRegs(); ++r)
+        values.push_back(element(r, to.getElementType()));
+    else
+      for (int64_t r = 0; r < layout.numRegs(); r += 2) {
+        auto bits = [&](int64_t r) -> Value {
+          return LLVM::ZExtOp::create(rewriter, op.getLoc(), i32,
+                                      element(r, i16));
+        };
+        values.push_back(LLVM::OrOp::create(rewriter, op.getLoc(), bits(r),
+                                            e.shl(bits(r + 1), 16)));
+      }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(values)});
     return success();
   }
 };

@@ -208,17 +208,17 @@ struct LocalStoreLowering : public OpConversionPattern<LocalStoreOp> {
 } // namespace
 
 Value fa2::gpu::elementsBefore(Emit &e, const ViewParts &view, Value row,
-                               Value column) {
+                               Value column, int64_t elementBytes) {
   // Of the address the lowest bits alone.
-  Value base =
-      LLVM::PtrToIntOp::create(e.b, e.loc, e.b.getI64Type(), view.base);
   auto low = [&](Value x) -> Value {
     return LLVM::TruncOp::create(e.b, e.loc, e.b.getI32Type(), x);
   };
-  Value elements =
-      e.add(e.shr(low(base), 1),
-            e.add(e.mul(e.toI32(row), low(view.rowStride)), e.toI32(column)));
-  return e.bitAnd(elements, SharedLayout::kChunkBytes / 2 - 1);
+  Value base =
+      LLVM::PtrToIntOp::create(e.b, e.loc, e.b.getI64Type(), view.base);
+  Value first = e.shr(low(base), llvm::Log2_64(elementBytes));
+  Value elements = e.add(
+      first, e.add(e.mul(e.toI32(row), low(view.rowStride)), e.toI32(column)));
+  return e.bitAnd(elements, SharedLayout::kChunkBytes / elementBytes - 1);
 }
 
 Value fa2::gpu::packedRow(Emit &e, Value row, int64_t heads) {

@@ -179,7 +179,7 @@ struct ViewParts {
 /// Elements of an unaligned tile's first chunk (#fa2gpu.shared) before those of
 /// row `row` of the view from `column` on (i32).
 mlir::Value elementsBefore(Emit &e, const ViewParts &view, mlir::Value row,
-                           mlir::Value column);
+                           mlir::Value column, int64_t elementBytes);
 
 /// The row of the sequence, and the head, that row `row` (i32) of a tile of
 /// packed heads shows, both from the tile's first.

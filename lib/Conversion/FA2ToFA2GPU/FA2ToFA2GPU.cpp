@@ -87,11 +87,16 @@ void Partitioner::separateConstants() {
       }
 }
 
+static bool isUnaligned(fa2::LoadOp load) {
+  auto view = load.getView().getDefiningOp<ViewOp>();
+  return view && view.getUnaligned();
+}
+
 /// Whether a load brings its tile straight into registers: vectors of one value
-/// a row, and f32.
+/// a row, and f32 that is not unaligned.
 static bool staysInRegisters(fa2::LoadOp load, Attribute layout) {
   auto type = cast<RankedTensorType>(load.getTile().getType());
-  return !isa<SharedAttr>(layout) &&
+  return !isa<SharedAttr>(layout) && !isUnaligned(load) &&
          (type.getRank() == 1 || type.getElementType().isF32());
 }
 
@@ -142,8 +147,7 @@ void Partitioner::convertLoads() {
     auto plain = cast<RankedTensorType>(op.getTile().getType());
     auto type = sharedTile(plain, columnParts(op.getTile()),
                            plain.getRank() == 2 ? sharedPanel : 0);
-    auto view = op.getView().getDefiningOp<ViewOp>();
-    bool unaligned = view && view.getUnaligned();
+    bool unaligned = isUnaligned(op);
     if (unaligned)
       type =
           withEncoding(plain, SharedAttr::get(ctx, 0, 1, /*unaligned=*/true));

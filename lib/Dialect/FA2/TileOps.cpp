@@ -25,10 +25,6 @@ static LogicalResult verifyMatrix(ViewOp op, MemRefType source) {
   bool rows = dims->size() == 4 && (*dims)[1] >= 0 &&
               ((*dims)[0] < 0 || (*dims)[2] >= 0) &&
               (*dims)[3] == source.getRank() - 1;
-  if (op.getUnaligned() && view.getElementType().getIntOrFloatBitWidth() != 16)
-    return op.emitOpError() << "expected 16-bit elements of an unaligned view, "
-                               "got "
-                            << view;
   llvm::sort(all);
   if (!rows || !llvm::equal(all, llvm::seq<int64_t>(0, source.getRank())))
     return op.emitOpError()

@@ -96,6 +96,18 @@ constexpr ReadsEntry kReadsTable[] = {
 };
 // clang-format on
 
+// The same where elements of such a tile have 32 bits, which threads copy and
+// read one by one.
+// clang-format off
+constexpr ReadsEntry kWideReadsTable[] = {
+    // d   q    kv  stages k  q slots reads ping-pong own output
+    {  64, 128, 64, 4,     0, 2,      3,    true,     true},
+    { 128, 128, 64, 2,     3, 1,      2,    true,     true},
+    { 192, 128, 64, 2,     0, 1,      2,    false,    false},
+    { 256, 128, 64, 2,     0, 1,      1,    false,    false},
+};
+// clang-format on
+
 struct BackwardEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockKV, stages, exchangeSlots, exchangeSlotsMasked;
@@ -258,7 +270,8 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
 std::vector<Schedule> schedulesOfReads(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Schedule> schedules;
-  for (const ReadsEntry &e : kReadsTable)
+  for (const ReadsEntry &e :
+       problem.wideReads ? llvm::ArrayRef(kWideReadsTable) : kReadsTable)
     if (dim <= e.maxHeadDim) {
       Schedule &s = schedules.emplace_back(tiles(e, problem));
       s.slotsK = e.slotsK;
@@ -305,10 +318,9 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   };
   if (problem.distanceReads && !problem.tileReads)
     add(kDistanceTable, /*speculates=*/true);
-  else if (problem.elementReads && !problem.tileReads && problem.masked)
-    add(kMaskedElementTable, /*speculates=*/false);
-  else if (problem.elementReads && !problem.tileReads)
-    add(kElementTable, /*speculates=*/false);
+  else if (problem.elementReads || problem.wideReads)
+    add(problem.masked ? llvm::ArrayRef(kMaskedElementTable) : kElementTable,
+        /*speculates=*/false);
   add(kTable, /*speculates=*/!problem.elementReads);
   return schedules;
 }

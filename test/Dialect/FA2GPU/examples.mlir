@@ -21,7 +21,7 @@ func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.share
                               !fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
                               !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>, !fa2.view<? x ? x bf16>) attributes {
   family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
-  panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, param = #fa2gpu.param<"stride", "q", 1>}
+  panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, unaligned = #fa2gpu.shared<unaligned = true>, param = #fa2gpu.param<"stride", "q", 1>}
 
 func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index,
                  %q: tensor<128x64xbf16, #fa2gpu.shared>, %o: tensor<128x64xbf16, #acc>,
@@ -30,6 +30,11 @@ func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %
   %qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>
   fa2gpu.local_store %o, %slot : tensor<128x64xbf16, #acc>, tensor<128x64xbf16, #fa2gpu.shared>
   %pb = fa2gpu.convert_layout %p : tensor<64x64xbf16, #acc> -> tensor<64x64xbf16, #op>
+  return
+}
+
+func.func @unaligned(%bv: !fa2.view<? x ? x bf16>, %row: index, %col: index, %t: tensor<128x64xbf16, #fa2gpu.shared<unaligned = true>>) {
+  %x = fa2gpu.local_load %t of %bv[%row, %col] : !fa2.view<? x ? x bf16> : tensor<128x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<128x64xbf16, #acc>
   return
 }
 

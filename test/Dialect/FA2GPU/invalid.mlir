@@ -396,3 +396,30 @@ func.func @adds_nothing(%from: index, %to: index, %step: index) {
   } {fa2gpu.order = #fa2gpu.order<"s +", 2 in flight>}
   return
 }
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+func.func @unaligned_of_nothing(%t: tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>>) {
+  // expected-error @+1 {{expected a view of an unaligned tile, as it lies, and of no other, got 'tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>>'}}
+  %x = fa2gpu.local_load %t : tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<64x64xbf16, #acc>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+func.func @aligned_of_a_view(%t: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, %v: !fa2.view<? x ? x bf16>, %n: index) {
+  // expected-error @+1 {{expected a view of an unaligned tile, as it lies, and of no other, got 'tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>' of a view}}
+  %x = fa2gpu.local_load %t of %v[%n, %n] : !fa2.view<? x ? x bf16> : tensor<64x64xbf16, #fa2gpu.shared<panel = 128>> -> tensor<64x64xbf16, #acc>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+func.func @unaligned_turned(%t: tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>>, %v: !fa2.view<? x ? x bf16>, %n: index) {
+  // expected-error @+1 {{expected a view of an unaligned tile, as it lies, and of no other, got 'tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>>' of a view, transposed}}
+  %x = fa2gpu.local_load %t of %v[%n, %n] : !fa2.view<? x ? x bf16> {transposed} : tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<64x64xbf16, #acc>
+  return
+}

@@ -315,6 +315,21 @@ TEST_F(LayoutTest, WarpgroupsSplitWholePanels) {
   EXPECT_EQ(columnsPerPart(200, 1, 64), 200);
 }
 
+TEST(SharedLayout, UnalignedRowsHaveAChunkMoreAndBanksOfTheirOwn) {
+  for (int64_t cols : {48, 64, 80, 96, 128}) {
+    SharedLayout s = SharedLayout::ofUnaligned(32, cols, 2);
+    EXPECT_EQ(s.bytes(), 32 * (cols * 2 + SharedLayout::kChunkBytes)) << cols;
+    std::set<int64_t> groups;
+    for (int64_t row = 0; row < 8; ++row) {
+      EXPECT_EQ(s.offset(row, cols - 1) - s.offset(row, 0), cols * 2 - 2);
+      EXPECT_LE(s.offset(row, cols - 1) + 7 * 2 + 2, s.offset(row + 1, 0))
+          << "a row that begins at a chunk's last element";
+      groups.insert(s.offset(row, 0) / SharedLayout::kChunkBytes % 8);
+    }
+    EXPECT_EQ(groups.size(), 8u) << cols;
+  }
+}
+
 TEST(SharedLayout, Prints) {
   EXPECT_EQ(SharedLayout(64, 80, 2).print(),
             "64 x 80, 10240 bytes\n"

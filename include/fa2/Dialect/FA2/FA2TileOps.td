@@ -122,7 +122,7 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
     `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
     then of no use: of a source with `?` columns, as a score program's operands have, which may be in any order but for the
     columns, the last. It begins at a multiple of 16 bytes, and its rows such a multiple apart, as those of other sources do; of a view that
-    is `unaligned`, its rows may begin at any element of 16 bits.
+    is `unaligned`, its rows may begin at any element.
 
     `cache` is a hint: how long the level-2 cache keeps what `fa2.accumulate` and copies by tensor map touch through the view.
 

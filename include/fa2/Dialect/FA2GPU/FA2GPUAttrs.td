@@ -121,8 +121,8 @@ def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
     in the widest panels that all parts fall into alike; or, with `panel`, until so many
     warpgroups can, to whole panels each.
 
-    An `unaligned` tile, of 16-bit elements, has each row as memory has it, from the chunk on (a multiple of 16 bytes) that holds its first
-    element: that is one of the eight of the first chunk. A row has one chunk more than its elements fill, so that eight consecutive rows begin
+    An `unaligned` tile has each row as memory has it, from the chunk on (a multiple of 16 bytes) that holds its first
+    element: that is any of the first chunk. A row has one chunk more than its elements fill, so that eight consecutive rows begin
     in eight different groups of four banks. Nothing is swizzled.
 
     Example: `#fa2gpu.shared`, `#fa2gpu.shared<panel = 128>`, `#fa2gpu.shared<parts = 4>`, `#fa2gpu.shared<unaligned = true>`.
