@@ -22,13 +22,14 @@
 // An unaligned tile threads copy, one warp each use in turn; who reads it says of which part of its view it is.
 // DEFINE: %{unaligned} = sed -e 's/dims = array<i64: -1, 1, 0, 2>/&, unaligned/' -e 's/!bt = .*/!bt = tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>>/' -e 's/fa2gpu.load %%bv\[.*\]/& {by_threads}/' -e 's/local_load %%bt/& of %%bv[%%c0, %%at] : !fa2.view<? x ? x bf16>/' %s
 // RUN: %{unaligned} | fa2-opt --fa2gpu-plan --fa2gpu-assign-roles --fa2gpu-form-rings | FileCheck %s --check-prefix=UNALIGNED
+// UNALIGNED: %[[R:.*]] = fa2gpu.ring.create {name = "bias"} : <3 x tensor<64x64xbf16, #shared>>
 // UNALIGNED: %[[V:.*]] = fa2.view %bias{{.*}} unaligned}
 // UNALIGNED: %[[COL:.*]] = arith.muli %{{.*}}, %c64
-// UNALIGNED: %[[SLOT:.*]], %[[NEXT:.*]] = fa2gpu.ring.acquire %[[R:.*]][%[[N:[a-z0-9]*]]]
-// UNALIGNED: fa2gpu.copy %[[V]][%c0, %[[COL]]], %[[SLOT]] turn %[[NEXT]] {fa2gpu.role = "producer"}
+// UNALIGNED: %[[SLOT:.*]], %[[NEXT:.*]] = fa2gpu.ring.acquire %[[R]][%[[N:[a-z0-9]*]]]
+// UNALIGNED: fa2gpu.copy %[[V]][%[[ROW:.*]], %[[COL]]], %[[SLOT]] turn %[[NEXT]] :
 // UNALIGNED-NEXT: fa2gpu.ring.commit %[[R]][%[[N]]]
 // UNALIGNED-NEXT: %[[T:.*]], %{{.*}} = fa2gpu.ring.wait %[[R]][%[[U:[a-z0-9]*]]]
-// UNALIGNED-NEXT: fa2gpu.local_load %[[T]] of %[[V]][%c0, %[[COL]]]
+// UNALIGNED-NEXT: fa2gpu.local_load %[[T]] of %[[V]][%[[ROW]], %[[COL]]]
 // UNALIGNED-NEXT: fa2gpu.ring.release %[[R]][%[[U]]]
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>

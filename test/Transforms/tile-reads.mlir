@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --split-input-file --fa2-tile | FileCheck %s
 
-// What a program reads for each score, in 16 bits, is loaded as a tile where the schedule has a ring for it: from a
+// What a program reads for each score is loaded as a tile where the schedule has a ring for it: from a
 // matrix whose rows and columns are dimensions of the operand, the others in the places of batch entry and head.
 
 // CHECK-DAG: #[[RING:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, rings.reads = 2>
@@ -49,17 +49,20 @@ func.func @dense(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
 // -----
 
 // Rows may come first, and there may be less than four dimensions. What is computed is brought into its extent. Rows and
-// columns in each other's places, of f32, or at an index of their own, are no such tile.
+// columns in each other's places, or at an index of their own, are no such tile. One of 32 bits threads copy wherever its rows begin.
 
 // CHECK-LABEL: fa2.kernel @some
-// CHECK-SAME: when = #fa2.guard<"rows_first.misalignment == 0 && rows_first.stride[0] >= 0 && rows_first.stride[0] % 8 == 0 && rows_first.stride[1] >= 0 && rows_first.stride[1] % 8 == 0 && rows_first.stride[2] == 1">
+// CHECK-SAME: when = #fa2.guard<"rows_first.misalignment == 0 && rows_first.stride[0] >= 0 && rows_first.stride[0] % 8 == 0 && rows_first.stride[1] >= 0 && rows_first.stride[1] % 8 == 0 && rows_first.stride[2] == 1 && wide.misalignment == 0 && wide.stride[0] >= 0 && wide.stride[1] == 1">
 // CHECK: %[[AT:.*]] = arith.maxsi
 // CHECK: fa2.view %rows_first[%{{.*}}, %[[AT]]] rows({{.*}}) {dims = array<i64: -1, 0, 1, 2>}
-// CHECK-NOT: fa2.view {{.*}}? x ?
+// CHECK: fa2.view %wide[%{{.*}}, %{{.*}}] rows({{.*}}) {dims = array<i64: -1, 0, -1, 1>, unaligned}
 // CHECK: fa2.load {{.*}} : <? x ? x f16> -> tensor<64x64xf16>
 // CHECK: fa2.read %turned
-// CHECK: fa2.read %wide
+// CHECK: fa2.load {{.*}} : <? x ? x f32> -> tensor<64x64xf32>
 // CHECK-LABEL: fa2.kernel @some_elements
+// CHECK-NOT: fa2.load {{.*}}? x ?
+// CHECK: fa2.read %turned
+// CHECK: fa2.read %wide
 func.func @some(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %rows_first: tensor<?x?x?xf16>,
                 %turned: tensor<?x?xbf16>, %wide: tensor<?x?xf32>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {

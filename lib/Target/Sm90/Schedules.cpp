@@ -97,8 +97,10 @@ constexpr ReadsEntry kReadsTable[] = {
 // clang-format on
 
 // The same where elements of such a tile have 32 bits, which threads copy and
-// read one by one.
+// read one by one. Beside gathers at small head dims 192 rows are better.
 // clang-format off
+constexpr ReadsEntry kGatherReads =
+    {  64, 192, 64, 4,     0, 2,      2,    true,     true};
 constexpr ReadsEntry kWideReadsTable[] = {
     // d   q    kv  stages k  q slots reads ping-pong own output
     {  64, 128, 64, 4,     0, 2,      3,    true,     true},
@@ -270,8 +272,11 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
 std::vector<Schedule> schedulesOfReads(const Problem &problem) {
   int64_t dim = std::max(problem.headDim, problem.headDimV);
   std::vector<Schedule> schedules;
-  for (const ReadsEntry &e :
-       problem.wideReads ? llvm::ArrayRef(kWideReadsTable) : kReadsTable)
+  llvm::SmallVector<ReadsEntry> entries(
+      problem.wideReads ? llvm::ArrayRef(kWideReadsTable) : kReadsTable);
+  if (problem.wideReads && problem.elementReads)
+    entries.insert(entries.begin(), kGatherReads);
+  for (const ReadsEntry &e : entries)
     if (dim <= e.maxHeadDim) {
       Schedule &s = schedules.emplace_back(tiles(e, problem));
       s.slotsK = e.slotsK;
