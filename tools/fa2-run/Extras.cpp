@@ -120,14 +120,16 @@ void Extra::packShape(const Configuration &c) {
   }
 }
 
-/// From the innermost dimension out, or in another order; with gaps, half of
-/// the time such that all but the innermost are multiples of 16 bytes, and
-/// mostly the address too. Where values may repeat, one may stand for all of a
+/// Half of the time all strides but the innermost are multiples of 16 bytes,
+/// and mostly the address too; else one element follows the other as most
+/// tensors have them, or there are gaps, any address, and maybe another order
+/// of dimensions. Where values may repeat, one may stand for all of a
 /// dimension.
 void Extra::drawStrides(Sequence &random, bool mayRepeat) {
   size_t rank = values.shape.size();
   bool whole = rule.broadcast && random.chance(0.5);
-  bool any = rule.broadcast && !whole;
+  bool packed = rule.broadcast && !whole && random.chance(0.5);
+  bool any = rule.broadcast && !whole && !packed;
   std::vector<size_t> order(rank);
   std::iota(order.rbegin(), order.rend(), size_t(0));
   if (any && rank > 1 && random.chance(0.25))
@@ -141,13 +143,12 @@ void Extra::drawStrides(Sequence &random, bool mayRepeat) {
       continue;
     }
     pitch *= std::max<int64_t>(1, values.shape[d]);
-    pitch += random.between(0, 3);
+    pitch += packed ? 0 : random.between(0, 3);
     if (whole)
       pitch = (pitch + 7) / 8 * 8;
   }
   if (any || (whole && random.chance(0.25)))
-    if (int64_t behind = random.between(0, 15); behind < 8) // half lie at one
-      misaligned = size_t(behind) * elementBytes(rule.dtype);
+    misaligned = size_t(random.between(0, 7)) * elementBytes(rule.dtype);
 }
 
 /// As the copy engine stores tiles: neighbours in the last dimension, and
