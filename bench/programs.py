@@ -25,8 +25,8 @@ against float64 alone, on the simulator. exit status: 0; 1 when something was wr
 """
 
 
-def programs(torch, heads, n, device):
-    """{name: (score_mod, mask_mod)}, for sequences of n tokens; behind them the captured tensors that are trained."""
+def programs(torch, heads, n, device, dense=True):
+    """{name: (score_mod, mask_mod)}, for sequences of n tokens; behind them the captured tensors that are trained. A dense bias is large."""
     draw = torch.Generator().manual_seed(5)
     slopes = torch.exp2(-8.0 * torch.arange(1, heads + 1) / heads).to(device)
     table = torch.randn(heads, 2 * n - 1, generator=draw).to(device)
@@ -34,6 +34,10 @@ def programs(torch, heads, n, device):
     far = 16 + (torch.log(torch.arange(n).clamp(16) / 16) / math.log(128 / 16) * 16).long()
     buckets = torch.where(torch.arange(n) < 16, torch.arange(n), far.clamp(max=31)).to(device, torch.int32)
     learned, weights = (torch.randn(heads, size, generator=draw).to(device).requires_grad_() for size in (2 * n - 1, 32))
+    bias = torch.randn(heads, n, n, device=device, dtype=torch.bfloat16) if dense else None
+    keys = torch.randn(n, generator=draw).to(device)
+    # Places of a table of 64 numbers a head that any two tokens may have.
+    places = torch.randint(64, (n, n), generator=draw).to(device, torch.int32)
     documents = torch.sort(torch.randint(8, (n,), generator=draw))[0].to(device, torch.int32)
     near, prefix = max(n // 8, 4), max(n // 8, 4)
 
@@ -65,6 +69,9 @@ def programs(torch, heads, n, device):
         "neighbourhood": (None, neighbourhood),
         "relative table": (lambda score, b, h, q, kv: score + table[h, q - kv + (n - 1)], causal),
         "relative table, trained": (lambda score, b, h, q, kv: score + learned[h, q - kv + (n - 1)], causal, learned),
+        DENSE: (lambda score, b, h, q, kv: score + bias[h, q, kv], None),
+        "bias of keys": (lambda score, b, h, q, kv: score + keys[kv], None),
+        "table of places": (lambda score, b, h, q, kv: score + table[h, places[q, kv]], None),
         "T5 buckets, trained": (lambda score, b, h, q, kv: score + weights[h, buckets[torch.abs(q - kv)]], causal, weights),
     }
 
@@ -80,6 +87,9 @@ def parse(arguments):
     p.add_argument("--seconds", type=command_line.seconds, default=2.0, help="of measurement a program and pass")
     p.add_argument("--only", nargs="+", metavar="PROGRAM")
     return p.parse_args(arguments)
+
+
+DENSE = "dense bias"
 
 
 def inputs(torch, heads, n, d, device):
@@ -126,6 +136,17 @@ def timed(torch, call):
     return result, time.perf_counter() - start
 
 
+def cudnn_with(torch, bias):
+    """A function of q, k, v: cuDNN's attention with a bias that all entries share."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def call(q, k, v):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
+
+    return call
+
+
 def compiled_flex(torch, score_mod, mask_mod, args):
     """A function of q, k, v."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -140,7 +161,7 @@ def compare(torch, fa2c, name, args):
     """A row of the table, and whether both results agree."""
     from fa2bench.measure import Contestant, interleave
 
-    score_mod, mask_mod, *learned = programs(torch, args.heads, args.seqlen, args.device)[name]
+    score_mod, mask_mod, *learned = programs(torch, args.heads, args.seqlen, args.device, name == DENSE)[name]
     q, k, v, dout = inputs(torch, args.heads, args.seqlen, args.head_dim, args.device)
     calls = {"fa2c": lambda *x: fa2c.attention(*x, score_mod=score_mod, mask_mod=mask_mod),
              "FlexAttention": compiled_flex(torch, score_mod, mask_mod, args)}
@@ -160,10 +181,18 @@ def compare(torch, fa2c, name, args):
     passes = {"forward": lambda label: lambda _: forward(calls[label]),
               "backward": lambda label: lambda _: torch.autograd.grad(results[label][0], (q, k, v, *learned), dout,
                                                                         retain_graph=True)}
+    beside = ""
     for what, make in passes.items():
         contestants = [Contestant(label, make(label), 1) for label in calls]
+        if name == DENSE and what == "forward":
+            bias = next(cell.cell_contents for cell in score_mod.__closure__)
+            cudnn = cudnn_with(torch, bias)
+            contestants.append(Contestant("cuDNN", lambda _: forward(cudnn), 1))
         interleave(contestants, args.seconds, 30)
         milliseconds.update({(c.label, what): c.median for c in contestants})
+    if ("cuDNN", "forward") in milliseconds:
+        theirs = milliseconds["cuDNN", "forward"]
+        beside = f"; cuDNN's forward takes {theirs:.2f} ms, {theirs / milliseconds['fa2c', 'forward']:.2f} of fa2c's"
     pairs = list(zip(results["fa2c"], results["FlexAttention"]))
     errors = [worst(torch, mine, theirs.detach().double()) for mine, theirs in pairs[:4]]
     # A sum of thousands of numbers that bf16 has rounded: within 2 percent of the largest.
@@ -172,7 +201,7 @@ def compare(torch, fa2c, name, args):
     for what in passes:
         ours, theirs = milliseconds["fa2c", what], milliseconds["FlexAttention", what]
         cells += [f"{ours:.2f}", f"{theirs:.2f}", f"{theirs / ours:.2f}", f"{first['fa2c', what]:.2f}", f"{first['FlexAttention', what]:.2f}"]
-    return f"| {name} | {' | '.join(cells)} |", max(errors) < 2, "beside FlexAttention's: " + " ".join(f"{e:.2f}" for e in errors)
+    return f"| {name} | {' | '.join(cells)} |", max(errors) < 2, "beside FlexAttention's: " + " ".join(f"{e:.2f}" for e in errors) + beside
 
 
 def main(arguments):
