@@ -100,7 +100,7 @@ constexpr ReadsEntry kReadsTable[] = {
 // read one by one. Beside gathers at small head dims 192 rows are better.
 // clang-format off
 constexpr ReadsEntry kGatherReads =
-    {  64, 192, 64, 4,     0, 2,      2,    true,     true};
+    {  64, 192, 64, 2,     3, 1,      2,    true,     true};
 constexpr ReadsEntry kWideReadsTable[] = {
     // d   q    kv  stages k  q slots reads ping-pong own output
     {  64, 128, 64, 4,     0, 2,      3,    true,     true},
