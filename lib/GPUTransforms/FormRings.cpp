@@ -103,7 +103,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   /// whole tiles too.
   static std::string notOfThreads(RingFormer &former, fa2::gpu::LoadOp op) {
     auto tile = cast<RankedTensorType>(op.getTile().getType());
-    if (op.getColumn() && !cast<SharedAttr>(tile.getEncoding()).getUnaligned())
+    if (op.getColumn() &&
+        !(former.plan.hasRoles() &&
+          cast<SharedAttr>(tile.getEncoding()).getUnaligned()))
       return "expected all columns of a view because threads copy whole rows; "
              "some of them the copy engine brings, where kernels have roles";
     if (op.getView().getType().getHeads() > 1)

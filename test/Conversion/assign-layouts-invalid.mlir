@@ -73,3 +73,18 @@ fa2.kernel @count(%a: !fa2.view<? x 64 x bf16>)
   %d = fa2.dot %x, %x {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <2 x 1>
   fa2.return
 }
+
+// -----
+
+// A product's operand lies in panels, an unaligned tile as memory has it.
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+fa2.kernel @unaligned(%a: memref<?x?x?xbf16, strided<[?, ?, ?]>>, %n: index)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4>,
+                arguments = [#fa2.arg<"a", "in", ["heads", "seqlen_q", "seqlen_k"] x bf16>, #fa2.arg<"n", "in", [] x index>]} {
+  %c0 = arith.constant 0 : index
+  %v = fa2.view %a[%c0, %c0] rows(%c0, %n) {dims = array<i64: -1, 1, 0, 2>, unaligned} : memref<?x?x?xbf16, strided<[?, ?, ?]>> -> !fa2.view<? x ? x bf16>
+  // expected-error @+1 {{'fa2.load' op expected elementwise operations alone to take a tile of an unaligned view, which lies as memory has it}}
+  %x = fa2.load %v[%c0, %c0] : !fa2.view<? x ? x bf16> -> tensor<64x64xbf16>
+  %d = fa2.dot %x, %x {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <4 x 1>
+  fa2.return
+}

@@ -31,6 +31,8 @@
 // UNALIGNED-NEXT: %[[T:.*]], %{{.*}} = fa2gpu.ring.wait %[[R]][%[[U:[a-z0-9]*]]]
 // UNALIGNED-NEXT: fa2gpu.local_load %[[T]] of %[[V]][%[[ROW]], %[[COL]]]
 // UNALIGNED-NEXT: fa2gpu.ring.release %[[R]][%[[U]]]
+// Roles have warps for it.
+// RUN: %{unaligned} | sed 's/sm_90a/sm_80/' | not fa2-opt --fa2gpu-plan --fa2gpu-form-rings 2>&1 | FileCheck %s --check-prefix=ROLES
 
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>

@@ -229,6 +229,9 @@ struct CopyLowering : public OpConversionPattern<CopyOp> {
       return success();
     }
     if (op.getTurn()) {
+      if (!op->getParentOfType<RolesOp>())
+        return rewriter.notifyMatchFailure(op, "expected a role, whose warps "
+                                               "take turns");
       when(e, isTurn(e, op, adaptor.getTurn()[0]), [&] {
         UnalignedCopy(e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0],
                       adaptor.getColumn()[0])

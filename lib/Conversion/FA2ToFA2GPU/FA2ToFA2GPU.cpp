@@ -299,6 +299,13 @@ struct ConvertFA2ToFA2GPUPass
     });
   }
 
+  /// An unaligned tile is read value by value.
+  static bool isReadByValue(fa2::LoadOp load) {
+    return llvm::all_of(load.getTile().getUsers(), [](Operation *user) {
+      return user->hasTrait<OpTrait::Elementwise>();
+    });
+  }
+
   /// Tiles that have no layout yet, carried by loops alone, and transposed
   /// where shared memory can do it.
   static LogicalResult checkInput(KernelOp kernel) {
@@ -307,7 +314,12 @@ struct ConvertFA2ToFA2GPUPass
       if (!type)
         return false;
       auto turned = dyn_cast<TransposeOp>(op);
-      if (turned && !comesFromMemory(turned) && !goesThroughShared(turned))
+      auto load = dyn_cast<fa2::LoadOp>(op);
+      if (load && isUnaligned(load) && !isReadByValue(load))
+        op->emitOpError() << "expected elementwise operations alone to take a "
+                             "tile of an unaligned view, which lies as memory "
+                             "has it";
+      else if (turned && !comesFromMemory(turned) && !goesThroughShared(turned))
         op->emitOpError() << "expected products and stores alone to take a "
                              "computed tile that is transposed, as their left "
                              "operand and their tile";

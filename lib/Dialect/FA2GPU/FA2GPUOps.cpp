@@ -68,10 +68,25 @@ LogicalResult fa2::gpu::LoadOp::verify() {
   return verifyColumn(*this, getView().getType(), getColumn());
 }
 
-LogicalResult LocalLoadOp::verify() {
+static bool isUnaligned(Value tile) {
   auto layout = dyn_cast_or_null<SharedAttr>(
-      cast<RankedTensorType>(getSource().getType()).getEncoding());
-  bool unaligned = layout && layout.getUnaligned();
+      cast<RankedTensorType>(tile.getType()).getEncoding());
+  return layout && layout.getUnaligned();
+}
+
+LogicalResult CopyOp::verify() {
+  bool unaligned = isUnaligned(getSlot());
+  if (unaligned == bool(getColumn()) && unaligned == bool(getTurn()))
+    return success();
+  return emitOpError() << "expected a column and a turn of an unaligned tile, "
+                          "and of no other, got "
+                       << getSlot().getType()
+                       << (getColumn() ? " with a column" : "")
+                       << (getTurn() ? " with a turn" : "");
+}
+
+LogicalResult LocalLoadOp::verify() {
+  bool unaligned = isUnaligned(getSource());
   if (unaligned == bool(getView()) && (!unaligned || !getTransposed()))
     return success();
   return emitOpError()

@@ -423,3 +423,11 @@ func.func @unaligned_turned(%t: tensor<64x64xbf16, #fa2gpu.shared<unaligned = tr
   %x = fa2gpu.local_load %t of %v[%n, %n] : !fa2.view<? x ? x bf16> {transposed} : tensor<64x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<64x64xbf16, #acc>
   return
 }
+
+// -----
+
+func.func @aligned_with_a_column(%t: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, %v: !fa2.view<? x ? x bf16>, %n: index) {
+  // expected-error @+1 {{expected a column and a turn of an unaligned tile, and of no other, got 'tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>' with a column}}
+  fa2gpu.copy %v[%n, %n], %t : !fa2.view<? x ? x bf16>, tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
+  return
+}

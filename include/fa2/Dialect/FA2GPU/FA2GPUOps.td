@@ -399,6 +399,7 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>, AttrS
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row, AnyRankedTensor:$slot, Optional<I1>:$predicate,
     UnitAttr:$in_bounds, Optional<Index>:$column, Optional<Index>:$turn);
   let assemblyFormat = "$view `[` $row (`,` $column^)? `]` `,` $slot (`if` $predicate^)? (`turn` $turn^)? attr-dict `:` type($view) `,` type($slot)";
+  let hasVerifier = 1;
 }
 
 def FA2GPU_CopyOutOp : FA2GPU_Op<"copy_out", [MemoryEffects<[MemRead, MemWrite]>]> {
