@@ -61,33 +61,76 @@ ScheduleAttr unaligned(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// A kernel; of one that loads tiles of what the program reads two others
-/// beside it: for where rows begin anywhere, and for where nothing can be
-/// copied.
-void tileLaunch(func::FuncOp func, AttentionOp op, ForwardProgram &scores,
-                ScheduleAttr schedule, const Twine &name, StringRef when) {
-  using Loads = ScorePlace::Loads;
-  auto tile = [&](const Twine &kernel, ScheduleAttr fields, Loads loads,
-                  StringRef guard) {
-    ForwardTiler(func, op, fields, scores, loads)
-        .run(kernel, guard.empty() ? GuardAttr()
-                                   : GuardAttr::get(op.getContext(), guard));
-  };
-  std::string copied =
-      scores && loadsTiles(schedule) ? scores->program().loadsTiles() : "";
-  if (copied.empty())
-    return tile(name, schedule, Loads::None, when);
-  std::string both = when.empty() ? "" : llvm::formatv("({0}) && ", when).str();
-  tile(name, schedule, Loads::Aligned, both + copied);
-  both += "!(" + copied + ")";
-  ScheduleAttr other = unaligned(schedule);
-  std::string there = scores->program().loadsTiles(/*unaligned=*/true);
-  if (there != copied && other.getSlotsReads() > 0) {
-    tile(name + "_unaligned", other, Loads::Unaligned, both + " && " + there);
-    both += " && !(" + there + ")";
+/// Writes the kernels of one operation.
+class Kernels {
+public:
+  Kernels(func::FuncOp func, AttentionOp op, ForwardProgram &scores)
+      : func(func), op(op), scores(scores) {
+    if (!scores)
+      return;
+    copied = scores->program().loadsTiles();
+    there = scores->program().loadsTiles(/*unaligned=*/true);
   }
-  tile(name + "_elements", byElements(schedule), Loads::None, both);
-}
+
+  /// The kernel of a schedule, for launches where `when` holds (empty: always).
+  void add(ScheduleAttr schedule, const Twine &name, StringRef when) {
+    if (copied.empty() || !loadsTiles(schedule))
+      return tile(name, schedule, Loads::None, when);
+    tile(name, schedule, Loads::Aligned, both(when, copied));
+    Schedule fields = byElements(schedule).getFields();
+    fields.querySlots = 1;
+    auto alike =
+        ScheduleAttr::get(op.getContext(), schedule.getTarget(), fields);
+    for (Other &other : others)
+      if (other.alike == alike) {
+        other.when = llvm::formatv("({0}) || ({1})", other.when, when);
+        return;
+      }
+    others.push_back({schedule, alike, name.str(), when.str()});
+  }
+
+  /// Beside those that load tiles of what the program reads two others: for
+  /// where rows begin anywhere, and for where nothing can be copied. They are
+  /// shared by schedules that differ in nothing of theirs.
+  void addOthers() {
+    for (const Other &other : others) {
+      std::string when = both(other.when, "!(" + copied + ")");
+      if (ScheduleAttr fewer = unaligned(other.schedule);
+          there != copied && fewer.getSlotsReads() > 0) {
+        tile(other.name + "_unaligned", fewer, Loads::Unaligned,
+             when + " && " + there);
+        when += " && !(" + there + ")";
+      }
+      tile(other.name + "_elements", byElements(other.schedule), Loads::None,
+           when);
+    }
+  }
+
+private:
+  using Loads = ScorePlace::Loads;
+  struct Other {
+    ScheduleAttr schedule, alike;
+    std::string name, when;
+  };
+
+  static std::string both(StringRef when, const std::string &also) {
+    return when.empty() ? also
+                        : llvm::formatv("({0}) && {1}", when, also).str();
+  }
+
+  void tile(const Twine &name, ScheduleAttr schedule, Loads loads,
+            StringRef guard) {
+    ForwardTiler(func, op, schedule, scores, loads)
+        .run(name, guard.empty() ? GuardAttr()
+                                 : GuardAttr::get(op.getContext(), guard));
+  }
+
+  func::FuncOp func;
+  AttentionOp op;
+  ForwardProgram &scores;
+  std::string copied, there; // where tiles are loaded, aligned or not
+  SmallVector<Other> others;
+};
 
 /// A kernel for the schedule and one for each variant.
 void tileAttention(func::FuncOp func, AttentionOp op) {
@@ -102,10 +145,12 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
-  tileLaunch(func, op, scores, schedules[0], name, guarded.otherwise);
+  Kernels kernels(func, op, scores);
+  kernels.add(schedules[0], name, guarded.otherwise);
   for (auto [i, variant] : llvm::enumerate(variants))
-    tileLaunch(func, op, scores, variant.getSchedule(),
-               name + "_variant" + Twine(i + 1), guarded.when[i]);
+    kernels.add(variant.getSchedule(), name + "_variant" + Twine(i + 1),
+                guarded.when[i]);
+  kernels.addOthers();
 }
 
 struct TileAttentionPass
