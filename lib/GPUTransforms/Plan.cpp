@@ -82,9 +82,8 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
   SmallVector<RoleAttr> rolesOf(const Target &target, const Schedule &s) {
     MLIRContext *ctx = &getContext();
     bool threadsCopy = false;
-    getOperation().walk([&](fa2::gpu::LoadOp load) {
-      threadsCopy |= load.getByThreads();
-    });
+    getOperation().walk(
+        [&](fa2::gpu::LoadOp load) { threadsCopy |= load.getByThreads(); });
     RoleRegisters registers = target.roleRegisters(s, threadsCopy);
     getOperation().walk([&](DotStartOp dot) {
       for (const ProductRole &row : kProductRoles)
