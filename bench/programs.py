@@ -25,6 +25,9 @@ against float64 alone, on the simulator. exit status: 0; 1 when something was wr
 """
 
 
+DENSE = "dense bias"
+
+
 def programs(torch, heads, n, device, dense=True):
     """{name: (score_mod, mask_mod)}, for sequences of n tokens; behind them the captured tensors that are trained. A dense bias is large."""
     draw = torch.Generator().manual_seed(5)
@@ -34,11 +37,11 @@ def programs(torch, heads, n, device, dense=True):
     far = 16 + (torch.log(torch.arange(n).clamp(16) / 16) / math.log(128 / 16) * 16).long()
     buckets = torch.where(torch.arange(n) < 16, torch.arange(n), far.clamp(max=31)).to(device, torch.int32)
     learned, weights = (torch.randn(heads, size, generator=draw).to(device).requires_grad_() for size in (2 * n - 1, 32))
+    documents = torch.sort(torch.randint(8, (n,), generator=draw))[0].to(device, torch.int32)
     bias = torch.randn(heads, n, n, device=device, dtype=torch.bfloat16) if dense else None
     keys = torch.randn(n, generator=draw).to(device)
     # Places of a table of 64 numbers a head that any two tokens may have.
-    places = torch.randint(64, (n, n), generator=draw).to(device, torch.int32)
-    documents = torch.sort(torch.randint(8, (n,), generator=draw))[0].to(device, torch.int32)
+    places = torch.randint(64, (n, n), device=device, dtype=torch.int32)
     near, prefix = max(n // 8, 4), max(n // 8, 4)
 
     def causal(b, h, q, kv):
@@ -87,9 +90,6 @@ def parse(arguments):
     p.add_argument("--seconds", type=command_line.seconds, default=2.0, help="of measurement a program and pass")
     p.add_argument("--only", nargs="+", metavar="PROGRAM")
     return p.parse_args(arguments)
-
-
-DENSE = "dense bias"
 
 
 def inputs(torch, heads, n, d, device):
