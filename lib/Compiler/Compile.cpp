@@ -92,8 +92,12 @@ std::vector<std::string> choicesOf(ModuleOp module) {
     choices = {fieldsText(schedule.getFields())};
     if (variants)
       for (auto variant : variants.getAsRange<VariantAttr>())
-        choices.push_back(variant.getWhen().getExpression().str() + ": " +
-                          fieldsText(variant.getSchedule().getFields()));
+        choices.push_back(
+            variant.getWhen().getExpression().str() + ": " +
+            (variant.getAfter()
+                 ? "after " + variant.getAfter().getExpression().str() + ": "
+                 : "") +
+            fieldsText(variant.getSchedule().getFields()));
   });
   return choices;
 }

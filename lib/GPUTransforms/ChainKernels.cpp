@@ -46,8 +46,8 @@ ArgumentAttr argumentOf(KernelOp kernel, Value v) {
 /// in its regions.
 Accesses accessesOf(KernelOp kernel, Operation *op) {
   Accesses found;
-  if (isa<TileLoopOp>(op))
-    found[""] = {true, true}; // the counter of tiles
+  if (isa<TileLoopOp>(op)) // the counter of tiles
+    found[kernel.followsOthersRows() ? "1" : ""] = {true, true};
   if (isMemoryEffectFree(op))
     return found;
   auto interface = dyn_cast<MemoryEffectOpInterface>(op);
@@ -87,13 +87,15 @@ Operation *firstConflict(KernelOp kernel, Block &program,
   return first;
 }
 
-/// The operation around `op` that runs once in each block, whatever the
-/// lengths are: of the program, or of its tile.
-Operation *outermost(Block &program, Operation *op) {
+/// The operation around `op` that runs in each block, whatever the lengths are:
+/// of the program, or of its tile. A block's tiles one after the other wait only
+/// where they share rows with the kernel before, whose blocks they follow.
+Operation *outermost(Block &program, Operation *op, bool inTiles) {
   Operation *top = program.findAncestorOpInBlock(*op);
-  auto tiles = dyn_cast<ForEachTileOp>(top);
-  return tiles && top != op ? tiles.getBody().front().findAncestorOpInBlock(*op)
-                            : top;
+  if (top == op || !(isa<ForEachTileOp>(top) ||
+                     (inTiles && isa<TileLoopOp>(top))))
+    return top;
+  return top->getRegion(0).front().findAncestorOpInBlock(*op);
 }
 
 struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
@@ -101,7 +103,8 @@ struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
     Accesses before;
     KernelOp last;
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      if (last && last.getSchedule().getChained() != Chain::None) {
+      bool shares = last && last.getPartsAttr() && kernel.getPartsAttr();
+      if (shares || (last && last.getSchedule().getChained() != Chain::None)) {
         wait(kernel, before);
         pass(last);
       }
@@ -128,7 +131,7 @@ struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
       Operation *first = firstConflict(kernel, program, before);
       if (!first)
         return false;
-      Operation *top = outermost(program, first);
+      Operation *top = outermost(program, first, kernel.followsOthersRows());
       if (isa<RolesOp>(top))
         return false;
       b.setInsertionPoint(top);

@@ -67,10 +67,12 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return stores;
   }
 
-  /// Vectors and f32 go straight to memory.
+  /// Vectors and f32 go straight to memory, and what a schedule says.
   static bool isCopied(StoreOp op) {
     auto type = cast<RankedTensorType>(op.getTile().getType());
-    return type.getRank() == 2 && !type.getElementType().isF32();
+    bool direct = isa_and_nonnull<AccAttr>(type.getEncoding()) &&
+                  op->getParentOfType<KernelOp>().getSchedule().getDirectOutput();
+    return type.getRank() == 2 && !type.getElementType().isF32() && !direct;
   }
 
   LogicalResult checkLoads(RingFormer &former) {

@@ -183,7 +183,9 @@ struct SpecializeWarpsPass
     map.map(loop.getTile(),
             TileAtOp::create(b, loop.getLoc(), loop.getRange(), first));
     map.map(loop.getRegionIterArgs(), loop.getInitArgs());
-    bool ownOutput = getOperation().getSchedule().getSeparateOutput();
+    ScheduleAttr schedule = getOperation().getSchedule();
+    bool ownOutput =
+        schedule.getSeparateOutput() || schedule.getDirectOutput();
     Operation *before = nullptr;
     for (Operation &op : loop.getBody().front().without_terminator()) {
       Operation *copy = b.clone(op, map);

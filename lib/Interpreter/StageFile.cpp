@@ -29,13 +29,17 @@ struct StageFile::Contents {
   MLIRContext context{allDialects(), MLIRContext::Threading::DISABLED};
   SourceMgrDiagnosticHandler diagnostics{sources, &context};
   OwningOpRef<ModuleOp> module;
-  SmallVector<KernelOp> operations;
+  SmallVector<KernelOp> operations; // one each of `kernels`
   std::vector<Kernel> kernels;
   std::vector<Workspace> workspaces;
   std::string manifest;
 
   bool open(const std::string &path);
   LogicalResult describe();
+  void add(KernelOp operation, Kernel kernel) {
+    operations.push_back(operation);
+    kernels.push_back(std::move(kernel));
+  }
 };
 
 StageFile::StageFile(std::unique_ptr<Contents> contents)
@@ -81,29 +85,37 @@ static fa2::gpu::LaunchOp launchOf(OpBuilder &b, KernelOp kernel) {
       b, kernel.getLoc(), SymbolRefAttr::get(kernel.getSymNameAttr()), grid,
       /*block=*/b.getI64IntegerAttr(1), /*shared_bytes=*/b.getI64IntegerAttr(0),
       kernel.getSpec(), kernel.getSchedule(), kernel.getArguments(),
-      /*parameters=*/b.getArrayAttr({}), kernel.getWhenAttr());
+      /*parameters=*/b.getArrayAttr({}), kernel.getWhenAttr(),
+      /*programmatic=*/UnitAttr(), /*cluster=*/b.getI64IntegerAttr(1),
+      /*main=*/UnitAttr(), /*rows=*/RowsAttr());
 }
 
 LogicalResult StageFile::Contents::describe() {
-  operations = llvm::to_vector(module->getOps<KernelOp>());
-  if (operations.empty())
+  auto all = llvm::to_vector(module->getOps<KernelOp>());
+  if (all.empty())
     return module->emitError()
            << "expected fa2.kernel operations, which stages from fa2-tile to "
               "fa2gpu-verify leave (fa2-compile --save-temps)";
   OwningOpRef<ModuleOp> launches = ModuleOp::create(module->getLoc());
   OpBuilder b(launches->getBodyRegion());
-  SmallVector<fa2::gpu::LaunchOp> all;
-  for (KernelOp kernel : operations) {
+  SmallVector<fa2::gpu::LaunchOp> described;
+  for (KernelOp kernel : all) {
+    described.push_back(launchOf(b, kernel));
     GuardAttr when = kernel.getWhenAttr();
-    kernels.push_back({kernel.getName().str(),
-                       when ? when.getExpression().str() : std::string()});
-    all.push_back(launchOf(b, kernel));
+    add(kernel, {kernel.getName().str(),
+                 when ? when.getExpression().str() : std::string()});
+    if (ArrayAttr parts = kernel.getPartsAttr())
+      for (auto rows : parts.getAsRange<RowsAttr>())
+        add(kernel, {kernel.getName().str(),
+                     rows.getWhen().getExpression().str(),
+                     rows.getFrom().getExpression().str(),
+                     rows.getCount().getExpression().str()});
   }
   for (auto argument :
-       operations.front().getArguments().getAsRange<ArgumentAttr>())
+       all.front().getArguments().getAsRange<ArgumentAttr>())
     if (argument.getDirection() == "workspace")
       workspaces.push_back({argument.getName().str(), extentsOf(argument)});
-  auto text = writeManifest(all);
+  auto text = writeManifest(described);
   if (failed(text))
     return failure();
   manifest = *text;
@@ -117,8 +129,28 @@ std::unique_ptr<StageFile> StageFile::read(const std::string &path) {
   return std::unique_ptr<StageFile>(new StageFile(std::move(contents)));
 }
 
-bool StageFile::run(size_t kernel, const std::vector<Argument> &arguments,
-                    const Observer &observer) {
-  return succeeded(
-      interpret(contents->operations[kernel], arguments, observer));
+/// The rows of tensors that have them.
+static void takeRows(KernelOp kernel, std::vector<Argument> &arguments,
+                     StageFile::Rows rows) {
+  for (auto described : kernel.getArguments().getAsRange<ArgumentAttr>())
+    for (auto [d, dim] : llvm::enumerate(described.getDims())) {
+      auto name = dyn_cast<StringAttr>(dim);
+      auto argument = llvm::find_if(arguments, [&](const Argument &a) {
+        return a.name == described.getName();
+      });
+      if (!name || name != "seqlen_q" || argument == arguments.end())
+        continue;
+      int64_t bytes = described.getDtype().getIntOrFloatBitWidth() / 8;
+      argument->shape[d] = rows.count;
+      argument->data = static_cast<char *>(argument->data) +
+                       rows.from * argument->strides[d] * bytes;
+    }
+}
+
+bool StageFile::run(size_t kernel, std::vector<Argument> arguments,
+                    const Observer &observer, std::optional<Rows> rows) {
+  KernelOp operation = contents->operations[kernel];
+  if (rows)
+    takeRows(operation, arguments, *rows);
+  return succeeded(interpret(operation, arguments, observer));
 }

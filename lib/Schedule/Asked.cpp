@@ -30,6 +30,12 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.overlap)
       s.overlap = true;
   }
+  if (s.directOutput && s.separateOutput) {
+    if (!asked.separateOutput)
+      s.separateOutput = false;
+    else if (!asked.directOutput)
+      s.directOutput = false;
+  }
   if (turnsBlock(s)) {
     if (!asked.pingPong)
       s.pingPong = false;

@@ -176,6 +176,9 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (s.loopOrder == LoopOrder::Derived && !s.overlap)
     return "expected overlap = true with loop_order = derived in forward "
            "kernels; got overlap = false";
+  if (s.directOutput && s.separateOutput)
+    return "expected separate_output = false with direct_output = true, which "
+           "leaves no output in shared memory; got true";
   // The output takes the place of one tile of queries.
   if (int64_t place = f.queryBytes / s.querySlots;
       !s.separateOutput && f.outputBytes > place)

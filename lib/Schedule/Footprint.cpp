@@ -197,7 +197,8 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   Schedule rings = s.derived();
   // Rows of packed heads are read element by element.
   int64_t reads = s.slotsReads && s.packedHeads == 1 ? p.tileReads : 0;
-  plan.result(tile(s.blockQ, p.headDimV), s.separateOutput);
+  if (!s.directOutput)
+    plan.result(tile(s.blockQ, p.headDimV), s.separateOutput);
   if (splitK) // o of every warp, m and l in two more columns
     plan.add(&Footprint::scratchBytes, 1,
              tile(s.warps * s.blockQ, p.headDimV + 2, kFloatBytes), Behind,

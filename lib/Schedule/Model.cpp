@@ -215,10 +215,11 @@ private:
         write / rates.globalBytes + rows * double(p.headDimV) * 2 / rates.lanes;
     if (s.persistent) {
       // The next queries come while this tile ends.
+      bool own = s.separateOutput || s.directOutput;
       load *= s.querySlots > 1   ? n.loadOfTwo
-              : s.separateOutput ? n.loadOfOwn
+              : own              ? n.loadOfOwn
                                  : n.loadOfShared;
-      store *= s.separateOutput ? n.storeOfOwn : 1;
+      store *= own ? n.storeOfOwn : 1;
     }
     e.ends = load + store + (s.persistent ? n.barrier : n.blockStart);
     if (s.partition == Partition::SplitK)

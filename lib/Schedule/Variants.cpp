@@ -17,15 +17,22 @@ FailureOr<std::vector<Variant>> fa2::parseVariants(StringRef text,
   llvm::SmallVector<StringRef> parts;
   text.split(parts, ';');
   for (StringRef part : parts) {
-    auto [when, fields] = part.split(':');
+    auto [when, rest] = part.split(':');
+    auto [after, fields] = rest.split(':');
+    bool shares = after.consume_front(" after ") && !fields.empty();
+    if (!shares)
+      fields = rest;
     if (when.size() == part.size() || fields.trim().empty()) {
-      error = formatv("expected variants to be 'guard: name=value,...', "
-                      "separated by ';', or none, got '{0}'",
+      error = formatv("expected variants to be 'guard: name=value,...' or "
+                      "'guard: after rows: name=value,...', separated by ';', "
+                      "or none, got '{0}'",
                       part.trim());
       return failure();
     }
     Variant &v = variants.emplace_back();
     v.when = when.trim().str();
+    if (shares)
+      v.after = after.trim().str();
     if (error = v.fields.setFields("variants", fields); !error.empty())
       return failure();
   }
@@ -82,22 +89,25 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
       return failure();
     }
     completeRows(v.fields, target);
-    auto guard = guardOf(context, v.when, error);
-    if (failed(guard))
+    FailureOr<GuardAttr> guard = guardOf(context, v.when, error),
+                         after = GuardAttr();
+    if (failed(guard) || (!v.after.empty() &&
+                          failed(after = guardOf(context, v.after, error))))
       return failure();
-    if (guard->readsLayouts()) {
-      error = formatv("expected a guard of a variant to read no strides or "
-                      "addresses, got '{0}'",
-                      v.when);
-      return failure();
-    }
+    for (GuardAttr each : {*guard, *after})
+      if (each && each.readsLayouts()) {
+        error = formatv("expected a guard of a variant to read no strides or "
+                        "addresses, got '{0}'",
+                        each.getExpression());
+        return failure();
+      }
     auto schedule = withAsked(selection.schedule.getFields(), v.fields)
                         .toAttr(context, target.name(), error);
     if (failed(schedule)) {
       error = formatv("where {0}: {1}", v.when, error);
       return failure();
     }
-    attrs.push_back(VariantAttr::get(context, *guard, *schedule));
+    attrs.push_back(VariantAttr::get(context, *guard, *after, *schedule));
   }
   if (failed(checkVariants(target, problem, attrs, selection, error)))
     return failure();

@@ -29,7 +29,8 @@ void ForwardTiler::addColumns(SmallVectorImpl<Type> &types,
   }
 }
 
-void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
+void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
+                                ArrayAttr parts) {
   auto qType = cast<RankedTensorType>(op.getQ().getType());
   auto kType = cast<RankedTensorType>(op.getK().getType());
   auto vType = cast<RankedTensorType>(op.getV().getType());
@@ -67,7 +68,7 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when) {
   auto kernel = KernelOp::create(
       b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
       b.getArrayAttr(args), IntegerAttr{}, when,
-      /*main=*/name.str() == func.getName(), ArrayAttr{}, ArrayAttr{});
+      /*main=*/name.str() == func.getName(), parts, ArrayAttr{}, ArrayAttr{});
   Block *entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);
@@ -240,7 +241,7 @@ void ForwardTiler::runColumns(const Twine &name) {
   fields.persistent = false;
   fields.order = TileOrder::Ascending;
   schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
-  createKernel(name + "_columns", GuardAttr());
+  createKernel(name + "_columns", GuardAttr(), ArrayAttr());
   bool byHead = scores.columnsDependOn(ScoreProgram::Head),
        byBatch = scores.columnsDependOn(ScoreProgram::Batch);
   // Blocks whose rows see no key take a tile past the end.
@@ -267,8 +268,8 @@ void ForwardTiler::runColumns(const Twine &name) {
   }
 }
 
-void ForwardTiler::run(const Twine &name, GuardAttr when) {
-  createKernel(name, when);
+void ForwardTiler::run(const Twine &name, GuardAttr when, ArrayAttr parts) {
+  createKernel(name, when, parts);
   Value rows = memref::DimOp::create(b, loc, q, 1);
   Value heads = memref::DimOp::create(b, loc, q, 2);
   Value batches = memref::DimOp::create(b, loc, q, 0);

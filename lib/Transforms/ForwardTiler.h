@@ -23,12 +23,14 @@ public:
   }
 
   /// Writes the kernel before the function.
-  void run(const llvm::Twine &name, GuardAttr when);
+  void run(const llvm::Twine &name, GuardAttr when,
+           mlir::ArrayAttr parts = {});
   /// Before it, the one that computes what keys have of the scores' program.
   void runColumns(const llvm::Twine &name);
 
 private:
-  void createKernel(const llvm::Twine &name, GuardAttr when);
+  void createKernel(const llvm::Twine &name, GuardAttr when,
+                    mlir::ArrayAttr parts);
   void addColumns(llvm::SmallVectorImpl<mlir::Type> &types,
                   llvm::SmallVectorImpl<mlir::Attribute> &args);
   void buildTile(mlir::Value qBlock, mlir::Value head, mlir::Value batch);

@@ -155,7 +155,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   auto kernel = KernelOp::create(
       b, loc, (func.getName() + suffix).str(), b.getFunctionType(types, {}),
       spec, s, b.getArrayAttr(args), IntegerAttr{}, GuardAttr{},
-      /*main=*/suffix.empty(), ArrayAttr{}, ArrayAttr{});
+      /*main=*/suffix.empty(), ArrayAttr{}, ArrayAttr{}, ArrayAttr{});
   entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);

@@ -72,10 +72,12 @@ public:
     there = scores->program().loadsTiles(/*unaligned=*/true);
   }
 
-  /// The kernel of a schedule, for launches where `when` holds (empty: always).
-  void add(ScheduleAttr schedule, const Twine &name, StringRef when) {
+  /// The kernel of a schedule, for launches where `when` holds (empty: always)
+  /// and for parts of the rows besides.
+  void add(ScheduleAttr schedule, const Twine &name, StringRef when,
+           ArrayRef<Attribute> parts) {
     if (copied.empty() || !loadsTiles(schedule))
-      return tile(name, schedule, Loads::None, when);
+      return tile(name, schedule, Loads::None, when, parts);
     tile(name, schedule, Loads::Aligned, both(when, copied));
     Schedule fields = byElements(schedule).getFields();
     fields.querySlots = 1;
@@ -119,10 +121,11 @@ private:
   }
 
   void tile(const Twine &name, ScheduleAttr schedule, Loads loads,
-            StringRef guard) {
+            StringRef guard, ArrayRef<Attribute> parts = {}) {
+    MLIRContext *ctx = op.getContext();
     ForwardTiler(func, op, schedule, scores, loads)
-        .run(name, guard.empty() ? GuardAttr()
-                                 : GuardAttr::get(op.getContext(), guard));
+        .run(name, guard.empty() ? GuardAttr() : GuardAttr::get(ctx, guard),
+             parts.empty() ? ArrayAttr() : ArrayAttr::get(ctx, parts));
   }
 
   func::FuncOp func;
@@ -132,12 +135,57 @@ private:
   SmallVector<Other> others;
 };
 
+/// What is launched when: a schedule's kernel.
+struct Launched {
+  ScheduleAttr schedule;
+  std::string name, when;
+  SmallVector<Attribute> parts;
+};
+
+/// The schedule's and one for each variant; those that share the rows of a
+/// launch one behind the other, the schedule's first.
+SmallVector<Launched> launchedKernels(AttentionOp op, StringRef name,
+                                      ArrayRef<VariantAttr> variants) {
+  MLIRContext *ctx = op.getContext();
+  GuardedVariants guarded(variants);
+  SmallVector<Launched> all{
+      {op.getScheduleAttr(), name.str(), guarded.otherwise, {}}};
+  auto add = [&](size_t i, StringRef when) -> Launched & {
+    return all.emplace_back(Launched{variants[i].getSchedule(),
+                                     (name + "_variant" + Twine(i + 1)).str(),
+                                     when.str(),
+                                     {}});
+  };
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (!variants[i].getAfter())
+      add(i, guarded.when[i]);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    if (!variants[i].getAfter())
+      continue;
+    StringRef after = variants[i].getAfter().getExpression();
+    auto when = GuardAttr::get(ctx, guarded.when[i]);
+    auto rows = [&](const Twine &from, const Twine &count) {
+      return RowsAttr::get(ctx, when, GuardAttr::get(ctx, from.str()),
+                           GuardAttr::get(ctx, count.str()));
+    };
+    all.front().parts.push_back(rows("0", after));
+    auto rest = llvm::find_if(llvm::drop_begin(all), [&](const Launched &l) {
+      return l.schedule == variants[i].getSchedule();
+    });
+    Launched &taken = rest == all.end() ? add(i, "0") : *rest;
+    taken.parts.push_back(rows(after, "seqlen_q - (" + after + ")"));
+  }
+  std::stable_partition(all.begin() + 1, all.end(), [](const Launched &l) {
+    return !l.parts.empty();
+  });
+  return all;
+}
+
 /// A kernel for the schedule and one for each variant.
 void tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<VariantAttr> variants;
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
-  GuardedVariants guarded(variants);
   StringRef name = func.getName();
   SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
   for (VariantAttr variant : variants)
@@ -146,10 +194,8 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
   Kernels kernels(func, op, scores);
-  kernels.add(schedules[0], name, guarded.otherwise);
-  for (auto [i, variant] : llvm::enumerate(variants))
-    kernels.add(variant.getSchedule(), name + "_variant" + Twine(i + 1),
-                guarded.when[i]);
+  for (const Launched &each : launchedKernels(op, name, variants))
+    kernels.add(each.schedule, each.name, each.when, each.parts);
   kernels.addOthers();
 }
 

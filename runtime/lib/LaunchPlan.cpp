@@ -26,6 +26,69 @@ int64_t evaluate(const Expression &expression, const Bindings &bindings) {
   }
 }
 
+/// While it lives, the bindings are those of a launch's slice, where it has
+/// one: as if the caller had passed that part of the tensors.
+class SliceScope {
+public:
+  SliceScope(const Manifest &manifest, const LaunchInfo &launch,
+             Bindings &bindings)
+      : manifest(manifest), slice(launch.slice), bindings(bindings) {
+    if (!slice)
+      return;
+    whole = bindings.slots[slice->dimension].value_or(0);
+    from = evaluate(slice->from, bindings);
+    int64_t count = evaluate(slice->count, bindings);
+    if (from < 0 || count < 0 || from > whole - count)
+      refuse("kernel {}: its slice of {} is {} from {}; there are {}",
+             launch.kernel, manifest.dimensions[slice->dimension], count, from,
+             whole);
+    setExtent(count);
+  }
+  ~SliceScope() {
+    if (slice)
+      setExtent(whole);
+  }
+  SliceScope(const SliceScope &) = delete;
+  SliceScope &operator=(const SliceScope &) = delete;
+
+  /// Bytes in front of the part that a launch gets of a tensor.
+  int64_t offset(uint32_t argument) const {
+    int64_t elements = 0;
+    if (slice)
+      forEachDim([&](uint32_t i, size_t d) {
+        if (i == argument)
+          elements += from * bindings.tensors[i].strides[d];
+      });
+    return elements * dtypeBytes(manifest.arguments[argument].dtype);
+  }
+
+private:
+  /// The one element of a broadcast extent is no part of it.
+  template <typename Body> void forEachDim(Body body) const {
+    for (uint32_t i = 0; i < manifest.arguments.size(); ++i) {
+      const Argument &argument = manifest.arguments[i];
+      if (!argument.tensor || !bindings.tensors[i].present)
+        continue;
+      for (size_t d = 0; d < argument.shape.size(); ++d)
+        if (argument.shape[d].fixed < 0 &&
+            argument.shape[d].dimension == slice->dimension &&
+            (!argument.broadcast || bindings.tensors[i].shape[d] != 1))
+          body(i, d);
+    }
+  }
+
+  void setExtent(int64_t extent) {
+    forEachDim(
+        [&](uint32_t i, size_t d) { bindings.tensors[i].shape[d] = extent; });
+    bindings.slots[slice->dimension] = extent;
+  }
+
+  const Manifest &manifest;
+  const std::optional<Slice> &slice;
+  Bindings &bindings;
+  int64_t whole = 0, from = 0;
+};
+
 /// Extent and stride of a map's dimension, in elements.
 struct MapDim {
   int64_t extent = 1, stride = 0;
@@ -90,13 +153,17 @@ TensorMapRequest mapRequest(const Parameter &parameter,
   return request;
 }
 
-TensorMapRequest withAddress(TensorMapRequest request, void *data) {
-  uint64_t address = reinterpret_cast<uint64_t>(data);
+/// The address behind `bytes` of a tensor that has one.
+uint64_t placeIn(void *data, int64_t bytes) {
+  return data ? reinterpret_cast<uint64_t>(data) + uint64_t(bytes) : 0;
+}
+
+TensorMapRequest withAddress(TensorMapRequest request, uint64_t address) {
   if (address % 16)
     refuse("{}: the address {:#x} is not a multiple of the 16 bytes that a "
            "tensor map needs",
            request.tensor, address);
-  request.data = data;
+  request.data = reinterpret_cast<void *>(address);
   return request;
 }
 
@@ -120,10 +187,12 @@ void store(std::byte *to, uint64_t value) {
 
 } // namespace
 
-bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
-                    std::array<uint32_t, 3> &grid) {
-  if (launch.when && !evaluate(*launch.when, bindings))
-    return false;
+static bool takesLaunch(const LaunchInfo &launch, const Bindings &bindings) {
+  return !launch.when || evaluate(*launch.when, bindings);
+}
+
+static bool evaluateGrid(const LaunchInfo &launch, const Bindings &bindings,
+                         std::array<uint32_t, 3> &grid) {
   bool any = true;
   for (size_t d = 0; d < 3; ++d) {
     int64_t count = evaluate(launch.grid[d], bindings);
@@ -142,12 +211,24 @@ bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
   return any;
 }
 
+bool hasWork(const Manifest &manifest, const LaunchInfo &launch,
+             Bindings bindings) {
+  std::array<uint32_t, 3> grid;
+  if (!takesLaunch(launch, bindings))
+    return false;
+  SliceScope slice(manifest, launch, bindings);
+  return evaluateGrid(launch, bindings, grid);
+}
+
 LaunchPlan::LaunchPlan(const Manifest &manifest, Bindings bound)
     : manifest(manifest), bindings(std::move(bound)) {
   for (size_t index = 0; index < manifest.launches.size(); ++index) {
     const LaunchInfo &info = manifest.launches[index];
     KernelLaunch launch;
-    if (!evaluateLaunch(info, bindings, launch.grid))
+    if (!takesLaunch(info, bindings))
+      continue;
+    SliceScope slice(manifest, info, bindings);
+    if (!evaluateGrid(info, bindings, launch.grid))
       continue;
     launch.kernel = index;
     launch.block = info.block;
@@ -161,17 +242,20 @@ LaunchPlan::LaunchPlan(const Manifest &manifest, Bindings bound)
                    (info.parameterBytes + sizeof(Chunk) - 1) / sizeof(Chunk));
     begins.push_back(begin);
     for (size_t i = 0; i < info.parameters.size(); ++i)
-      addParameter(info.parameters[i], begin + info.parameterOffsets[i]);
+      addParameter(info.parameters[i], begin + info.parameterOffsets[i],
+                   [&](uint32_t of) { return slice.offset(of); });
     launches.push_back(launch);
   }
 }
 
-void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
+template <typename OffsetOf>
+void LaunchPlan::addParameter(const Parameter &parameter, size_t at,
+                              OffsetOf offsetOf) {
   std::byte *to = reinterpret_cast<std::byte *>(storage.data()) + at;
   const uint32_t argument = parameter.argument;
   switch (parameter.kind) {
   case Parameter::Kind::Pointer:
-    pointers.push_back({at, argument});
+    pointers.push_back({at, argument, offsetOf(argument)});
     return;
   case Parameter::Kind::Stride: {
     const BoundTensor &tensor = bindings.tensors[argument];
@@ -206,11 +290,13 @@ void LaunchPlan::addParameter(const Parameter &parameter, size_t at) {
     workspaces.push_back({at, uint64_t(offset)});
     return;
   }
-  case Parameter::Kind::TensorMap:
+  case Parameter::Kind::TensorMap: {
+    uint32_t source = addressSource(manifest, bindings, argument);
     maps.push_back(
-        {at, addressSource(manifest, bindings, argument),
+        {at, source, offsetOf(source),
          mapRequest(parameter, manifest.arguments[argument], bindings)});
     return;
+  }
   }
 }
 
@@ -225,13 +311,14 @@ PlacedLaunch::PlacedLaunch(const LaunchPlan &plan,
   std::byte *bytes = reinterpret_cast<std::byte *>(storage.data());
   for (const LaunchPlan::Pointer &pointer : plan.pointers)
     store(bytes + pointer.at,
-          reinterpret_cast<uint64_t>(addresses[pointer.argument]));
+          placeIn(addresses[pointer.argument], pointer.offset));
   uint64_t base = reinterpret_cast<uint64_t>(workspace.data);
   for (const LaunchPlan::Offset &offset : plan.workspaces)
     store(bytes + offset.at, base ? base + offset.offset : 0);
   for (const LaunchPlan::Map &map : plan.maps) {
     TensorMapImage image =
-        encode(withAddress(map.request, addresses[map.argument]));
+        encode(withAddress(map.request,
+                           placeIn(addresses[map.argument], map.offset)));
     std::memcpy(bytes + map.at, image.data(), image.size());
   }
   for (size_t i = 0; i < launches.size(); ++i)

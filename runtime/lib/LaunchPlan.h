@@ -17,10 +17,10 @@ class LaunchCount;
 using TensorMapEncoder =
     std::function<TensorMapImage(const TensorMapRequest &)>;
 
-/// Whether the kernel runs: its guard holds and its grid, which is put into
-/// `grid`, has blocks. Throws Error(FA2RT_ERROR_ARGUMENT).
-bool evaluateLaunch(const LaunchInfo &launch, const Bindings &bindings,
-                    std::array<uint32_t, 3> &grid);
+/// Whether the kernel runs: its guard holds and its grid has blocks. Throws
+/// Error(FA2RT_ERROR_ARGUMENT).
+bool hasWork(const Manifest &manifest, const LaunchInfo &launch,
+             Bindings bindings);
 
 /// A launch's parameters in 64 bytes each, as tensor maps want to lie.
 struct alignas(64) ParameterChunk {
@@ -50,6 +50,7 @@ private:
   struct Pointer {
     size_t at;
     uint32_t argument;
+    int64_t offset; // bytes from the tensor's address: a slice's
   };
   struct Offset {
     size_t at;
@@ -58,10 +59,13 @@ private:
   struct Map {
     size_t at;
     uint32_t argument;
+    int64_t offset;           // as a pointer's
     TensorMapRequest request; // without an address
   };
 
-  void addParameter(const Parameter &parameter, size_t at);
+  /// `offsetOf` says the bytes in front of what a launch gets of a tensor.
+  template <typename OffsetOf>
+  void addParameter(const Parameter &parameter, size_t at, OffsetOf offsetOf);
 
   const Manifest &manifest;
   Bindings bindings;

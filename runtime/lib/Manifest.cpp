@@ -343,11 +343,27 @@ private:
         uint32_t(object.required("shared_bytes").integer(0, 1 << 20));
     if (version >= 3 && object.has("programmatic"))
       launch.programmatic = object.required("programmatic").boolean();
+    if (version >= 4 && object.has("slice"))
+      launch.slice = readSlice(Object(object.required("slice")));
     for (Field &field : object.required("parameters").elements(0, 512))
       readParameter(Object(field), launch);
     object.finish();
     checkEntry(kernel, launch);
     manifest.launches.push_back(std::move(launch));
+  }
+
+  Slice readSlice(Object object) {
+    Slice slice;
+    Field dimension = object.required("dimension");
+    auto &names = manifest.dimensions;
+    auto found = std::find(names.begin(), names.end(), dimension.string());
+    if (found == names.end())
+      dimension.refuse("no tensor has the dimension '{}'", dimension.string());
+    slice.dimension = uint32_t(found - names.begin());
+    slice.from = expression(object.required("from"));
+    slice.count = expression(object.required("count"));
+    object.finish();
+    return slice;
   }
 
   void readParameter(Object object, LaunchInfo &launch) {

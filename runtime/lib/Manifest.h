@@ -20,7 +20,7 @@
 
 namespace fa2rt {
 
-constexpr int kManifestVersion = 3;
+constexpr int kManifestVersion = 4;
 
 struct CodeTarget {
   std::string arch; // "sm_80"
@@ -89,6 +89,13 @@ struct Parameter {
   size_t alignment() const { return kind == Kind::TensorMap ? 64 : bytes; }
 };
 
+/// A part of a dimension: a launch that has one sees tensors and the dimension
+/// as if the caller had passed the part alone.
+struct Slice {
+  uint32_t dimension = 0; // index into Manifest::dimensions
+  Expression from, count;
+};
+
 struct LaunchInfo {
   std::string kernel;
   std::optional<Expression> when; // 0: the kernel is skipped
@@ -97,6 +104,7 @@ struct LaunchInfo {
   std::array<uint32_t, 3> cluster{};
   uint32_t sharedBytes = 0;
   bool programmatic = false; // may start while the kernel before it ends
+  std::optional<Slice> slice;
   std::vector<Parameter> parameters;
   std::vector<size_t> parameterOffsets;
   size_t parameterBytes = 0;

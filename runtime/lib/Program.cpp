@@ -132,10 +132,8 @@ TensorMapImage Program::encode(const TensorMapRequest &request) const {
 
 bool Program::runs(size_t kernel,
                    std::span<const fa2rtArgument> arguments) const {
-  std::array<uint32_t, 3> grid;
-  return evaluateLaunch(info.launches[kernel],
-                        bindArguments(info, target.properties(), arguments),
-                        grid);
+  return hasWork(info, info.launches[kernel],
+                 bindArguments(info, target.properties(), arguments));
 }
 
 int64_t

@@ -90,8 +90,9 @@ private:
 bool isChosen(const StageFile::Kernel &each, const Run &run,
               const Configuration &c, const std::vector<Argument> &arguments,
               const std::vector<std::string> &only) {
-  if (!only.empty())
-    return std::count(only.begin(), only.end(), each.name) > 0;
+  if (!only.empty()) // of all rows
+    return each.count.empty() &&
+           std::count(only.begin(), only.end(), each.name) > 0;
   return each.when.empty() || evaluate(each.when, run.kernel, c, arguments);
 }
 
@@ -131,7 +132,13 @@ void interpretCase(Run &run, const Configuration &c, const RunOptions &options,
     if (!isChosen(kernels[i], run, c, arguments, only))
       continue;
     run.ran.push_back(kernels[i].name);
-    if (!run.file->run(i, arguments, observer))
+    std::optional<StageFile::Rows> rows;
+    auto valueOf = [&](const std::string &text) {
+      return evaluate(text, run.kernel, c, arguments);
+    };
+    if (!kernels[i].count.empty())
+      rows = {valueOf(kernels[i].from), valueOf(kernels[i].count)};
+    if (!run.file->run(i, arguments, observer, rows))
       throw Failure(kCheckFailed,
                     kernels[i].name + " cannot be run, as said above");
   }

@@ -12,9 +12,15 @@ namespace fa2::interpreter {
 
 class StageFile {
 public:
+  /// A kernel's launch; one that shares the rows with another has several.
   struct Kernel {
     std::string name;
     std::string when; // an expression (docs/manifest.md), or empty
+    std::string from = {}, count = {}; // of the rows, or empty: all
+  };
+  /// Rows of every head.
+  struct Rows {
+    int64_t from, count;
   };
   /// Memory that a program's kernels share: extents are expressions.
   struct Workspace {
@@ -33,10 +39,10 @@ public:
   const std::vector<Kernel> &kernels() const;
   const std::vector<Workspace> &workspaces() const;
 
-  /// Runs all blocks of a kernel. False, with an error on standard error: it
-  /// cannot be run.
-  bool run(size_t kernel, const std::vector<Argument> &arguments,
-           const Observer &observer);
+  /// Runs all blocks of a kernel, for some of the rows if they are given. False,
+  /// with an error on standard error: it cannot be run.
+  bool run(size_t kernel, std::vector<Argument> arguments,
+           const Observer &observer, std::optional<Rows> rows = {});
 
 private:
   struct Contents;

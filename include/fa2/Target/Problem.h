@@ -37,10 +37,12 @@ struct Problem {
 int64_t maxSlack(mlir::Type dtype);
 
 /// A second schedule, for launches where a guard (#fa2.guard) holds: that of
-/// all others with these fields in place.
+/// all others with these fields in place. Where `after` is not empty, it takes
+/// the rows behind so many (#fa2.variant).
 struct Variant {
   std::string when;
   ScheduleOverrides fields;
+  std::string after = {};
 };
 
 } // namespace fa2

@@ -102,7 +102,8 @@ public:
 
 /// Parameters that nothing reads are dropped; of those with the same meaning
 /// the first one serves all uses.
-void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
+void pruneParameters(mlir::gpu::GPUFuncOp func, ArrayRef<LaunchOp> launches) {
+  LaunchOp launch = launches.front(); // the others' parameters are the same
   SmallVector<Attribute> kept;
   llvm::MapVector<Attribute, Value> byMeaning;
   llvm::BitVector erased(func.getNumArguments());
@@ -119,7 +120,8 @@ void pruneParameters(LaunchOp launch, mlir::gpu::GPUFuncOp func) {
       kept.push_back(attr);
   }
   (void)func.eraseArguments(erased);
-  launch.setParametersAttr(ArrayAttr::get(launch.getContext(), kept));
+  for (LaunchOp each : launches)
+    each.setParametersAttr(ArrayAttr::get(launch.getContext(), kept));
 }
 
 struct ConvertFA2GPUToNVVMPass
@@ -244,11 +246,13 @@ struct ConvertFA2GPUToNVVMPass
       lowerRoles(op, registers);
 
     SymbolTableCollection symbols;
-    getOperation().walk([&](LaunchOp launch) {
-      auto func = symbols.lookupSymbolIn<mlir::gpu::GPUFuncOp>(
-          getOperation(), launch.getKernel());
-      pruneParameters(launch, func);
-    });
+    llvm::MapVector<mlir::gpu::GPUFuncOp, SmallVector<LaunchOp>> launches;
+    for (auto launch : getOperation().getOps<LaunchOp>())
+      launches[symbols.lookupSymbolIn<mlir::gpu::GPUFuncOp>(getOperation(),
+                                                            launch.getKernel())]
+          .push_back(launch);
+    for (auto &[func, of] : launches)
+      pruneParameters(func, of);
   }
 };
 

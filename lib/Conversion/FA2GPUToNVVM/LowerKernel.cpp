@@ -214,7 +214,9 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     });
     if (tiles->persistent) {
       signature.addInputs(LLVM::LLVMPointerType::get(ctx, kGlobal));
-      params.push_back(ParamAttr::get(ctx, "workspace", kTileCounters, 0, 1));
+      // One that may run beside another draws from counters of its own.
+      params.push_back(ParamAttr::get(ctx, "workspace", kTileCounters,
+                                      op.followsOthersRows(), 1));
     }
     if (usesSections(tiles->order)) {
       signature.addInputs(rewriter.getIndexType());
@@ -263,17 +265,25 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     rewriter.setInsertionPoint(op); // launches keep the kernels' order
     if (tiles->persistent)
       grid = "min(" + grid + ", device.multiprocessors)";
-    LaunchOp::create(
-        rewriter, loc,
-        SymbolRefAttr::get(ctx, module.getSymName(),
-                           {FlatSymbolRefAttr::get(ctx, op.getSymName())}),
-        rewriter.getStrArrayAttr({grid, "1", "1"}),
-        rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
-        op.getSpec(), schedule, op.getArguments(),
-        rewriter.getArrayAttr(params), op.getWhenAttr(),
-        waits ? rewriter.getUnitAttr() : UnitAttr(),
-        rewriter.getI64IntegerAttr(tiles->cluster),
-        op.getMain() ? rewriter.getUnitAttr() : UnitAttr());
+    auto launch = [&](GuardAttr when, RowsAttr rows) {
+      LaunchOp::create(
+          rewriter, loc,
+          SymbolRefAttr::get(ctx, module.getSymName(),
+                             {FlatSymbolRefAttr::get(ctx, op.getSymName())}),
+          rewriter.getStrArrayAttr({grid, "1", "1"}),
+          rewriter.getI64IntegerAttr(threads), op.getSharedBytesAttr(),
+          op.getSpec(), schedule, op.getArguments(),
+          rewriter.getArrayAttr(params), when,
+          waits ? rewriter.getUnitAttr() : UnitAttr(),
+          rewriter.getI64IntegerAttr(tiles->cluster),
+          op.getMain() ? rewriter.getUnitAttr() : UnitAttr(), rows);
+    };
+    GuardAttr when = op.getWhenAttr();
+    if (!when || when.getExpression() != "0")
+      launch(when, RowsAttr());
+    if (ArrayAttr parts = op.getPartsAttr())
+      for (auto rows : parts.getAsRange<RowsAttr>())
+        launch(rows.getWhen(), rows);
     rewriter.eraseOp(op);
     return success();
   }

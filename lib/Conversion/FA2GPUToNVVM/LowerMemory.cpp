@@ -235,12 +235,13 @@ namespace {
 /// Where this thread's values of a row vector lie in memory.
 struct RowAddresses {
   RowAddresses(Emit &e, const TileLayout &layout, ViewParts view, Value first,
-               int64_t heads)
-      : e(e), view(view), heads(heads), first(first), lane(laneRow(e, layout)) {
+               int64_t heads, int64_t elementBytes = 4)
+      : e(e), view(view), heads(heads), elementBytes(elementBytes),
+        first(first), lane(laneRow(e, layout)) {
     if (heads > 1)
       return;
     row0 = e.add(first, e.toIndex(lane));
-    bytes = e.mul(view.rowStride, 4);
+    bytes = e.mul(view.rowStride, elementBytes);
     start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
   }
   Value inside(int64_t row) {
@@ -252,7 +253,7 @@ struct RowAddresses {
     Value head = packedHead(e, e.add(lane, row), heads);
     Value elements = e.add(e.mul(e.toI64(packed(row)), view.rowStride),
                            e.mul(e.toI64(e.toIndex(head)), view.headStride));
-    return e.gep(view.base, e.mul(elements, 4));
+    return e.gep(view.base, e.mul(elements, elementBytes));
   }
 
 private:
@@ -262,7 +263,7 @@ private:
 
   Emit &e;
   ViewParts view;
-  int64_t heads;
+  int64_t heads, elementBytes;
   Value first, lane, row0, bytes, start;
 };
 
@@ -412,6 +413,79 @@ struct StoreTileLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
+/// A tile of 16 bits from an accumulator's registers: the four lanes of a row
+/// have two columns each of every eight. They exchange them, so that each stores
+/// eight columns of a row, 16 bytes, and the four a row's 64 bytes together.
+struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  static constexpr int64_t kLanesOfRow = 4, kColumns = 8;
+
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    if (!acc || !isPacked(type) || op.getView().getType().getOrder())
+      return rewriter.notifyMatchFailure(op, "not 16 bits row by row");
+    Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
+    inStoringWarps(e, acc, [&] {
+      TileLayout layout = acc.tileLayout(type.getShape());
+      RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
+                        adaptor.getRow()[0], op.getView().getType().getHeads(),
+                        /*elementBytes=*/2);
+      Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1);
+      // laneCol is where the lane's pairs begin.
+      Value own = e.add(laneCol(e, layout), e.mul(lane, kColumns - 2));
+      for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
+        SmallVector<int64_t> pairs;
+        for (int64_t r = 0; r < layout.numRegs(); r += 2)
+          if (layout.rowSlot(r) == slot)
+            pairs.push_back(r);
+        Value inside = rows.inside(rowOfSlot(layout, slot));
+        Value row = rows.pointer(rowOfSlot(layout, slot));
+        for (size_t i = 0; i < pairs.size(); i += kLanesOfRow) {
+          Value column = e.add(own, layout.at(0, 0, pairs[i]).col);
+          SmallVector<Value> four;
+          for (size_t k = i; k < i + kLanesOfRow; ++k)
+            four.push_back(adaptor.getTile()[size_t(
+                pairs[std::min(k, pairs.size() - 1)] / 2)]);
+          four = exchange(e, lane, four);
+          Value there = inside;
+          if (pairs.size() - i < kLanesOfRow ||
+              layout.colsPerWarp() * layout.warpGridCols() != layout.cols())
+            there = e.both(there, e.less(e.toIndex(column),
+                                         e.index(layout.cols())));
+          Value operands[] = {e.gep(row, e.toI64(e.toIndex(e.mul(column, 2)))),
+                              four[0], four[1], four[2], four[3], there};
+          e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
+                operands);
+        }
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+  /// Of four times four values, four in each lane, the transposed ones: lane i's
+  /// value j becomes lane j's value i.
+  static SmallVector<Value> exchange(Emit &e, Value lane, ValueRange x) {
+    SmallVector<Value> at(x);
+    for (int64_t distance : {1, 2}) {
+      Value upper = e.less(e.i32(0), e.bitAnd(lane, distance));
+      for (int64_t i = 0; i < kLanesOfRow; ++i) {
+        if (i & distance)
+          continue;
+        Value low = at[i], high = at[i + distance];
+        Value come = e.shuffleXor(e.select(upper, low, high), distance);
+        at[i] = e.select(upper, come, low);
+        at[i + distance] = e.select(upper, high, come);
+      }
+    }
+    return at;
+  }
+};
+
 /// A value a row (lse): the first of the lanes that share the row stores it.
 struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -476,6 +550,6 @@ void fa2::gpu::populateMemoryPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
   patterns.add<DimLowering, SequenceLowering, ViewLowering, RingCreateLowering,
                RingSlotLowering, LocalStoreLowering, LoadRowsLowering,
-               LoadTileLowering, StoreTileLowering, StoreRowsLowering,
-               BarrierLowering>(converter, patterns.getContext());
+               LoadTileLowering, StoreTileLowering, StoreElementsLowering,
+               StoreRowsLowering, BarrierLowering>(converter, patterns.getContext());
 }

@@ -247,12 +247,43 @@ template <typename Op> static LogicalResult verifyVariants(Op op) {
   return success();
 }
 
+/// A variant that takes some of the rows beside the schedule.
+static LogicalResult verifyShares(AttentionOp op) {
+  if (ArrayAttr variants = op.getVariantsAttr())
+    for (auto variant : variants.getAsRange<VariantAttr>()) {
+      if (!variant.getAfter())
+        continue;
+      StringRef other = op.getMaskAttr()          ? "a mask"
+                        : !op.getScore().empty() ? "a score program"
+                        : op.getDropout()        ? "dropout"
+                                                 : "";
+      if (!other.empty())
+        return op.emitOpError()
+               << "expected rows that are all alike because a variant takes "
+                  "those after "
+               << variant.getAfter().getExpression() << ", got " << other;
+      ScheduleAttr own = op.getScheduleAttr(), rest = variant.getSchedule();
+      if (StringRef field = own.differsInBits(rest); !field.empty())
+        return op.emitOpError()
+               << "expected the schedule of the rows after "
+               << variant.getAfter().getExpression()
+               << " to be of one class of bits with that of those before, got "
+                  "another "
+               << field;
+    }
+  return success();
+}
+
 /// Constraint 9 of attention_grad.
 static LogicalResult verifySameAround(AttentionGradOp op) {
   ArrayAttr variants = op.getVariantsAttr();
   if (!variants)
     return success();
-  for (auto variant : variants.getAsRange<VariantAttr>())
+  for (auto variant : variants.getAsRange<VariantAttr>()) {
+    if (variant.getAfter())
+      return op.emitOpError() << "expected variants for all rows, got one for "
+                                 "those after "
+                              << variant.getAfter().getExpression();
     if (StringRef field =
             op.getScheduleAttr().differsAround(variant.getSchedule());
         !field.empty())
@@ -260,6 +291,7 @@ static LogicalResult verifySameAround(AttentionGradOp op) {
              << "expected variants with the schedule's " << field
              << ", which other kernels of the program see, got another where "
              << variant.getWhen().getExpression();
+  }
   return success();
 }
 
@@ -315,7 +347,8 @@ LogicalResult AttentionOp::verify() {
           NamedType("lse", tensorType(getLse())))))
     return failure();
   // 6. variants, 7. the sink
-  if (failed(verifyVariants(*this)) || failed(verifySink(*this, getSink())) ||
+  if (failed(verifyVariants(*this)) || failed(verifyShares(*this)) ||
+      failed(verifySink(*this, getSink())) ||
       failed(verifyDropout(*this, getDropout(), getRng())))
     return failure();
   // 5. the score region

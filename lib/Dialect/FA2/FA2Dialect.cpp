@@ -130,6 +130,17 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 //===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+bool KernelOp::followsOthersRows() {
+  ArrayAttr parts = getPartsAttr();
+  return parts && llvm::any_of(parts.getAsRange<RowsAttr>(), [](RowsAttr rows) {
+           return !rows.areFirst();
+         });
+}
+
+//===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//
 

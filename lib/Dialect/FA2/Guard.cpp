@@ -235,11 +235,13 @@ bool GuardAttr::readsLayouts() const {
 }
 
 LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                  GuardAttr when, ScheduleAttr) {
-  if (!when.readsLayouts())
-    return success();
-  return emitError()
-         << "expected a guard of a variant to read no strides or addresses, "
-            "got '"
-         << when.getExpression() << "'";
+                                  GuardAttr when, GuardAttr after,
+                                  ScheduleAttr) {
+  for (GuardAttr guard : {when, after})
+    if (guard && guard.readsLayouts())
+      return emitError()
+             << "expected a guard of a variant to read no strides or "
+                "addresses, got '"
+             << guard.getExpression() << "'";
+  return success();
 }

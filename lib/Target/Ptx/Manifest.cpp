@@ -64,7 +64,7 @@ public:
           json.attribute("bytes", countersBytes());
         else
           json.attribute("bytes", workspaceBytes);
-        json.attribute("alignment", kWorkspaceAlignment);
+        json.attribute("alignment", alignment());
         if (countersBytes() > 0)
           json.attribute("zeroed", true);
       });
@@ -76,27 +76,30 @@ public:
   }
 
 private:
-  static constexpr int64_t kWorkspaceAlignment = 16;
+  static constexpr int64_t kCounterBytes = 16;
   /// Bytes of a line of the caches. Reductions by whole warps take a twentieth
   /// longer where they begin in the midst of one.
   static constexpr int64_t kLineBytes = 128;
 
   int64_t version() {
+    bool sliced = llvm::any_of(
+        launches, [](LaunchOp each) { return bool(each.getRowsAttr()); });
     bool chained = llvm::any_of(
         launches, [](LaunchOp each) { return each.getProgrammatic(); });
-    return chained ? 3 : launch.getSpec().getScoreProgram() ? 2 : 1;
+    return sliced ? 4 : chained ? 3 : launch.getSpec().getScoreProgram() ? 2 : 1;
   }
 
-  /// Of a counter of tiles drawn and one of blocks that finished.
+  /// Of counters of tiles drawn and of blocks that finished, as many pairs as
+  /// kernels may run at once.
   int64_t countersBytes() {
-    bool counts = llvm::any_of(launches, [](LaunchOp each) {
-      return llvm::any_of(
-          each.getParameters().getAsRange<ParamAttr>(), [](ParamAttr p) {
-            return p.getKind() == "workspace" && p.getOf() == kTileCounters;
-          });
-    });
-    return counts ? kWorkspaceAlignment : 0;
+    int64_t bytes = 0;
+    for (LaunchOp each : launches)
+      for (auto p : each.getParameters().getAsRange<ParamAttr>())
+        if (p.getKind() == "workspace" && p.getOf() == kTileCounters)
+          bytes = std::max(bytes, kCounterBytes * (p.getDim() + 1));
+    return bytes;
   }
+  int64_t alignment() { return std::max(kCounterBytes, countersBytes()); }
 
   /// The counters come first, where launches of all lengths find them zero as
   /// the one before left them. Workspace arguments lie behind them from the
@@ -303,6 +306,12 @@ private:
       json.attribute("shared_bytes", launch.getSharedBytes());
       if (launch.getProgrammatic())
         json.attribute("programmatic", true);
+      if (RowsAttr rows = launch.getRowsAttr())
+        json.attributeObject("slice", [&] {
+          json.attribute("dimension", "seqlen_q");
+          json.attribute("from", rows.getFrom().getExpression());
+          json.attribute("count", rows.getCount().getExpression());
+        });
       json.attributeArray("parameters", [&] {
         for (auto p : launch.getParameters().getAsRange<ParamAttr>())
           writeLine(json, [&](OStream &o) { parameter(o, p); });
@@ -328,7 +337,7 @@ private:
       o.attribute("value", p.getOf());
     } else if (p.getKind() == "workspace") {
       if (p.getOf() == kTileCounters)
-        o.attribute("offset", 0);
+        o.attribute("offset", kCounterBytes * p.getDim());
       else
         o.attribute("offset", workspaceOffsets.lookup(p.getOf()));
     } else if (p.getKind() == "tensor_map") {

@@ -330,19 +330,23 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   return schedules;
 }
 
+/// A tile's rows, weighed by how much slower small tiles are. Measured where
+/// every multiprocessor is busy: 64, 128 and 192 rows run at 0.64, 0.87 and 1 of
+/// the speed, or 64 and 128 at 0.75 and 1.
+static int64_t weightOf(int64_t rows, const Schedule &base) {
+  if (base.blockQ == 192)
+    return rows == 64 ? 100 : rows == 128 ? 147 : 192;
+  return rows == 64 ? 85 : 128;
+}
+
 /// What tiles of `rows` rows take of the busiest multiprocessor's time, as an
-/// expression of guards: its rows, weighed by how much slower small tiles are.
-/// Without a mask all tiles take the same time, and the busiest has a whole
-/// number of them. Under one, tiles are taken longest first: the time is that
-/// of all keys seen, shared evenly, or that of the longest tile.
+/// expression of guards. Without a mask all tiles take the same time, and the
+/// busiest has a whole number of them. Under one, tiles are taken longest first:
+/// the time is that of all keys seen, shared evenly, or that of the longest
+/// tile.
 static std::string timeOf(int64_t rows, const Problem &problem,
                           const Schedule &base) {
-  // Measured where every multiprocessor is busy: 64, 128 and 192 rows run at
-  // 0.64, 0.87 and 1 of the speed, or 64 and 128 at 0.75 and 1.
-  int64_t weight = base.blockQ == 192 ? (rows == 64    ? 100
-                                         : rows == 128 ? 147
-                                                       : 192)
-                                      : (rows == 64 ? 85 : 128);
+  int64_t weight = weightOf(rows, base);
   std::string tiles = formatv("ceildiv(seqlen_q, {0}) * heads * batch", rows);
   if (!problem.masked)
     return formatv("{0} * ceildiv({1}, device.multiprocessors)", weight, tiles);
@@ -362,6 +366,49 @@ static std::string fastest(int64_t rows, const Problem &problem,
         " && {0} {1} {2}", timeOf(rows, problem, base),
         larger == base.blockQ ? "<" : "<=", timeOf(larger, problem, base));
   return guard;
+}
+
+/// How often all multiprocessors have a tile of the schedule each, but for
+/// `fewer` times.
+static std::string sharedRounds(int64_t fewer, const Schedule &base) {
+  return formatv("(seqlen_q / {0} * heads * batch / device.multiprocessors{1})",
+                 base.blockQ,
+                 fewer == 0 ? "" : formatv(" - {0}", fewer).str());
+}
+
+/// The rows of each head that these are, as whole tiles.
+static std::string sharedRows(int64_t fewer, const Schedule &base) {
+  return formatv("{0} * ({1} * device.multiprocessors / max(1, heads * batch))",
+                 base.blockQ, sharedRounds(fewer, base));
+}
+
+/// What they and tiles of 128 behind them take of the busiest multiprocessor's
+/// time.
+static std::string sharedTime(int64_t fewer, const Schedule &base) {
+  return formatv("{0} * {1} + {2} * ceildiv(ceildiv(seqlen_q - {3}, 128) * "
+                 "heads * batch, device.multiprocessors)",
+                 base.blockQ, sharedRounds(fewer, base), weightOf(128, base),
+                 sharedRows(fewer, base));
+}
+
+/// Large tiles for whole rounds and those of 128 rows for what is left, where
+/// that gains a sixtieth at least. Rows without a mask and a program are alike.
+static void addShared(std::vector<Variant> &variants, StringRef fields,
+                      const Problem &problem, const Schedule &base) {
+  constexpr int64_t mostFewer = 1;
+  std::string alone =
+      formatv("min({0}, {1})", timeOf(128, problem, base),
+              timeOf(base.blockQ, problem, base));
+  for (int64_t fewer = 0; fewer <= mostFewer; ++fewer) {
+    Variant &v = variants.emplace_back();
+    std::string time = sharedTime(fewer, base);
+    v.when = formatv("{0} > 0 && 60 * ({1}) < 59 * {2}",
+                     sharedRounds(fewer, base), time, alone);
+    if (fewer < mostFewer)
+      v.when += formatv(" && {0} <= {1}", time, sharedTime(fewer + 1, base));
+    v.after = sharedRows(fewer, base);
+    setFields(v, fields);
+  }
 }
 
 /// Smaller tiles where the larger would leave multiprocessors idle. They are of
@@ -388,9 +435,16 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
     // Short rows end often: they gain from smaller tiles however many there
     // are, and from the next queries being there.
     bool second = dim > 64 && dim <= 128;
+    StringRef fields = second ? "block_q=128,query_slots=2" : "block_q=128";
     add((second && problem.masked ? "seqlen_k <= 1024 || " : "") +
             fastest(128, problem, base),
-        second ? "block_q=128,query_slots=2" : "block_q=128");
+        fields);
+    if (base.blockQ == 192 && !problem.masked && !problem.program &&
+        !problem.dropout) {
+      std::vector<Variant> shared;
+      addShared(shared, fields, problem, base);
+      variants.insert(variants.begin(), shared.begin(), shared.end());
+    }
   }
   return variants;
 }

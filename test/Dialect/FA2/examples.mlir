@@ -138,6 +138,9 @@ func.func private @attributes(!fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.v
   guard = #fa2.guard<"seqlen_k <= 1024">, strides = #fa2.guard<"bias.stride[2] % 8 == 0">,
   variant = #fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
     block_kv = 64, warps = 4>>,
+  rest = #fa2.variant<when = <"seqlen_q > 384">, after = <"384">, schedule =
+    <target = "sm_90a", block_q = 128, block_kv = 64, warps = 8>>,
+  rows = #fa2.rows<when = <"seqlen_q > 384">, from = <"384">, count = <"seqlen_q - 384">>,
   spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 128,
     head_dim_v = 128, mask = #fa2.mask<causal>>,
   step = #fa2.step<"arith.mulf"(0, 5) : f32>, constant = #fa2.step<"arith.constant" : f32 = 2.5 : f32>,

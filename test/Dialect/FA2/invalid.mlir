@@ -534,6 +534,29 @@ func.func @batch_chooses_bits(%q: tensor<?x?x?x64xbf16>) {
 
 // -----
 
+// Variants that share rows with the schedule: rows are alike, and the bits of both the same.
+#s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>
+#v = #fa2.variant<when = <"heads > 1">, after = <"128">, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 2>>
+func.func @shares_under_a_mask(%q: tensor<?x?x?x64xbf16>) {
+  // expected-error @+1 {{expected rows that are all alike because a variant takes those after 128, got a mask}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {mask = #fa2.mask<causal>, schedule = #s, variants = [#v]}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
+#s = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>
+#v = #fa2.variant<when = <"heads > 1">, after = <"128">, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 32, warps = 4, stages = 2>>
+func.func @shares_in_other_bits(%q: tensor<?x?x?x64xbf16>) {
+  // expected-error @+1 {{expected the schedule of the rows after 128 to be of one class of bits with that of those before, got another block_kv}}
+  %o, %l = fa2.attention ins(%q, %q, %q) {schedule = #s, variants = [#v]}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{expected heads to be a power of two from 1 to 64, got 3}}
 "test.x"() {t = !fa2.view<3 heads, ? x 64 x bf16>} : () -> ()
 

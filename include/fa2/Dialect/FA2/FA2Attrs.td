@@ -200,12 +200,35 @@ def FA2_VariantAttr : FA2_Attr<"Variant", "variant"> {
     (`seqlen_k <= 512` of `seqlen_k <= 512 && batch < 8`): such schedules sum in the same order
     and scale by the same maxima, whatever rows a block takes.
 
-    Example: `#fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
-    block_kv = 64, warps = 4>>`.
+    With `after`, the operation's own schedule takes the first so many rows of every head and this
+    one the rest, in one launch of the program: large tiles for whole rounds of the device's
+    multiprocessors, smaller ones for what is left. That is for rows which are all alike (no
+    mask, no score program, no dropout) and for schedules of one class of bits.
+
+    Examples: `#fa2.variant<when = <"seqlen_k <= 1024">, schedule = <target = "sm_80", block_q = 64,
+    block_kv = 64, warps = 4>>`, `#fa2.variant<when = <"seqlen_q > 384">, after = <"384">, schedule =
+    <target = "sm_90a", block_q = 128, block_kv = 64, warps = 8>>`.
   }];
-  let parameters = (ins "::fa2::GuardAttr":$when, "::fa2::ScheduleAttr":$schedule);
+  let parameters = (ins "::fa2::GuardAttr":$when, OptionalParameter<"::fa2::GuardAttr">:$after,
+    "::fa2::ScheduleAttr":$schedule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+}
+
+def FA2_RowsAttr : FA2_Attr<"Rows", "rows"> {
+  let summary = "a part of every head's rows, for which a kernel is launched where a guard holds";
+  let description = [{
+    `count` rows from row `from` on, both expressions in the grammar of guards. The launch sees
+    `seqlen_q` as `count`, and tensors that have it begin at row `from`.
+
+    Example: `#fa2.rows<when = <"seqlen_q > 384">, from = <"384">, count = <"seqlen_q - 384">>`.
+  }];
+  let parameters = (ins "::fa2::GuardAttr":$when, "::fa2::GuardAttr":$from, "::fa2::GuardAttr":$count);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    /// Whether these are the first rows, in front of which no other kernel has any.
+    bool areFirst() const { return getFrom().getExpression() == "0"; }
+  }];
 }
 
 def FA2_StepAttr : FA2_Attr<"Step", "step"> {

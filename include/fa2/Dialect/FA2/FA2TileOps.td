@@ -17,6 +17,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     `arguments` (names, which the printer uses, directions, dimensions, types). `shared_bytes` is set once
     shared memory has been allocated. With `when`, a launch of the program runs the kernel only where that holds. Of a program's
     kernels the `main` one is that whose schedule was chosen; the others prepare for it, finish its work or stand in for it.
+    `parts` are launches besides: each for some of the rows, where another kernel has the others. One that has only these says `when = <"0">`.
 
     Example:
 
@@ -33,6 +34,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     FA2_SpecAttr:$spec, FA2_ScheduleAttr:$schedule,
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
     OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$main,
+    OptionalAttr<TypedArrayAttrBase<FA2_RowsAttr, "parts of the rows">>:$parts,
     OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
@@ -41,6 +43,8 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// Whether it takes rows behind another kernel's, beside which it may run.
+    bool followsOthersRows();
   }];
 }
 

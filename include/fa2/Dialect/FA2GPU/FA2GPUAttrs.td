@@ -208,7 +208,7 @@ def FA2GPU_ParamAttr : FA2GPU_Attr<"Param", "param"> {
   let description = [{
     `kind` is "pointer", "stride" (of dimension `dim`, in elements), "i32" or "i64" (the
     expression `of`), "scalar", "workspace" (of the region `of`: a workspace argument's, or `tile_counters`, from which
-    persistent blocks draw), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
+    persistent blocks draw, and whose number is `dim`), or "tensor_map" of a tensor whose box is `dim` rows of 128 bytes of
     each of `heads` heads, as in docs/manifest.md; `dims` are the numbers of the tensor's batch, row, head and column
     dimensions, as in `fa2.view`.
 

@@ -735,7 +735,8 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
     entry's parameters in order, `grid` is one expression a dimension
     (docs/manifest.md has their grammar). Where `when` does not hold, the kernel is left out. One that is `programmatic`
     may start before the kernel in front of it has ended, and waits for that itself (`fa2gpu.chain_wait`). `cluster` neighbouring blocks
-    take each tile together (`fa2.for_each_tile`). `main` is that of the program's main kernel (`fa2.kernel`).
+    take each tile together (`fa2.for_each_tile`). `main` is that of the program's main kernel (`fa2.kernel`). With `rows` it is launched
+    for that part of the rows alone, and their guard is `when`.
 
     Example:
 
@@ -749,7 +750,7 @@ def FA2GPU_LaunchOp : FA2GPU_Op<"launch", []> {
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
     TypedArrayAttrBase<FA2GPU_ParamAttr, "kernel parameters">:$parameters,
     OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$programmatic, DefaultValuedAttr<I64Attr, "1">:$cluster,
-    UnitAttr:$main);
+    UnitAttr:$main, OptionalAttr<FA2_RowsAttr>:$rows);
   let assemblyFormat = [{ $kernel `grid` $grid `block` $block `shared` $shared_bytes `spec` $spec `schedule` $schedule
     `arguments` $arguments `parameters` $parameters attr-dict }];
 }
