@@ -19,45 +19,56 @@ using llvm::StringRef;
 using llvm::Twine;
 
 namespace {
+/// Where the output stands before it is in memory: where the queries stood, in
+/// a place of its own, or in registers.
+enum class Output { InQueries, Own, Direct };
+
 struct Entry {
   int64_t maxHeadDim, maxHeadDimV; // inclusive
-  int64_t blockQ, blockKV, stages, querySlots;
+  int64_t blockQ, blockKV, blockKVMasked, stages, querySlots;
   bool lazy;     // rescales what is not speculated by need
   bool pingPong; // not under a mask, where warpgroups differ in their tiles
-  bool separateOutput;
+  Output output;
 };
 
 // Tuned on an H200 (docs/measurements). Small tiles of keys with more stages
 // win wherever they fit: the next tile's keys come during this one's end. They
 // win most where rows are not whole sectors of 32 bytes (168, 200, 216) and
-// arrive later, and so do 192 rows, which read keys less often. Where a line
-// does not fit, as when head dims differ and the output needs a place of its
-// own, the first below it that fits serves.
+// arrive later, and so do 192 rows, which read keys less often. Where the
+// output has no place of its own, it goes straight to memory if its rows are
+// whole sectors: the next queries come while it does. Where a line does not
+// fit, as when head dims differ and the output needs a place of its own, the
+// first below it that fits serves.
 // clang-format off
 constexpr Entry kTable[] = {
-    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
-    {  64,  64,  192, 128,   4,    2,     false, true,     true},
-    { 128, 128,  192,  64,   4,    1,     true,  true,     true},
-    { 152, 152,  192,  64,   3,    1,     true,  false,    false},
-    { 192, 128,  192,  64,   2,    1,     true,  false,    true},
-    { 160, 160,  128,  64,   3,    1,     true,  false,    false},
-    { 168, 168,  192,  48,   4,    1,     true,  false,    false},
-    { 184, 184,  128,  64,   3,    1,     true,  false,    false},
-    { 192, 192,  128,  80,   2,    1,     true,  false,    true},
-    { 200, 200,  128,  48,   3,    1,     true,  false,    false},
-    { 208, 208,  128,  64,   2,    1,     true,  false,    false},
-    { 216, 216,  128,  48,   3,    1,     true,  false,    false},
-    { 256, 256,  128,  64,   2,    1,     true,  false,    false},
-    { 256, 256,  128,  48,   2,    1,     true,  false,    true},
+    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
+    {  64,  64,  192, 128, 128,   4,    2,     false, true,     Output::Own},
+    { 128, 128,  192,  64,  64,   4,    1,     true,  true,     Output::Own},
+    { 144, 144,  192,  64,  64,   3,    1,     true,  true,     Output::Direct},
+    { 152, 152,  192,  64,  64,   3,    1,     true,  false,    Output::InQueries},
+    { 192, 128,  192,  64,  64,   2,    1,     true,  false,    Output::Own},
+    { 160, 160,  128,  64,  64,   3,    1,     true,  false,    Output::Direct},
+    { 168, 168,  192,  48,  48,   4,    1,     true,  false,    Output::InQueries},
+    { 176, 176,  128,  64,  64,   3,    1,     true,  false,    Output::Direct},
+    { 184, 184,  128,  64,  64,   3,    1,     true,  false,    Output::InQueries},
+    { 192, 192,  128,  80,  80,   2,    1,     true,  false,    Output::Own},
+    { 200, 200,  128,  48,  48,   3,    1,     true,  false,    Output::InQueries},
+    { 208, 208,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
+    { 216, 216,  128,  48,  48,   3,    1,     true,  false,    Output::InQueries},
+    { 224, 224,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
+    { 232, 232,  128,  64,  64,   2,    1,     true,  false,    Output::InQueries},
+    { 240, 240,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
+    { 248, 248,  128,  64,  64,   2,    1,     true,  false,    Output::InQueries},
+    { 256, 256,  128,  64,  64,   2,    1,     true,  false,    Output::Direct},
 };
 
 // Where a score program reads at distances of row and column, one place for
 // many scores: tiles that leave registers beside the arm that computes scores
 // once more. Other reads of single elements leave none.
 constexpr Entry kDistanceTable[] = {
-    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
-    {  64,  64,  192,  64,   4,    2,     false, true,     true},
-    { 128, 128,  128,  64,   3,    1,     true,  true,     true},
+    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
+    {  64,  64,  192,  64,  64,   4,    2,     false, true,     Output::Own},
+    { 128, 128,  128,  64,  64,   3,    1,     true,  true,     Output::Own},
 };
 // clang-format on
 
@@ -65,20 +76,21 @@ constexpr Entry kDistanceTable[] = {
 // the fastest for tables behind gathers and f32 biases together.
 // clang-format off
 constexpr Entry kElementTable[] = {
-    // d   d_v    q    kv stages q slots  lazy   ping-pong own output
-    {  64,  64,  128, 128,   4,    2,     false, true,     true},
-    { 128, 128,  128,  96,   2,    1,     true,  true,     true},
+    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
+    {  64,  64,  128, 128, 128,   4,    2,     false, true,     Output::Own},
+    { 128, 128,  128,  96,  96,   2,    1,     true,  true,     Output::Own},
 };
 constexpr Entry kMaskedElementTable[] = {
-    {  64,  64,  192,  64,   4,    2,     false, true,     true},
-    { 128, 128,  192,  48,   4,    1,     true,  true,     true},
+    {  64,  64,  192,  64,  64,   4,    2,     false, true,     Output::Own},
+    { 128, 128,  192,  48,  48,   4,    1,     true,  true,     Output::Own},
 };
 // clang-format on
 
 struct ReadsEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockQ, blockKV, stages, slotsK, querySlots, slotsReads;
-  bool pingPong, separateOutput;
+  bool pingPong;
+  Output output;
 };
 
 // Where a score program reads tiles of 16 bits: they take the place of stages,
@@ -86,13 +98,13 @@ struct ReadsEntry {
 // elements would spill beside the arm that computes scores once more.
 // clang-format off
 constexpr ReadsEntry kReadsTable[] = {
-    // d   q    kv  stages k  q slots reads ping-pong own output
-    {  64, 192, 64, 4,     0, 2,      3,    true,     true},
-    { 128, 192, 64, 2,     3, 1,      2,    true,     true},
-    { 128, 192, 64, 2,     0, 1,      2,    false,    true},
-    { 152, 192, 64, 2,     0, 1,      2,    false,    false},
-    { 192, 128, 64, 2,     0, 1,      2,    false,    true},
-    { 256, 128, 64, 2,     0, 1,      2,    false,    false},
+    // d   q    kv  stages k  q slots reads ping-pong output
+    {  64, 192, 64, 4,     0, 2,      3,    true,     Output::Own},
+    { 128, 192, 64, 2,     3, 1,      2,    true,     Output::Own},
+    { 128, 192, 64, 2,     0, 1,      2,    false,    Output::Own},
+    { 152, 192, 64, 2,     0, 1,      2,    false,    Output::InQueries},
+    { 192, 128, 64, 2,     0, 1,      2,    false,    Output::Own},
+    { 256, 128, 64, 2,     0, 1,      2,    false,    Output::InQueries},
 };
 // clang-format on
 
@@ -100,13 +112,13 @@ constexpr ReadsEntry kReadsTable[] = {
 // read one by one. Beside gathers at small head dims 192 rows are better.
 // clang-format off
 constexpr ReadsEntry kGatherReads =
-    {  64, 192, 64, 2,     3, 1,      2,    true,     true};
+    {  64, 192, 64, 2,     3, 1,      2,    true,     Output::Own};
 constexpr ReadsEntry kWideReadsTable[] = {
-    // d   q    kv  stages k  q slots reads ping-pong own output
-    {  64, 128, 64, 4,     0, 2,      3,    true,     true},
-    { 128, 128, 64, 2,     3, 1,      2,    true,     true},
-    { 192, 128, 64, 2,     0, 1,      2,    false,    false},
-    { 256, 128, 64, 2,     0, 1,      1,    false,    false},
+    // d   q    kv  stages k  q slots reads ping-pong output
+    {  64, 128, 64, 4,     0, 2,      3,    true,     Output::Own},
+    { 128, 128, 64, 2,     3, 1,      2,    true,     Output::Own},
+    { 192, 128, 64, 2,     0, 1,      2,    false,    Output::InQueries},
+    { 256, 128, 64, 2,     0, 1,      1,    false,    Output::InQueries},
 };
 // clang-format on
 
@@ -264,7 +276,10 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
   s.querySlots = e.querySlots;
   s.pingPong = e.pingPong && !problem.masked;
   s.groupLimits = true;
-  s.separateOutput = e.separateOutput || problem.headDim != problem.headDimV;
+  s.directOutput = e.output == Output::Direct;
+  s.separateOutput =
+      e.output == Output::Own ||
+      (!s.directOutput && problem.headDim != problem.headDimV);
   s.overlap = s.persistent = true;
   return s;
 }
@@ -317,6 +332,7 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
       if (problem.headDim <= e.maxHeadDim &&
           problem.headDimV <= e.maxHeadDimV) {
         Schedule &s = schedules.emplace_back(tiles(e, problem));
+        s.blockKV = problem.masked ? e.blockKVMasked : e.blockKV;
         s.lazyRescale = e.lazy ? problem.maxSlack : 0;
         s.speculateMax = speculates ? problem.maxSlack : 0;
       }
@@ -422,7 +438,7 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
     v.when = when.str();
     setFields(v, fields);
   };
-  if (dim > 192 && problem.masked && !base.slotsReads) {
+  if (dim > 192 && problem.masked && !base.slotsReads && !base.directOutput) {
     constexpr const char *shortRows = "seqlen_k <= 512",
                          *narrow = "block_kv=32,stages=3,separate_output=1";
     add(shortRows + Twine(" && ") + fastest(64, problem, base),
