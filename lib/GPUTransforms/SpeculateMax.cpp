@@ -44,6 +44,11 @@ struct State {
   Value p, m, sum, alpha;
 };
 
+/// A tile's exponentials with the old maximum, and their sums.
+struct Guess {
+  Value p, sum;
+};
+
 /// The operations of the loop's body that compute the tile `v` from a product,
 /// `wait`, in order, and read what stands in rings: registers need not hold it
 /// until it is known whether the step is done once more.
@@ -109,18 +114,14 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     Location loc = softmax.getLoc();
     OpBuilder b(softmax);
     Value m = softmax.getM(), l = softmax.getL();
-    Value relative = lessReference(b, softmax);
-    auto guess = SoftmaxSpeculateOp::create(
-        b, loc, TypeRange{softmax.getP().getType(), l.getType()},
-        relative ? relative : softmax.getS(), relative ? Value() : m,
-        softmax.getScale());
-    Value grew = ExceedsOp::create(b, loc, guess.getSum(), slack);
+    Guess guess = canSplit(step) ? guessInParts(b, step) : guessOf(b, step);
+    Value grew = ExceedsOp::create(b, loc, guess.sum, slack);
     // One wait, which all warps of a warpgroup come to whichever arm they take.
     holdBack(b, loc, grew);
     step.output->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
     Value o = step.output;
     auto branch = scf::IfOp::create(
-        b, loc, TypeRange(ValueRange{guess.getP(), m, l, o}), grew,
+        b, loc, TypeRange(ValueRange{guess.p, m, l, o}), grew,
         /*withElse=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
     State known = scoreAgain(b, step, guess, m);
@@ -136,8 +137,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
                          ValueRange{scaled(b, known.p, alpha), rebase.getNewM(),
                                     newL, scaled(b, o, before)});
     b.setInsertionPointToStart(branch.elseBlock());
-    Value longer = arith::AddFOp::create(b, loc, l, guess.getSum());
-    scf::YieldOp::create(b, loc, ValueRange{guess.getP(), m, longer, o});
+    Value longer = arith::AddFOp::create(b, loc, l, guess.sum);
+    scf::YieldOp::create(b, loc, ValueRange{guess.p, m, longer, o});
 
     softmax.getP().replaceAllUsesWith(branch.getResult(0));
     softmax.getNewM().replaceAllUsesWith(branch.getResult(1));
@@ -158,6 +159,66 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     for (Operation *op : llvm::reverse(step.program.getArrayRef()))
       if (isOpTriviallyDead(op))
         op->erase();
+    // The whole product, where its parts have taken its place.
+    for (Operation *wait : llvm::make_early_inc_range(step.scores->getUsers()))
+      if (wait->use_empty())
+        wait->erase();
+    if (step.scores->use_empty())
+      step.scores->erase();
+  }
+
+  /// Whether the softmax takes the scores as they are multiplied.
+  bool canSplit(Step step) {
+    SoftmaxStepOp softmax = step.softmax;
+    auto wait = softmax.getS().getDefiningOp<DotWaitOp>();
+    int64_t columns =
+        cast<RankedTensorType>(softmax.getS().getType()).getDimSize(1);
+    return getOperation().getSchedule().getSplitScores() && wait &&
+           wait.getSource() == step.scores.getD() &&
+           step.scores->hasOneUse() && columns % 16 == 0;
+  }
+
+  Guess guessOf(OpBuilder &b, Step step) {
+    SoftmaxStepOp softmax = step.softmax;
+    Value relative = lessReference(b, softmax);
+    auto guess = SoftmaxSpeculateOp::create(
+        b, softmax.getLoc(),
+        TypeRange{softmax.getP().getType(), softmax.getL().getType()},
+        relative ? relative : softmax.getS(),
+        relative ? Value() : softmax.getM(), softmax.getScale());
+    return {guess.getP(), guess.getSum()};
+  }
+
+  /// A product for each half of the columns. The first half's exponentials wait
+  /// for that alone.
+  static Guess guessInParts(OpBuilder &b, Step step) {
+    SoftmaxStepOp softmax = step.softmax;
+    DotStartOp dot = step.scores;
+    Location loc = softmax.getLoc();
+    auto whole = cast<RankedTensorType>(softmax.getS().getType());
+    int64_t columns = whole.getDimSize(1) / 2;
+    auto half = RankedTensorType::get({whole.getDimSize(0), columns},
+                                      whole.getElementType(),
+                                      whole.getEncoding());
+    OpBuilder before(dot);
+    SmallVector<Value> started;
+    for (int64_t first : {int64_t(0), columns})
+      started.push_back(DotStartOp::create(
+          before, dot.getLoc(), InFlightType::get(b.getContext(), half),
+          dot.getA(), dot.getB(), Value(), dot.getTransposeB(),
+          /*transpose_a=*/false, dot.getNameAttr(), first, /*first_row=*/0,
+          /*clears=*/false, /*joins=*/first > 0, /*column=*/Value()));
+    SmallVector<Value> p, sums;
+    for (Value product : started) {
+      Value s = DotWaitOp::create(b, loc, half, product);
+      auto guess = SoftmaxSpeculateOp::create(
+          b, loc, TypeRange{half, softmax.getL().getType()}, s, softmax.getM(),
+          softmax.getScale());
+      p.push_back(guess.getP());
+      sums.push_back(guess.getSum());
+    }
+    Value joined = JoinOp::create(b, loc, whole, p[0], p[1]);
+    return {joined, arith::AddFOp::create(b, loc, sums[0], sums[1])};
   }
 
   static bool isLoaded(Value tile) {
@@ -200,14 +261,14 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
 
   /// Where exponentials have overflowed, the step once more, from the scores'
   /// own maximum.
-  State scoreAgain(OpBuilder &b, Step step, SoftmaxSpeculateOp guess, Value m) {
-    Location loc = guess.getLoc();
-    Value scale = guess.getScale(), sum = guess.getSum();
+  State scoreAgain(OpBuilder &b, Step step, Guess guess, Value m) {
+    Location loc = step.softmax.getLoc();
+    Value scale = step.softmax.getScale(), sum = guess.sum;
     auto rows = cast<RankedTensorType>(m.getType());
     Value one = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(rows, b.getF32FloatAttr(1.0f)));
     Value lost = ExceedsOp::create(b, loc, sum, kLost);
-    SmallVector<Value> kept{guess.getP(), m, sum, one};
+    SmallVector<Value> kept{guess.p, m, sum, one};
     auto branch = scf::IfOp::create(b, loc, TypeRange(ValueRange(kept)), lost,
                                     /*withElse=*/true);
     OpBuilder::InsertionGuard guard(b);
@@ -217,8 +278,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     ProxyFenceOp::create(b, loc);
     WarpBarrierOp::create(b, loc);
     auto rebase = SoftmaxRebaseOp::create(b, loc, m, sum, scores, scale, kLost);
-    auto again = SoftmaxSpeculateOp::create(b, loc, guess.getResultTypes(),
-                                            scores, rebase.getNewM(), scale);
+    auto again = SoftmaxSpeculateOp::create(
+        b, loc, TypeRange{guess.p.getType(), sum.getType()}, scores,
+        rebase.getNewM(), scale);
     scf::YieldOp::create(b, loc,
                          ValueRange{again.getP(), rebase.getNewM(),
                                     again.getSum(), rebase.getAlpha()});
@@ -244,7 +306,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), Value(),
         dot.getTransposeB(),
         /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0,
-        /*first_row=*/0, /*clears=*/false, /*column=*/Value());
+        /*first_row=*/0, /*clears=*/false, /*joins=*/false,
+        /*column=*/Value());
     Value scores = DotWaitOp::create(b, loc, own, started);
     scores = ConvertLayoutOp::create(b, loc, type, scores);
     IRMapping map;

@@ -60,6 +60,7 @@ void run(Frame &, gpu::LoadOp);
 void run(Frame &, StoreOp);
 void run(Frame &, AccumulateOp);
 void run(Frame &, BroadcastOp);
+void run(Frame &, fa2::gpu::JoinOp);
 void run(Frame &, SumRowsOp);
 void run(Frame &, AddRowsOp);
 void run(Frame &, ScaleRowsOp);

@@ -237,6 +237,19 @@ void interpreter::run(Frame &f, AccumulateOp op) {
 // Rows and columns
 //===----------------------------------------------------------------------===//
 
+void interpreter::run(Frame &f, fa2::gpu::JoinOp op) {
+  auto d = makeTile(cast<RankedTensorType>(op.getResult().getType()));
+  int64_t first = 0;
+  for (Value part : {op.getLeft(), op.getRight()}) {
+    TileRef t = f.tile(part);
+    for (int64_t i = 0; i < t->rows(); ++i)
+      std::copy_n(&t->real[i * t->cols()], t->cols(),
+                  &d->real[i * d->cols() + first]);
+    first += t->cols();
+  }
+  f.set(op.getResult(), Datum(TileRef(d)));
+}
+
 void interpreter::run(Frame &f, BroadcastOp op) {
   TileRef vector = f.tile(op.getVector());
   auto tile = makeTile(op.getType());

@@ -96,6 +96,10 @@ private:
       return {false};
     if (field.member == &Schedule::roundedP) // it costs accuracy
       return {false};
+    // They are measured by themselves.
+    if (field.member == &Schedule::directOutput ||
+        field.member == &Schedule::splitScores)
+      return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.
     if (problem.backward && (field.member == &Schedule::persistent ||
                              field.member == &Schedule::separateOutput))

@@ -55,7 +55,7 @@
 
 // LAYOUT: error: 'fa2.attention' op expected a guard of a variant to read no strides or addresses, got 'q.stride[0]'
 // NAME: error: 'fa2.attention' op guard 'rows': unknown name 'rows'
-// FORM: error: {{.*}}expected variants to be 'guard: name=value,...' or 'guard: after rows: name=value,...', separated by ';', or none, got 'heads > 1: behind 64: block_q=64'
+// FORM: error: 'fa2.attention' op unknown schedule field 'behind 64: block_q'; the nearest is block_q
 
 // The table's: whole rounds of the multiprocessors, or one fewer, then smaller tiles.
 // TABLE: #fa2.variant<when = <"(seqlen_q / 192 * heads * batch / device.multiprocessors) > 0 && 60 * ({{[^"]*}}">, after = <"192 * ((seqlen_q / 192 * heads * batch / device.multiprocessors) * device.multiprocessors / max(1, heads * batch))">, schedule = <target = "sm_90a", block_q = 128,

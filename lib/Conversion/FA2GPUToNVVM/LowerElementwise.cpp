@@ -276,6 +276,35 @@ struct ConvertLayoutLowering : public OpConversionPattern<ConvertLayoutOp> {
   }
 };
 
+/// Registers are renamed: each holds what it held in its part.
+struct JoinLowering : public OpConversionPattern<JoinOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(JoinOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto to = cast<RankedTensorType>(op.getResult().getType());
+    int64_t together = isPacked(to) ? 2 : 1, first = 0;
+    TileLayout whole = distributedLayout(to).tileLayout(to.getShape());
+    SmallVector<Value> out(whole.numRegs() / together);
+    for (auto [part, values] :
+         {std::pair{op.getLeft(), adaptor.getLeft()},
+          std::pair{op.getRight(), adaptor.getRight()}}) {
+      auto from = cast<RankedTensorType>(part.getType());
+      TileLayout layout = distributedLayout(from).tileLayout(from.getShape());
+      for (int64_t r = 0; r < layout.numRegs(); r += together) {
+        Coord at = layout.at(0, 0, r);
+        auto reg = whole.find(0, 0, {at.row, at.col + first});
+        if (!reg || *reg % together != 0)
+          return rewriter.notifyMatchFailure(op, "lanes do not keep columns");
+        out[*reg / together] = values[r / together];
+      }
+      first += from.getDimSize(1);
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
 } // namespace
 
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
@@ -288,6 +317,7 @@ void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
       FunctionLowering<math::TanhOp, lowerTanh>,
       FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
       FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering,
+      JoinLowering,
       PackedBitsLowering<arith::AndIOp>, PackedBitsLowering<arith::OrIOp>,
       PackedBitsLowering<arith::XOrIOp>, PackedBitsLowering<arith::BitcastOp>>(
       converter, patterns.getContext());

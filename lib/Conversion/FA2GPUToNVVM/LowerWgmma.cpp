@@ -118,7 +118,8 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     int64_t n = layout.fragCols() * 8, results = layout.numRegs();
     bool fromShared = isa<SharedAttr>(aType.getEncoding());
     Value bStart = adaptor.getB()[0];
-    if (int64_t first = op.getFirstColumn()) {
+    int64_t first = op.getFirstColumn();
+    if (first && !op.getTransposeB()) {
       const SharedLayout::Panel panel = sharedLayout(bType).panelOf(first);
       bStart = e.add(bStart, panel.offset + (first - panel.col) * 2);
     }
@@ -132,6 +133,9 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     Operand b = op.getTransposeB()
                     ? alongColumns(e, bType, bStart, bType.getDimSize(1))
                     : alongRows(e, bType, bStart);
+    // Rows of b further on, by the same descriptor, in its 16 bytes.
+    for (int64_t &step : b.steps)
+      step += op.getTransposeB() ? first * kRowBytes / 16 : 0;
     Operand a;
     SmallVector<Value> inputs{b.descriptor};
     std::string constraints = "l";
@@ -147,9 +151,9 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     }
 
     bool updates = op.getAcc() && !op.getClears();
-    int64_t first = op.getAcc() ? 2 * results : results; // number of input 0
+    int64_t before = op.getAcc() ? 2 * results : results;
     auto number = [&](int64_t input) {
-      return "$" + std::to_string(first + input);
+      return "$" + std::to_string(before + input);
     };
     std::string d = "{";
     for (int64_t i = 0; i < results; ++i)
@@ -157,8 +161,9 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     d += "}";
     std::string type = aType.getElementType().isBF16() ? "bf16" : "f16";
     std::string text = "{\n.reg .pred none, all;\n.reg .b64 da, db;\n"
-                       "setp.ne.b32 none, 0, 0;\nsetp.eq.b32 all, 0, 0;\n"
-                       "wgmma.fence.sync.aligned;\n";
+                       "setp.ne.b32 none, 0, 0;\nsetp.eq.b32 all, 0, 0;\n";
+    if (!op.getJoins())
+      text += "wgmma.fence.sync.aligned;\n";
     for (auto [step, offset] : llvm::enumerate(b.steps)) {
       text +=
           "add.s64 db, " + number(0) + ", " + std::to_string(offset) + ";\n";

@@ -255,7 +255,7 @@ void Partitioner::convertDots() {
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
         dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
         dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow(),
-        /*clears=*/false, dot.getColumn());
+        /*clears=*/false, /*joins=*/false, dot.getColumn());
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

@@ -152,6 +152,24 @@ LogicalResult LocalStoreOp::verify() {
   return success();
 }
 
+LogicalResult JoinOp::verify() {
+  auto left = cast<RankedTensorType>(getLeft().getType()),
+       right = cast<RankedTensorType>(getRight().getType()),
+       result = cast<RankedTensorType>(getResult().getType());
+  auto acc = dyn_cast_or_null<AccAttr>(result.getEncoding());
+  bool alike = acc && acc.warpCols() == 1;
+  for (RankedTensorType part : {left, right})
+    alike &= part.getElementType() == result.getElementType() &&
+             part.getEncoding() == acc && part.getRank() == 2 &&
+             part.getDimSize(0) == result.getDimSize(0) &&
+             part.getDimSize(1) % 8 == 0;
+  if (alike && left.getDimSize(1) + right.getDimSize(1) == result.getDimSize(1))
+    return success();
+  return emitOpError() << "expected accumulators of one layout, whose columns, "
+                          "multiples of 8, add up; got "
+                       << left << " and " << right << " for " << result;
+}
+
 /// Whether columns from `first` on lie in whole panels of 64, or in half a one.
 static bool beginsInPanel(int64_t first, int64_t cols) {
   return first % 64 == 0 || (first % 32 == 0 && cols <= 32);
@@ -166,7 +184,8 @@ LogicalResult DotStartOp::verify() {
   int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
   int64_t first = getFirstColumn(), cols = d.getDimSize(1);
   bool wrong = getTransposeB()
-                   ? cols != n || first != 0 || getColumn()
+                   ? first % 8 != 0 || first < 0 || first + cols > n ||
+                         getColumn()
                    : !beginsInPanel(first, cols) || first + cols > n;
   int64_t firstRow = getFirstRow(), rows = d.getDimSize(0);
   wrong |= getTransposeA()
@@ -177,15 +196,19 @@ LogicalResult DotStartOp::verify() {
                          << n << ", got " << a << " by " << b << " into " << d;
   auto acc = dyn_cast_or_null<AccAttr>(d.getEncoding());
   if (acc && acc.getFamily().warpsPerInstruction() == 1 &&
-      (first != 0 || rows != m || getClears() || getColumn()))
+      (first != 0 || rows != m || (getTransposeB() && cols != n) ||
+       getClears() || getColumn()))
     return emitOpError()
            << "expected first_column = 0, no other column, all rows and "
               "no clears because "
            << acc.getFamily() << " multiplies, got " << first << " and " << rows
-           << " of " << m << " rows";
+           << " of " << m << " rows and " << cols << " of " << n << " columns";
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;
+  if (getJoins() && (getAcc() || !isa_and_nonnull<SharedAttr>(a.getEncoding())))
+    return emitOpError() << "expected no registers that are read where a "
+                            "product joins the one before";
   if (!isa_and_nonnull<SharedAttr>(b.getEncoding()))
     return emitOpError() << "expected b in shared memory, got " << b;
   if (getTransposeA() && !isa_and_nonnull<SharedAttr>(a.getEncoding()))

@@ -33,6 +33,11 @@ func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %
   return
 }
 
+func.func @joined(%a: tensor<64x32xf32, #acc>, %b: tensor<64x32xf32, #acc>) {
+  %p = fa2gpu.join %a, %b : tensor<64x32xf32, #acc>, tensor<64x32xf32, #acc> -> tensor<64x64xf32, #acc>
+  return
+}
+
 func.func @unaligned(%bv: !fa2.view<? x ? x bf16>, %row: index, %col: index, %t: tensor<128x64xbf16, #fa2gpu.shared<unaligned = true>>) {
   %x = fa2gpu.local_load %t of %bv[%row, %col] : !fa2.view<? x ? x bf16> : tensor<128x64xbf16, #fa2gpu.shared<unaligned = true>> -> tensor<128x64xbf16, #acc>
   return

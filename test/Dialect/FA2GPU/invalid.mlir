@@ -254,6 +254,35 @@ func.func @registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x128xbf16, #share
 
 // -----
 
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @rows_between_atoms(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {
+  // expected-error @+1 {{expected 64x64 by 64x64, got}}
+  %f = fa2gpu.dot_start %a, %b {transpose_b, first_column = 4 : i64} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x32xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @joins_with_an_accumulator(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>, %c: tensor<64x64xf32, #acc>) {
+  // expected-error @+1 {{expected no registers that are read where a product joins the one before}}
+  %f = fa2gpu.dot_start %a, %b acc(%c : tensor<64x64xf32, #acc>) {joins} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+func.func @join_of_more(%a: tensor<64x32xf32, #acc>, %b: tensor<64x24xf32, #acc>) {
+  // expected-error @+1 {{expected accumulators of one layout, whose columns, multiples of 8, add up; got}}
+  %x = fa2gpu.join %a, %b : tensor<64x32xf32, #acc>, tensor<64x24xf32, #acc> -> tensor<64x64xf32, #acc>
+  return
+}
+
+// -----
+
 #acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>
 #op = #fa2gpu.operand<#acc>
 func.func @transposed_registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x64xbf16, #fa2gpu.shared>) {

@@ -21,7 +21,7 @@ std::string sliced(const std::string &dimension, const std::string &from,
                               dimension, from, count));
 }
 
-class Slice : public ::testing::Test {
+class Slices : public ::testing::Test {
 protected:
   std::vector<RecordedLaunch> launch(const std::string &ptx) {
     Program(device, ptx, {}).launch(call.arguments, {workspace, 4096}, nullptr);
@@ -38,7 +38,7 @@ protected:
 
 } // namespace
 
-TEST_F(Slice, IsAllThatTheLaunchSees) {
+TEST_F(Slices, IsAllThatTheLaunchSees) {
   auto launches = launch(sliced("seqlen_q", "100", "seqlen_q - 100"));
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].grid, (std::array<uint32_t, 3>{2, 8, 2}));
@@ -51,7 +51,7 @@ TEST_F(Slice, IsAllThatTheLaunchSees) {
   EXPECT_EQ(launches[0].parameter<uint64_t>(7), 0x40010u);
 }
 
-TEST_F(Slice, OfKeysMovesTheirTensorMap) {
+TEST_F(Slices, OfKeysMovesTheirTensorMap) {
   launch(samplePtx());
   launch(sliced("seqlen_k", "64", "32"));
   ASSERT_EQ(device.maps.size(), 2u);
@@ -61,19 +61,19 @@ TEST_F(Slice, OfKeysMovesTheirTensorMap) {
   EXPECT_EQ(uintptr_t(part.data), uintptr_t(whole.data) + 64 * whole.strides[0]);
 }
 
-TEST_F(Slice, GuardsSeeTheWhole) {
+TEST_F(Slices, GuardsSeeTheWhole) {
   std::string text = replaced(sliced("seqlen_q", "100", "200"), "\"slice\"",
                               "\"when\": \"seqlen_q == 300\", \"slice\"");
   EXPECT_EQ(launch(text).size(), 1u);
 }
 
-TEST_F(Slice, OfNoRowsIsNotLaunched) {
+TEST_F(Slices, OfNoRowsIsNotLaunched) {
   EXPECT_TRUE(launch(sliced("seqlen_q", "300", "0")).empty());
   std::string text = sliced("seqlen_q", "300", "0");
   EXPECT_FALSE(Program(device, text, {}).runs(0, call.arguments));
 }
 
-TEST_F(Slice, OutsideIsRefused) {
+TEST_F(Slices, OutsideIsRefused) {
   EXPECT_CONTAINS(refusal(sliced("seqlen_q", "101", "200")),
                   "kernel first: its slice of seqlen_q is 200 from 101; there "
                   "are 300");
@@ -82,7 +82,7 @@ TEST_F(Slice, OutsideIsRefused) {
   EXPECT_TRUE(device.takeLaunches().empty());
 }
 
-TEST_F(Slice, BelongsToVersion4) {
+TEST_F(Slices, BelongsToVersion4) {
   auto refused = [&](const std::string &text) {
     return errorOf(FA2RT_ERROR_MANIFEST, [&] { Program(device, text, {}); });
   };

@@ -112,6 +112,19 @@ def FA2GPU_ConvertLayoutOp : FA2GPU_Op<"convert_layout", [Pure]> {
   let hasVerifier = 1;
 }
 
+def FA2GPU_JoinOp : FA2GPU_Op<"join", [Pure]> {
+  let summary = "two tiles in registers as the columns of one";
+  let description = [{
+    All are accumulators of one layout; registers are renamed.
+
+    Example: `%p = fa2gpu.join %a, %b : tensor<64x32xf32, #acc>, tensor<64x32xf32, #acc> -> tensor<64x64xf32, #acc>`
+  }];
+  let arguments = (ins AnyRankedTensor:$left, AnyRankedTensor:$right);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$left `,` $right attr-dict `:` type($left) `,` type($right) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def FA2GPU_ShareOp : FA2GPU_Op<"share", [Pure]> {
   let summary = "a tile from registers, where every warp can read it";
   let description = [{
@@ -146,9 +159,9 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSi
     that have its rows of the result. What else an instruction asks, its family knows: wgmma
     takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
     columns that warpgroups share 32 or a multiple of 64 each where b is not transposed. Of such b the columns from `first_column` on
-    are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
+    are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels; of b with `transpose_b` the rows from `first_column`, a multiple of 8, on; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
     registers alone: the product begins with zeros, and nothing reads acc's values any more
-    (`fa2gpu-share-accumulators`). `name` is what schedules of a loop call the product.
+    (`fa2gpu-share-accumulators`). With `joins`, the product before it was started for it too: its registers were free then, and it needs no fence of its own. `name` is what schedules of a loop call the product.
 
     Example:
 
@@ -161,7 +174,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSi
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<StrAttr>:$name,
     DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, UnitAttr:$clears,
-    Optional<Index>:$column);
+    UnitAttr:$joins, Optional<Index>:$column);
   let results = (outs FA2GPU_InFlightType:$d);
   let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
