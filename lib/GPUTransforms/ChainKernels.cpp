@@ -88,12 +88,12 @@ Operation *firstConflict(KernelOp kernel, Block &program,
 }
 
 /// The operation around `op` that runs in each block, whatever the lengths are:
-/// of the program, or of its tile. A block's tiles one after the other wait only
-/// where they share rows with the kernel before, whose blocks they follow.
+/// of the program, or of its tile. A block's tiles one after the other wait
+/// only where they share rows with the kernel before, whose blocks they follow.
 Operation *outermost(Block &program, Operation *op, bool inTiles) {
   Operation *top = program.findAncestorOpInBlock(*op);
-  if (top == op || !(isa<ForEachTileOp>(top) ||
-                     (inTiles && isa<TileLoopOp>(top))))
+  if (top == op ||
+      !(isa<ForEachTileOp>(top) || (inTiles && isa<TileLoopOp>(top))))
     return top;
   return top->getRegion(0).front().findAncestorOpInBlock(*op);
 }

@@ -70,8 +70,9 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   /// Vectors and f32 go straight to memory, and what a schedule says.
   static bool isCopied(StoreOp op) {
     auto type = cast<RankedTensorType>(op.getTile().getType());
-    bool direct = isa_and_nonnull<AccAttr>(type.getEncoding()) &&
-                  op->getParentOfType<KernelOp>().getSchedule().getDirectOutput();
+    bool direct =
+        isa_and_nonnull<AccAttr>(type.getEncoding()) &&
+        op->getParentOfType<KernelOp>().getSchedule().getDirectOutput();
     return type.getRank() == 2 && !type.getElementType().isF32() && !direct;
   }
 

@@ -184,8 +184,7 @@ struct SpecializeWarpsPass
             TileAtOp::create(b, loop.getLoc(), loop.getRange(), first));
     map.map(loop.getRegionIterArgs(), loop.getInitArgs());
     ScheduleAttr schedule = getOperation().getSchedule();
-    bool ownOutput =
-        schedule.getSeparateOutput() || schedule.getDirectOutput();
+    bool ownOutput = schedule.getSeparateOutput() || schedule.getDirectOutput();
     Operation *before = nullptr;
     for (Operation &op : loop.getBody().front().without_terminator()) {
       Operation *copy = b.clone(op, map);

@@ -120,9 +120,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     holdBack(b, loc, grew);
     step.output->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
     Value o = step.output;
-    auto branch = scf::IfOp::create(
-        b, loc, TypeRange(ValueRange{guess.p, m, l, o}), grew,
-        /*withElse=*/true);
+    auto branch =
+        scf::IfOp::create(b, loc, TypeRange(ValueRange{guess.p, m, l, o}), grew,
+                          /*withElse=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
     State known = scoreAgain(b, step, guess, m);
     // Then all that depends on the old reference is scaled.
@@ -174,8 +174,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     int64_t columns =
         cast<RankedTensorType>(softmax.getS().getType()).getDimSize(1);
     return getOperation().getSchedule().getSplitScores() && wait &&
-           wait.getSource() == step.scores.getD() &&
-           step.scores->hasOneUse() && columns % 16 == 0;
+           wait.getSource() == step.scores.getD() && step.scores->hasOneUse() &&
+           columns % 16 == 0;
   }
 
   Guess guessOf(OpBuilder &b, Step step) {
@@ -197,9 +197,9 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     Location loc = softmax.getLoc();
     auto whole = cast<RankedTensorType>(softmax.getS().getType());
     int64_t columns = whole.getDimSize(1) / 2;
-    auto half = RankedTensorType::get({whole.getDimSize(0), columns},
-                                      whole.getElementType(),
-                                      whole.getEncoding());
+    auto half =
+        RankedTensorType::get({whole.getDimSize(0), columns},
+                              whole.getElementType(), whole.getEncoding());
     OpBuilder before(dot);
     SmallVector<Value> started;
     for (int64_t first : {int64_t(0), columns})

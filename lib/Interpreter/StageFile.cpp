@@ -106,13 +106,12 @@ LogicalResult StageFile::Contents::describe() {
                  when ? when.getExpression().str() : std::string()});
     if (ArrayAttr parts = kernel.getPartsAttr())
       for (auto rows : parts.getAsRange<RowsAttr>())
-        add(kernel, {kernel.getName().str(),
-                     rows.getWhen().getExpression().str(),
-                     rows.getFrom().getExpression().str(),
-                     rows.getCount().getExpression().str()});
+        add(kernel,
+            {kernel.getName().str(), rows.getWhen().getExpression().str(),
+             rows.getFrom().getExpression().str(),
+             rows.getCount().getExpression().str()});
   }
-  for (auto argument :
-       all.front().getArguments().getAsRange<ArgumentAttr>())
+  for (auto argument : all.front().getArguments().getAsRange<ArgumentAttr>())
     if (argument.getDirection() == "workspace")
       workspaces.push_back({argument.getName().str(), extentsOf(argument)});
   auto text = writeManifest(described);

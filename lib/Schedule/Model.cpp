@@ -216,9 +216,9 @@ private:
     if (s.persistent) {
       // The next queries come while this tile ends.
       bool own = s.separateOutput || s.directOutput;
-      load *= s.querySlots > 1   ? n.loadOfTwo
-              : own              ? n.loadOfOwn
-                                 : n.loadOfShared;
+      load *= s.querySlots > 1 ? n.loadOfTwo
+              : own            ? n.loadOfOwn
+                               : n.loadOfShared;
       store *= own ? n.storeOfOwn : 1;
     }
     e.ends = load + store + (s.persistent ? n.barrier : n.blockStart);

@@ -91,8 +91,8 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
     completeRows(v.fields, target);
     FailureOr<GuardAttr> guard = guardOf(context, v.when, error),
                          after = GuardAttr();
-    if (failed(guard) || (!v.after.empty() &&
-                          failed(after = guardOf(context, v.after, error))))
+    if (failed(guard) ||
+        (!v.after.empty() && failed(after = guardOf(context, v.after, error))))
       return failure();
     for (GuardAttr each : {*guard, *after})
       if (each && each.readsLayouts()) {

@@ -23,8 +23,7 @@ public:
   }
 
   /// Writes the kernel before the function.
-  void run(const llvm::Twine &name, GuardAttr when,
-           mlir::ArrayAttr parts = {});
+  void run(const llvm::Twine &name, GuardAttr when, mlir::ArrayAttr parts = {});
   /// Before it, the one that computes what keys have of the scores' program.
   void runColumns(const llvm::Twine &name);
 

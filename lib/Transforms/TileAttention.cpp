@@ -175,9 +175,8 @@ SmallVector<Launched> launchedKernels(AttentionOp op, StringRef name,
     Launched &taken = rest == all.end() ? add(i, "0") : *rest;
     taken.parts.push_back(rows(after, "seqlen_q - (" + after + ")"));
   }
-  std::stable_partition(all.begin() + 1, all.end(), [](const Launched &l) {
-    return !l.parts.empty();
-  });
+  std::stable_partition(all.begin() + 1, all.end(),
+                        [](const Launched &l) { return !l.parts.empty(); });
   return all;
 }
 

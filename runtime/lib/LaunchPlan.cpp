@@ -316,9 +316,8 @@ PlacedLaunch::PlacedLaunch(const LaunchPlan &plan,
   for (const LaunchPlan::Offset &offset : plan.workspaces)
     store(bytes + offset.at, base ? base + offset.offset : 0);
   for (const LaunchPlan::Map &map : plan.maps) {
-    TensorMapImage image =
-        encode(withAddress(map.request,
-                           placeIn(addresses[map.argument], map.offset)));
+    TensorMapImage image = encode(
+        withAddress(map.request, placeIn(addresses[map.argument], map.offset)));
     std::memcpy(bytes + map.at, image.data(), image.size());
   }
   for (size_t i = 0; i < launches.size(); ++i)

@@ -39,8 +39,8 @@ public:
   const std::vector<Kernel> &kernels() const;
   const std::vector<Workspace> &workspaces() const;
 
-  /// Runs all blocks of a kernel, for some of the rows if they are given. False,
-  /// with an error on standard error: it cannot be run.
+  /// Runs all blocks of a kernel, for some of the rows if they are given.
+  /// False, with an error on standard error: it cannot be run.
   bool run(size_t kernel, std::vector<Argument> arguments,
            const Observer &observer, std::optional<Rows> rows = {});
 

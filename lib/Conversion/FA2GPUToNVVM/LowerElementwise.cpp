@@ -286,9 +286,8 @@ struct JoinLowering : public OpConversionPattern<JoinOp> {
     int64_t together = isPacked(to) ? 2 : 1, first = 0;
     TileLayout whole = distributedLayout(to).tileLayout(to.getShape());
     SmallVector<Value> out(whole.numRegs() / together);
-    for (auto [part, values] :
-         {std::pair{op.getLeft(), adaptor.getLeft()},
-          std::pair{op.getRight(), adaptor.getRight()}}) {
+    for (auto [part, values] : {std::pair{op.getLeft(), adaptor.getLeft()},
+                                std::pair{op.getRight(), adaptor.getRight()}}) {
       auto from = cast<RankedTensorType>(part.getType());
       TileLayout layout = distributedLayout(from).tileLayout(from.getShape());
       for (int64_t r = 0; r < layout.numRegs(); r += together) {
@@ -309,16 +308,16 @@ struct JoinLowering : public OpConversionPattern<JoinOp> {
 
 void fa2::gpu::populateElementwisePatterns(TypeConverter &converter,
                                            RewritePatternSet &patterns) {
-  patterns.add<
-      ElementwiseLowering, ConstantLowering, SplatLowering,
-      FunctionLowering<math::Exp2Op, lowerExp2>,
-      FunctionLowering<math::ExpOp, lowerExp>,
-      FunctionLowering<math::LogOp, lowerLog>,
-      FunctionLowering<math::TanhOp, lowerTanh>,
-      FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
-      FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering,
-      JoinLowering,
-      PackedBitsLowering<arith::AndIOp>, PackedBitsLowering<arith::OrIOp>,
-      PackedBitsLowering<arith::XOrIOp>, PackedBitsLowering<arith::BitcastOp>>(
-      converter, patterns.getContext());
+  patterns
+      .add<ElementwiseLowering, ConstantLowering, SplatLowering,
+           FunctionLowering<math::Exp2Op, lowerExp2>,
+           FunctionLowering<math::ExpOp, lowerExp>,
+           FunctionLowering<math::LogOp, lowerLog>,
+           FunctionLowering<math::TanhOp, lowerTanh>,
+           FunctionLowering<math::AbsFOp, lowerAbs>, ApproximateTanhLowering,
+           FmaLowering, TruncFLowering, ExtFLowering, ConvertLayoutLowering,
+           JoinLowering, PackedBitsLowering<arith::AndIOp>,
+           PackedBitsLowering<arith::OrIOp>, PackedBitsLowering<arith::XOrIOp>,
+           PackedBitsLowering<arith::BitcastOp>>(converter,
+                                                 patterns.getContext());
 }

@@ -414,8 +414,9 @@ struct StoreTileLowering : public OpConversionPattern<StoreOp> {
 };
 
 /// A tile of 16 bits from an accumulator's registers: the four lanes of a row
-/// have two columns each of every eight. They exchange them, so that each stores
-/// eight columns of a row, 16 bytes, and the four a row's 64 bytes together.
+/// have two columns each of every eight. They exchange them, so that each
+/// stores eight columns of a row, 16 bytes, and the four a row's 64 bytes
+/// together.
 struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
   using OpConversionPattern::OpConversionPattern;
   static constexpr int64_t kLanesOfRow = 4, kColumns = 8;
@@ -454,10 +455,14 @@ struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
           Value there = inside;
           if (pairs.size() - i < kLanesOfRow ||
               layout.colsPerWarp() * layout.warpGridCols() != layout.cols())
-            there = e.both(there, e.less(e.toIndex(column),
-                                         e.index(layout.cols())));
+            there = e.both(there,
+                           e.less(e.toIndex(column), e.index(layout.cols())));
           Value operands[] = {e.gep(row, e.toI64(e.toIndex(e.mul(column, 2)))),
-                              four[0], four[1], four[2], four[3], there};
+                              four[0],
+                              four[1],
+                              four[2],
+                              four[3],
+                              there};
           e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
                 operands);
         }
@@ -467,8 +472,8 @@ struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
     return success();
   }
 
-  /// Of four times four values, four in each lane, the transposed ones: lane i's
-  /// value j becomes lane j's value i.
+  /// Of four times four values, four in each lane, the transposed ones: lane
+  /// i's value j becomes lane j's value i.
   static SmallVector<Value> exchange(Emit &e, Value lane, ValueRange x) {
     SmallVector<Value> at(x);
     for (int64_t distance : {1, 2}) {
@@ -551,5 +556,6 @@ void fa2::gpu::populateMemoryPatterns(TypeConverter &converter,
   patterns.add<DimLowering, SequenceLowering, ViewLowering, RingCreateLowering,
                RingSlotLowering, LocalStoreLowering, LoadRowsLowering,
                LoadTileLowering, StoreTileLowering, StoreElementsLowering,
-               StoreRowsLowering, BarrierLowering>(converter, patterns.getContext());
+               StoreRowsLowering, BarrierLowering>(converter,
+                                                   patterns.getContext());
 }

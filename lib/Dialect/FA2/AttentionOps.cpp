@@ -253,7 +253,7 @@ static LogicalResult verifyShares(AttentionOp op) {
     for (auto variant : variants.getAsRange<VariantAttr>()) {
       if (!variant.getAfter())
         continue;
-      StringRef other = op.getMaskAttr()          ? "a mask"
+      StringRef other = op.getMaskAttr()         ? "a mask"
                         : !op.getScore().empty() ? "a score program"
                         : op.getDropout()        ? "dropout"
                                                  : "";

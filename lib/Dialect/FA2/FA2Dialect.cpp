@@ -135,9 +135,8 @@ LogicalResult ArgumentAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 bool KernelOp::followsOthersRows() {
   ArrayAttr parts = getPartsAttr();
-  return parts && llvm::any_of(parts.getAsRange<RowsAttr>(), [](RowsAttr rows) {
-           return !rows.areFirst();
-         });
+  return parts && llvm::any_of(parts.getAsRange<RowsAttr>(),
+                               [](RowsAttr rows) { return !rows.areFirst(); });
 }
 
 //===----------------------------------------------------------------------===//

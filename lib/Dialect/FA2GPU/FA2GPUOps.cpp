@@ -183,10 +183,10 @@ LogicalResult DotStartOp::verify() {
   int64_t n = b.getDimSize(getTransposeB() ? 0 : 1);
   int64_t m = a.getDimSize(getTransposeA() ? 1 : 0);
   int64_t first = getFirstColumn(), cols = d.getDimSize(1);
-  bool wrong = getTransposeB()
-                   ? first % 8 != 0 || first < 0 || first + cols > n ||
-                         getColumn()
-                   : !beginsInPanel(first, cols) || first + cols > n;
+  bool wrong =
+      getTransposeB()
+          ? first % 8 != 0 || first < 0 || first + cols > n || getColumn()
+          : !beginsInPanel(first, cols) || first + cols > n;
   int64_t firstRow = getFirstRow(), rows = d.getDimSize(0);
   wrong |= getTransposeA()
                ? firstRow % 64 != 0 || firstRow < 0 || firstRow + rows > m

@@ -86,7 +86,10 @@ private:
         launches, [](LaunchOp each) { return bool(each.getRowsAttr()); });
     bool chained = llvm::any_of(
         launches, [](LaunchOp each) { return each.getProgrammatic(); });
-    return sliced ? 4 : chained ? 3 : launch.getSpec().getScoreProgram() ? 2 : 1;
+    return sliced                               ? 4
+           : chained                            ? 3
+           : launch.getSpec().getScoreProgram() ? 2
+                                                : 1;
   }
 
   /// Of counters of tiles drawn and of blocks that finished, as many pairs as

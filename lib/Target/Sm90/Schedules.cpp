@@ -277,9 +277,8 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
   s.pingPong = e.pingPong && !problem.masked;
   s.groupLimits = true;
   s.directOutput = e.output == Output::Direct;
-  s.separateOutput =
-      e.output == Output::Own ||
-      (!s.directOutput && problem.headDim != problem.headDimV);
+  s.separateOutput = e.output == Output::Own ||
+                     (!s.directOutput && problem.headDim != problem.headDimV);
   s.overlap = s.persistent = true;
   return s;
 }
@@ -347,8 +346,8 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
 }
 
 /// A tile's rows, weighed by how much slower small tiles are. Measured where
-/// every multiprocessor is busy: 64, 128 and 192 rows run at 0.64, 0.87 and 1 of
-/// the speed, or 64 and 128 at 0.75 and 1.
+/// every multiprocessor is busy: 64, 128 and 192 rows run at 0.64, 0.87 and 1
+/// of the speed, or 64 and 128 at 0.75 and 1.
 static int64_t weightOf(int64_t rows, const Schedule &base) {
   if (base.blockQ == 192)
     return rows == 64 ? 100 : rows == 128 ? 147 : 192;
@@ -357,9 +356,9 @@ static int64_t weightOf(int64_t rows, const Schedule &base) {
 
 /// What tiles of `rows` rows take of the busiest multiprocessor's time, as an
 /// expression of guards. Without a mask all tiles take the same time, and the
-/// busiest has a whole number of them. Under one, tiles are taken longest first:
-/// the time is that of all keys seen, shared evenly, or that of the longest
-/// tile.
+/// busiest has a whole number of them. Under one, tiles are taken longest
+/// first: the time is that of all keys seen, shared evenly, or that of the
+/// longest tile.
 static std::string timeOf(int64_t rows, const Problem &problem,
                           const Schedule &base) {
   int64_t weight = weightOf(rows, base);
@@ -388,8 +387,7 @@ static std::string fastest(int64_t rows, const Problem &problem,
 /// `fewer` times.
 static std::string sharedRounds(int64_t fewer, const Schedule &base) {
   return formatv("(seqlen_q / {0} * heads * batch / device.multiprocessors{1})",
-                 base.blockQ,
-                 fewer == 0 ? "" : formatv(" - {0}", fewer).str());
+                 base.blockQ, fewer == 0 ? "" : formatv(" - {0}", fewer).str());
 }
 
 /// The rows of each head that these are, as whole tiles.
@@ -408,17 +406,17 @@ static std::string sharedTime(int64_t fewer, const Schedule &base) {
 }
 
 /// Large tiles for whole rounds and those of 128 rows for what is left, where
-/// that gains a sixtieth at least. Rows without a mask and a program are alike.
+/// that gains a sixtieth at least, of tiles that are long beside what begins
+/// and ends them. Rows without a mask and a program are alike.
 static void addShared(std::vector<Variant> &variants, StringRef fields,
                       const Problem &problem, const Schedule &base) {
   constexpr int64_t mostFewer = 1;
-  std::string alone =
-      formatv("min({0}, {1})", timeOf(128, problem, base),
-              timeOf(base.blockQ, problem, base));
+  std::string alone = formatv("min({0}, {1})", timeOf(128, problem, base),
+                              timeOf(base.blockQ, problem, base));
   for (int64_t fewer = 0; fewer <= mostFewer; ++fewer) {
     Variant &v = variants.emplace_back();
     std::string time = sharedTime(fewer, base);
-    v.when = formatv("{0} > 0 && 60 * ({1}) < 59 * {2}",
+    v.when = formatv("seqlen_k >= 2048 && {0} > 0 && 60 * ({1}) < 59 * {2}",
                      sharedRounds(fewer, base), time, alone);
     if (fewer < mostFewer)
       v.when += formatv(" && {0} <= {1}", time, sharedTime(fewer + 1, base));

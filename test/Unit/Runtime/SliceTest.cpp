@@ -58,7 +58,8 @@ TEST_F(Slices, OfKeysMovesTheirTensorMap) {
   const TensorMapRequest &whole = device.maps[0], &part = device.maps[1];
   EXPECT_EQ(part.dims[1], 32u);
   EXPECT_EQ(part.strides, whole.strides);
-  EXPECT_EQ(uintptr_t(part.data), uintptr_t(whole.data) + 64 * whole.strides[0]);
+  EXPECT_EQ(uintptr_t(part.data),
+            uintptr_t(whole.data) + 64 * whole.strides[0]);
 }
 
 TEST_F(Slices, GuardsSeeTheWhole) {
@@ -86,10 +87,10 @@ TEST_F(Slices, BelongsToVersion4) {
   auto refused = [&](const std::string &text) {
     return errorOf(FA2RT_ERROR_MANIFEST, [&] { Program(device, text, {}); });
   };
-  EXPECT_CONTAINS(refused(replaced(sliced("seqlen_q", "0", "1"),
-                                   "\"fa2_manifest\": 4",
-                                   "\"fa2_manifest\": 3")),
-                  "the field 'slice' is unknown");
+  EXPECT_CONTAINS(
+      refused(replaced(sliced("seqlen_q", "0", "1"), "\"fa2_manifest\": 4",
+                       "\"fa2_manifest\": 3")),
+      "the field 'slice' is unknown");
   EXPECT_CONTAINS(refused(sliced("rows", "0", "1")),
                   "no tensor has the dimension 'rows'");
 }
