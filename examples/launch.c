@@ -310,7 +310,8 @@ static cJSON *readManifest(const char *ptx) {
   }
   json[length] = '\0';
   cJSON *manifest = cJSON_Parse(json);
-  if (!manifest || field(manifest, "fa2_manifest")->valueint != 1) die("the file has no manifest of version 1");
+  if (!manifest || field(manifest, "fa2_manifest")->valueint != 1)
+    die("the file has no manifest of version 1; fa2-compile --variants none makes one");
   free(json);
   return manifest;
 }
