@@ -89,8 +89,9 @@ TEST_F(Variants, AreTheMainScheduleWithFieldsInPlace) {
 }
 
 TEST_F(Variants, AreRefusedByName) {
-  std::string form = "expected variants to be 'guard: name=value,...', "
-                     "separated by ';', or none, got '";
+  std::string form =
+      "expected variants to be 'guard: name=value,...' or 'guard: after rows: "
+      "name=value,...', separated by ';', or none, got '";
   EXPECT_EQ(refused("seqlen_k <= 100"), form + "seqlen_k <= 100'");
   EXPECT_EQ(refused("seqlen_k <= 100:"), form + "seqlen_k <= 100:'");
   EXPECT_EQ(refused("seqlen_k < 9: stages=1;"), form + "'");
