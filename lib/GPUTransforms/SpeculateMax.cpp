@@ -2,6 +2,7 @@
 
 #include "Decided.h"
 #include "HoldBack.h"
+#include "SoftmaxOfLoop.h"
 #include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,15 +25,7 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// The softmax of a loop's body with the matmuls around it.
-struct Step {
-  DotStartOp scores;
-  llvm::SetVector<Operation *> program; // from the product to the softmax
-  SoftmaxStepOp softmax;
-  DotWaitOp output;     // in flight during the softmax
-  ScaleRowsOp rescaled; // what it becomes
-  explicit operator bool() { return scores && softmax && output && rescaled; }
-};
+using Step = SoftmaxOfLoop;
 
 /// Sums above this power of two may hold exponentials that f32 does not, and
 /// factors below its inverse may vanish.
@@ -49,43 +42,6 @@ struct Guess {
   Value p, sum;
 };
 
-/// The operations of the loop's body that compute the tile `v` from a product,
-/// `wait`, in order, and read what stands in rings: registers need not hold it
-/// until it is known whether the step is done once more.
-void collectProgram(DotWaitOp &wait, Value v, Block *body,
-                    llvm::SetVector<Operation *> &program) {
-  Operation *op = v.getDefiningOp();
-  if (!op || op->getBlock() != body || !isTile(v) || program.contains(op))
-    return;
-  if (auto end = dyn_cast<DotWaitOp>(op))
-    wait = end;
-  if ((!isPure(op) && !isa<LocalLoadOp>(op)) || isa<DotWaitOp>(op))
-    return;
-  for (Value operand : op->getOperands())
-    collectProgram(wait, operand, body, program);
-  program.insert(op);
-}
-
-Step findStep(scf::ForOp loop) {
-  Step s;
-  for (auto step : loop.getBody()->getOps<SoftmaxStepOp>()) {
-    DotWaitOp wait;
-    collectProgram(wait, step.getS(), loop.getBody(), s.program);
-    if (!wait)
-      continue;
-    s.softmax = step;
-    s.scores = wait.getSource().getDefiningOp<DotStartOp>();
-  }
-  if (!s.softmax)
-    return s;
-  for (Operation *user : s.softmax.getAlpha().getUsers())
-    if (auto scale = dyn_cast<ScaleRowsOp>(user)) {
-      s.rescaled = scale;
-      s.output = scale.getTile().getDefiningOp<DotWaitOp>();
-    }
-  return s;
-}
-
 struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
   void runOnOperation() override {
     int64_t slack = getOperation().getSchedule().getSpeculateMax();
@@ -98,7 +54,7 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         loops.push_back(loop);
     });
     for (scf::ForOp loop : loops) {
-      Step step = findStep(loop);
+      Step step = findSoftmax(loop);
       decided(loop, "fa2gpu-speculate-max", "speculation",
               step ? "exponentials take the old maximum, up to sums of 2^{0}"
                    : "the loop does not speculate: it has not the one product "
