@@ -224,6 +224,7 @@ struct ConvertFA2GPUToNVVMPass
     RewritePatternSet patterns(ctx);
     populateKernelPatterns(converter, patterns);
     populateMemoryPatterns(converter, patterns);
+    populateRowPatterns(converter, patterns);
     populateSumPatterns(converter, patterns);
     populateCopyPatterns(converter, patterns);
     populateDotPatterns(converter, patterns);

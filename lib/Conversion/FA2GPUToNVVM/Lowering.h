@@ -259,6 +259,19 @@ int64_t colOfSlot(const TileLayout &layout, int64_t slot);
 /// The encoding of a tile in registers, or null.
 DistributedLayoutAttr distributedLayout(mlir::Type type);
 
+/// Runs `body` in the warps that are to store a tile: all of them, or the first
+/// one when every warp holds the whole result (split_k).
+template <typename Fn> void inStoringWarps(Emit &e, AccAttr acc, Fn body) {
+  if (acc.getSplitK() == 1)
+    return body();
+  mlir::Value first = e.b.createOrFold<mlir::arith::CmpIOp>(
+      e.loc, mlir::arith::CmpIPredicate::eq, e.warp(), e.i32(0));
+  auto branch = mlir::scf::IfOp::create(e.b, e.loc, first);
+  mlir::OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
 /// The row of each row slot of a thread, as an i32: the layout's lane and
 /// warp part plus that of the register. And the same for the lane's column.
 mlir::Value laneRow(Emit &e, const TileLayout &layout);
@@ -283,6 +296,8 @@ struct ColumnStart {
   mlir::Value panel, byte;
 };
 
+void populateRowPatterns(mlir::TypeConverter &converter,
+                         mlir::RewritePatternSet &patterns);
 void populateMemoryPatterns(mlir::TypeConverter &converter,
                             mlir::RewritePatternSet &patterns);
 void populateSumPatterns(mlir::TypeConverter &converter,

@@ -1,0 +1,330 @@
+//===- LowerRows.cpp - rows of memory and registers -----------------------===//
+//
+// Loads and stores that need no shared memory: a value a row, and tiles in an
+// accumulator's registers, row by row.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fa2;
+using namespace fa2::gpu;
+
+namespace {
+
+/// Where this thread's values of a row vector lie in memory.
+struct RowAddresses {
+  RowAddresses(Emit &e, const TileLayout &layout, ViewParts view, Value first,
+               int64_t heads, int64_t elementBytes = 4)
+      : e(e), view(view), heads(heads), elementBytes(elementBytes),
+        first(first), lane(laneRow(e, layout)) {
+    if (heads > 1)
+      return;
+    row0 = e.add(first, e.toIndex(lane));
+    bytes = e.mul(view.rowStride, elementBytes);
+    start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
+  }
+  Value inside(int64_t row) {
+    return e.less(heads > 1 ? packed(row) : e.add(row0, row), view.length);
+  }
+  Value pointer(int64_t row) {
+    if (heads == 1)
+      return e.gep(start, e.mul(bytes, row));
+    Value head = packedHead(e, e.add(lane, row), heads);
+    Value elements = e.add(e.mul(e.toI64(packed(row)), view.rowStride),
+                           e.mul(e.toI64(e.toIndex(head)), view.headStride));
+    return e.gep(view.base, e.mul(elements, elementBytes));
+  }
+
+private:
+  Value packed(int64_t row) {
+    return e.add(first, e.toIndex(packedRow(e, e.add(lane, row), heads)));
+  }
+
+  Emit &e;
+  ViewParts view;
+  int64_t heads, elementBytes;
+  Value first, lane, row0, bytes, start;
+};
+
+/// A value a row: every lane that shares the row reads it; 0 past the end.
+struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto encoding = dyn_cast_or_null<RowAttr>(type.getEncoding());
+    if (!encoding)
+      return rewriter.notifyMatchFailure(op, "not a row vector");
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = encoding.getAcc().tileLayout({type.getDimSize(0), 8});
+    RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
+                      adaptor.getRow()[0], op.getView().getType().getHeads());
+    SmallVector<Value> out;
+    for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
+      int64_t row = rowOfSlot(layout, slot);
+      auto branch = scf::IfOp::create(rewriter, op.getLoc(), e.b.getF32Type(),
+                                      rows.inside(row), /*withElse=*/true);
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(branch.thenBlock());
+      Value v = LLVM::LoadOp::create(rewriter, op.getLoc(), e.b.getF32Type(),
+                                     rows.pointer(row));
+      scf::YieldOp::create(rewriter, op.getLoc(), v);
+      rewriter.setInsertionPointToStart(branch.elseBlock());
+      scf::YieldOp::create(rewriter, op.getLoc(), e.f32(0.0f));
+      out.push_back(branch.getResult(0));
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+/// A tile of f32 in an accumulator's registers and row by row in memory.
+struct RowTile {
+  RowTile(Emit &e, RankedTensorType type, AccAttr acc, ViewParts view,
+          Value first, int64_t heads)
+      : e(e), layout(acc.tileLayout(type.getShape())),
+        rows(e, layout, view, first, heads), col(laneCol(e, layout)),
+        padded(layout.colsPerWarp() * layout.warpGridCols() != layout.cols()) {}
+
+  /// The registers that begin pairs of columns in the rows of `slot`.
+  SmallVector<int64_t> pairs(int64_t slot) const {
+    SmallVector<int64_t> registers;
+    for (int64_t r = 0; r < layout.numRegs(); r += 2)
+      if (layout.rowSlot(r) == slot)
+        registers.push_back(r);
+    return registers;
+  }
+  int64_t slots() const { return layout.numRowSlots(); }
+  Value inside(int64_t slot) { return rows.inside(rowOfSlot(layout, slot)); }
+  /// Whether a pair has columns of the tile; no value where all have.
+  Value exists(int64_t r) {
+    return padded ? e.less(e.toIndex(e.add(col, layout.at(0, 0, r).col)),
+                           e.index(layout.cols()))
+                  : Value();
+  }
+  Value pointer(int64_t slot, int64_t r) {
+    Value column = e.add(col, layout.at(0, 0, r).col);
+    return e.gep(rows.pointer(rowOfSlot(layout, slot)),
+                 e.toI64(e.toIndex(e.mul(column, 4))));
+  }
+
+  Emit &e;
+  TileLayout layout;
+  RowAddresses rows;
+  Value col;
+  bool padded;
+};
+
+VectorType pairOfF32(MLIRContext *ctx) {
+  return VectorType::get({2}, Float32Type::get(ctx));
+}
+
+/// Rows past the end are zero.
+struct LoadTileLowering : public OpConversionPattern<fa2::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(fa2::LoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    ViewType view = op.getView().getType();
+    if (!acc || !type.getElementType().isF32() || view.getOrder())
+      return rewriter.notifyMatchFailure(op, "not f32 row by row");
+    Emit e(rewriter, op.getLoc());
+    RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
+                 adaptor.getRow()[0], view.getHeads());
+    SmallVector<Value> out(tile.layout.numRegs());
+    for (int64_t slot = 0; slot < tile.slots(); ++slot)
+      for (int64_t r : tile.pairs(slot)) {
+        Value there = e.both(tile.inside(slot), tile.exists(r));
+        auto branch = scf::IfOp::create(rewriter, op.getLoc(),
+                                        pairOfF32(getContext()), there,
+                                        /*withElse=*/true);
+        OpBuilder::InsertionGuard guard(rewriter);
+        rewriter.setInsertionPointToStart(branch.thenBlock());
+        Value pair =
+            LLVM::LoadOp::create(rewriter, op.getLoc(), pairOfF32(getContext()),
+                                 tile.pointer(slot, r));
+        scf::YieldOp::create(rewriter, op.getLoc(), pair);
+        rewriter.setInsertionPointToStart(branch.elseBlock());
+        Value zeros = LLVM::ZeroOp::create(rewriter, op.getLoc(),
+                                           pairOfF32(getContext()));
+        scf::YieldOp::create(rewriter, op.getLoc(), zeros);
+        rewriter.setInsertionPointAfter(branch);
+        for (int64_t i : {0, 1})
+          out[r + i] = LLVM::ExtractElementOp::create(
+              rewriter, op.getLoc(), branch.getResult(0), e.i32(i));
+      }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
+struct StoreTileLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    ViewType view = op.getView().getType();
+    if (!acc || !type.getElementType().isF32() || view.getOrder())
+      return rewriter.notifyMatchFailure(op, "not f32 row by row");
+    Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
+    inStoringWarps(e, acc, [&] {
+      RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
+                   adaptor.getRow()[0], view.getHeads());
+      for (int64_t slot = 0; slot < tile.slots(); ++slot)
+        for (int64_t r : tile.pairs(slot)) {
+          Value there = e.both(tile.inside(slot), tile.exists(r));
+          auto branch = scf::IfOp::create(rewriter, op.getLoc(), there);
+          OpBuilder::InsertionGuard guard(rewriter);
+          rewriter.setInsertionPointToStart(branch.thenBlock());
+          Value pair = together(e, adaptor.getTile().slice(size_t(r), 2));
+          LLVM::StoreOp::create(rewriter, op.getLoc(), pair,
+                                tile.pointer(slot, r));
+        }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// A tile of 16 bits from an accumulator's registers: the four lanes of a row
+/// have two columns each of every eight. They exchange them, so that each
+/// stores eight columns of a row, 16 bytes, and the four a row's 64 bytes
+/// together.
+struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  static constexpr int64_t kLanesOfRow = 4, kColumns = 8;
+
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
+    if (!acc || !isPacked(type) || op.getView().getType().getOrder())
+      return rewriter.notifyMatchFailure(op, "not 16 bits row by row");
+    Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
+    inStoringWarps(e, acc, [&] {
+      TileLayout layout = acc.tileLayout(type.getShape());
+      RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
+                        adaptor.getRow()[0], op.getView().getType().getHeads(),
+                        /*elementBytes=*/2);
+      Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1);
+      // laneCol is where the lane's pairs begin.
+      Value own = e.add(laneCol(e, layout), e.mul(lane, kColumns - 2));
+      for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
+        SmallVector<int64_t> pairs;
+        for (int64_t r = 0; r < layout.numRegs(); r += 2)
+          if (layout.rowSlot(r) == slot)
+            pairs.push_back(r);
+        Value inside = rows.inside(rowOfSlot(layout, slot));
+        Value row = rows.pointer(rowOfSlot(layout, slot));
+        for (size_t i = 0; i < pairs.size(); i += kLanesOfRow) {
+          Value column = e.add(own, layout.at(0, 0, pairs[i]).col);
+          SmallVector<Value> four;
+          for (size_t k = i; k < i + kLanesOfRow; ++k)
+            four.push_back(adaptor.getTile()[size_t(
+                pairs[std::min(k, pairs.size() - 1)] / 2)]);
+          four = exchange(e, lane, four);
+          Value there = inside;
+          if (pairs.size() - i < kLanesOfRow ||
+              layout.colsPerWarp() * layout.warpGridCols() != layout.cols())
+            there = e.both(there,
+                           e.less(e.toIndex(column), e.index(layout.cols())));
+          Value operands[] = {e.gep(row, e.toI64(e.toIndex(e.mul(column, 2)))),
+                              four[0],
+                              four[1],
+                              four[2],
+                              four[3],
+                              there};
+          e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
+                operands);
+        }
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+  /// Of four times four values, four in each lane, the transposed ones: lane
+  /// i's value j becomes lane j's value i.
+  static SmallVector<Value> exchange(Emit &e, Value lane, ValueRange x) {
+    SmallVector<Value> at(x);
+    for (int64_t distance : {1, 2}) {
+      Value upper = e.less(e.i32(0), e.bitAnd(lane, distance));
+      for (int64_t i = 0; i < kLanesOfRow; ++i) {
+        if (i & distance)
+          continue;
+        Value low = at[i], high = at[i + distance];
+        Value come = e.shuffleXor(e.select(upper, low, high), distance);
+        at[i] = e.select(upper, come, low);
+        at[i + distance] = e.select(upper, high, come);
+      }
+    }
+    return at;
+  }
+};
+
+/// A value a row (lse): the first of the lanes that share the row stores it.
+struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    auto encoding = dyn_cast<RowAttr>(type.getEncoding());
+    if (!encoding)
+      return rewriter.notifyMatchFailure(op, "not a row vector");
+    Emit e(rewriter, op.getLoc());
+    e.readThreadAnew();
+    AccAttr acc = encoding.getAcc();
+    TileLayout layout = acc.tileLayout({type.getDimSize(0), 8});
+    ViewParts view = ViewParts::from(adaptor.getView());
+    int64_t others = 0;
+    for (int64_t mask : layout.rowReductionLanes())
+      others |= mask;
+    inStoringWarps(e, acc, [&] {
+      Value leads = rewriter.createOrFold<arith::CmpIOp>(
+          op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
+          e.i32(0));
+      RowAddresses rows(e, layout, view, adaptor.getRow()[0],
+                        op.getView().getType().getHeads());
+      for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
+        int64_t row = rowOfSlot(layout, slot);
+        Value inside = rows.inside(row);
+        if (acc.getFamily().warpsPerInstruction() > 1) {
+          // No branch while matmuls are in flight.
+          Value operands[] = {rows.pointer(row), value, e.both(leads, inside)};
+          bool real = type.getElementType().isF32();
+          e.ptx(real ? "@$2 st.global.f32 [$0], $1;"
+                     : "@$2 st.global.u32 [$0], $1;",
+                real ? "l,f,b" : "l,r,b", operands);
+          continue;
+        }
+        auto branch =
+            scf::IfOp::create(rewriter, op.getLoc(), e.both(leads, inside));
+        OpBuilder::InsertionGuard guard(rewriter);
+        rewriter.setInsertionPointToStart(branch.thenBlock());
+        LLVM::StoreOp::create(rewriter, op.getLoc(), value, rows.pointer(row));
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void fa2::gpu::populateRowPatterns(TypeConverter &converter,
+                                   RewritePatternSet &patterns) {
+  patterns.add<LoadRowsLowering, LoadTileLowering, StoreTileLowering,
+               StoreElementsLowering, StoreRowsLowering>(converter,
+                                                         patterns.getContext());
+}
