@@ -7,6 +7,7 @@
 
 #include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Target/Target.h"
 
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -103,8 +104,13 @@ struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
     Accesses before;
     KernelOp last;
     for (auto kernel : getOperation().getOps<KernelOp>()) {
+      const Target *target = targetOf(kernel);
+      if (!target)
+        return signalPassFailure();
       bool shares = last && last.getPartsAttr() && kernel.getPartsAttr();
-      if (shares || (last && last.getSchedule().getChained() != Chain::None)) {
+      bool chains =
+          shares || (last && last.getSchedule().getChained() != Chain::None);
+      if (chains && target->overlapsKernels()) {
         wait(kernel, before);
         pass(last);
       }

@@ -30,6 +30,8 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.overlap)
       s.overlap = true;
   }
+  if (s.splitScores && s.speculateMax == 0 && !asked.splitScores)
+    s.splitScores = false;
   if (s.directOutput && s.separateOutput) {
     if (!asked.separateOutput)
       s.separateOutput = false;

@@ -190,6 +190,12 @@ static std::string rolesError(const Target &t, const Problem &p,
 
 /// Fields that do not go together, whatever the target.
 static std::string togetherError(const Problem &p, const Schedule &s) {
+  if (s.splitScores && (s.speculateMax == 0 || p.program))
+    return formatv("expected split_scores = false without {0}; got true",
+                   p.program ? "scores that are a product alone, which no "
+                               "program changes"
+                             : "speculate_max, whose exponentials alone begin "
+                               "while scores are multiplied");
   if (s.preload == Preload::Both && p.program)
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";

@@ -254,6 +254,9 @@ def ChainKernels : Pass<"fa2gpu-chain-kernels", "::mlir::ModuleOp"> {
     touches an argument which a kernel before writes, or writes one that a kernel before reads; copies of inputs that stand before go ahead. A
     kernel that touches none waits at its end, so that the one behind it waits for all.
 
+    Two kernels that share the rows of a launch (`parts` of `fa2.kernel`) are chained so too, where the target overlaps kernels: the second one's
+    blocks take the places of the first one's as they end. It waits in each tile, before it stores.
+
     What an operation reads and writes, its operands' memory effects say; what they do not say counts as both.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];

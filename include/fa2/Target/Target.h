@@ -74,6 +74,8 @@ public:
 
   /// Whether tensor maps bring tiles, so that one thread starts a copy.
   virtual bool copyEngine() const { return false; }
+  /// Whether a kernel may start before the one in front of it has ended.
+  virtual bool overlapsKernels() const { return false; }
   /// Whether four warps issue a matmul together, which runs while they go on.
   virtual bool asynchronousMatmul() const { return false; }
   /// Warps of a block beside those of its schedule, with a role of their own;

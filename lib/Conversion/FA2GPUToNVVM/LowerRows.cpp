@@ -81,12 +81,14 @@ struct LoadRowsLowering : public OpConversionPattern<fa2::LoadOp> {
   }
 };
 
-/// A tile of f32 in an accumulator's registers and row by row in memory.
+/// A tile in an accumulator's registers and row by row in memory.
 struct RowTile {
   RowTile(Emit &e, RankedTensorType type, AccAttr acc, ViewParts view,
           Value first, int64_t heads)
       : e(e), layout(acc.tileLayout(type.getShape())),
-        rows(e, layout, view, first, heads), col(laneCol(e, layout)),
+        elementBytes(type.getElementTypeBitWidth() / 8),
+        rows(e, layout, view, first, heads, elementBytes),
+        col(laneCol(e, layout)),
         padded(layout.colsPerWarp() * layout.warpGridCols() != layout.cols()) {}
 
   /// The registers that begin pairs of columns in the rows of `slot`.
@@ -105,14 +107,18 @@ struct RowTile {
                            e.index(layout.cols()))
                   : Value();
   }
+  Value row(int64_t slot) { return rows.pointer(rowOfSlot(layout, slot)); }
+  Value at(Value row, Value column) {
+    return e.gep(row, e.toI64(e.toIndex(e.mul(column, elementBytes))));
+  }
   Value pointer(int64_t slot, int64_t r) {
     Value column = e.add(col, layout.at(0, 0, r).col);
-    return e.gep(rows.pointer(rowOfSlot(layout, slot)),
-                 e.toI64(e.toIndex(e.mul(column, 4))));
+    return at(row(slot), column);
   }
 
   Emit &e;
   TileLayout layout;
+  int64_t elementBytes;
   RowAddresses rows;
   Value col;
   bool padded;
@@ -212,20 +218,15 @@ struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
     Emit e(rewriter, op.getLoc());
     e.readThreadAnew();
     inStoringWarps(e, acc, [&] {
-      TileLayout layout = acc.tileLayout(type.getShape());
-      RowAddresses rows(e, layout, ViewParts::from(adaptor.getView()),
-                        adaptor.getRow()[0], op.getView().getType().getHeads(),
-                        /*elementBytes=*/2);
+      RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
+                   adaptor.getRow()[0], op.getView().getType().getHeads());
+      const TileLayout &layout = tile.layout;
       Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1);
-      // laneCol is where the lane's pairs begin.
-      Value own = e.add(laneCol(e, layout), e.mul(lane, kColumns - 2));
-      for (int64_t slot = 0; slot < layout.numRowSlots(); ++slot) {
-        SmallVector<int64_t> pairs;
-        for (int64_t r = 0; r < layout.numRegs(); r += 2)
-          if (layout.rowSlot(r) == slot)
-            pairs.push_back(r);
-        Value inside = rows.inside(rowOfSlot(layout, slot));
-        Value row = rows.pointer(rowOfSlot(layout, slot));
+      // tile.col is where the lane's pairs begin.
+      Value own = e.add(tile.col, e.mul(lane, kColumns - 2));
+      for (int64_t slot = 0; slot < tile.slots(); ++slot) {
+        SmallVector<int64_t> pairs = tile.pairs(slot);
+        Value inside = tile.inside(slot), row = tile.row(slot);
         for (size_t i = 0; i < pairs.size(); i += kLanesOfRow) {
           Value column = e.add(own, layout.at(0, 0, pairs[i]).col);
           SmallVector<Value> four;
@@ -234,16 +235,11 @@ struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
                 pairs[std::min(k, pairs.size() - 1)] / 2)]);
           four = exchange(e, lane, four);
           Value there = inside;
-          if (pairs.size() - i < kLanesOfRow ||
-              layout.colsPerWarp() * layout.warpGridCols() != layout.cols())
+          if (tile.padded || pairs.size() - i < kLanesOfRow)
             there = e.both(there,
                            e.less(e.toIndex(column), e.index(layout.cols())));
-          Value operands[] = {e.gep(row, e.toI64(e.toIndex(e.mul(column, 2)))),
-                              four[0],
-                              four[1],
-                              four[2],
-                              four[3],
-                              there};
+          Value operands[] = {
+              tile.at(row, column), four[0], four[1], four[2], four[3], there};
           e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
                 operands);
         }

@@ -206,6 +206,9 @@ LogicalResult DotStartOp::verify() {
   if (!acc)
     return emitOpError() << "expected a result in an accumulator layout, got "
                          << d;
+  if (getJoins() && !isa_and_nonnull<DotStartOp>(getOperation()->getPrevNode()))
+    return emitOpError() << "expected the product that it joins right before "
+                            "it";
   if (getJoins() && (getAcc() || !isa_and_nonnull<SharedAttr>(a.getEncoding())))
     return emitOpError() << "expected no registers that are read where a "
                             "product joins the one before";

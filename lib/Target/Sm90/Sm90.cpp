@@ -49,6 +49,7 @@ public:
   }
 
   bool copyEngine() const override { return true; }
+  bool overlapsKernels() const override { return true; }
   bool asynchronousMatmul() const override { return true; }
   int64_t producerWarps() const override { return kProducerWarps; }
   int64_t sharedPanelBytes() const override { return 128; }

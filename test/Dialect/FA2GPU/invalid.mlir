@@ -267,8 +267,19 @@ func.func @rows_between_atoms(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64x
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 func.func @joins_with_an_accumulator(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>, %c: tensor<64x64xf32, #acc>) {
+  %e = fa2gpu.dot_start %a, %b : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
   // expected-error @+1 {{expected no registers that are read where a product joins the one before}}
   %f = fa2gpu.dot_start %a, %b acc(%c : tensor<64x64xf32, #acc>) {joins} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
+  return
+}
+
+// -----
+
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @joins_nothing(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {
+  // expected-error @+1 {{expected the product that it joins right before it}}
+  %f = fa2gpu.dot_start %a, %b {joins} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
   return
 }
 
