@@ -56,7 +56,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     Value group = WarpgroupOp::create(b, loc, b.getIndexType());
     Value own = KVRangeOp::create(
         b, loc, b.createOrFold<arith::AddIOp>(loc, block, group),
-        /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(),
+        /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(), mask.getLead(),
         kGroupRows / mask.getHeads(), keys, mask.getMaskAttr(),
         /*nonempty=*/false, /*past_end=*/true, /*whole_rows=*/false);
     Value skipped = TilesUntilOp::create(b, loc, own, loop.getRange());

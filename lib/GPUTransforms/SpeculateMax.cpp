@@ -164,17 +164,18 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
           dot.getA(), dot.getB(), Value(), dot.getTransposeB(),
           /*transpose_a=*/false, dot.getNameAttr(), first, /*first_row=*/0,
           /*clears=*/false, /*joins=*/first > 0, /*column=*/Value()));
-    SmallVector<Value> p, sums;
+    SmallVector<Value> p;
     for (Value product : started) {
       Value s = DotWaitOp::create(b, loc, half, product);
       auto guess = SoftmaxSpeculateOp::create(
-          b, loc, TypeRange{half, softmax.getL().getType()}, s, softmax.getM(),
-          softmax.getScale());
+          b, loc, half, Type(), s, softmax.getM(), softmax.getScale());
       p.push_back(guess.getP());
-      sums.push_back(guess.getSum());
     }
+    // The sums come last. Between the halves, compilers would have them wait
+    // for both.
     Value joined = JoinOp::create(b, loc, whole, p[0], p[1]);
-    return {joined, arith::AddFOp::create(b, loc, sums[0], sums[1])};
+    return {joined,
+            LaneSumsOp::create(b, loc, softmax.getL().getType(), joined)};
   }
 
   static bool isLoaded(Value tile) {

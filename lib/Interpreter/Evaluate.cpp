@@ -54,7 +54,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
             ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
             BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp,
-            DotWaitOp, JoinOp,
+            DotWaitOp, JoinOp, LaneSumsOp,
             // The softmax.
             SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
             SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,

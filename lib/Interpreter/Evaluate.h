@@ -63,6 +63,7 @@ void run(Frame &, BroadcastOp);
 void run(Frame &, fa2::gpu::JoinOp);
 void run(Frame &, SumRowsOp);
 void run(Frame &, AddRowsOp);
+void run(Frame &, fa2::gpu::LaneSumsOp);
 void run(Frame &, ScaleRowsOp);
 std::shared_ptr<Tile> loadTile(Frame &, const View &, int64_t row, mlir::Type);
 void storeTile(Frame &, const View &, int64_t row, const Tile &, Part,

@@ -144,7 +144,8 @@ void interpreter::run(Frame &f, ApplyMaskOp op) {
           keys = f.whole(op.getSeqlenK());
   int64_t rows = transposed ? result->cols() : result->rows() / heads,
           columns = transposed ? result->rows() : result->cols();
-  int64_t firstQuery = f.whole(op.getQBlock()) * rows,
+  int64_t lead = op.getLead() ? f.whole(op.getLead()) : 0,
+          firstQuery = f.whole(op.getQBlock()) * rows - lead,
           firstKey = f.whole(op.getKvBlock()) * columns;
   for (int64_t r = 0; r < rows * heads; ++r) {
     int64_t query = firstQuery + (transposed ? r : queryOf(r, heads));

@@ -8,7 +8,8 @@ using namespace fa2::interpreter;
 
 void interpreter::run(Frame &f, PositionsOp op) {
   auto result = makeTile(op.getType());
-  int64_t first = f.whole(op.getBlock()) * result->size();
+  int64_t lead = op.getLead() ? f.whole(op.getLead()) : 0,
+          first = f.whole(op.getBlock()) * result->size() - lead;
   for (int64_t i = 0; i < result->size(); ++i)
     result->whole[i] = first + i;
   f.set(op.getResult(), Datum(TileRef(result)));
@@ -17,8 +18,9 @@ void interpreter::run(Frame &f, PositionsOp op) {
 void interpreter::run(Frame &f, DistanceOp op) {
   auto result = makeTile(op.getType());
   int64_t rows = result->rows(), cols = result->cols();
-  int64_t first =
-      f.whole(op.getColumnBlock()) * cols - f.whole(op.getRowBlock()) * rows;
+  int64_t lead = op.getLead() ? f.whole(op.getLead()) : 0,
+          first = f.whole(op.getColumnBlock()) * cols -
+                  (f.whole(op.getRowBlock()) * rows - lead);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c)
       (result->real.empty()

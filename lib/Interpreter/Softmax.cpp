@@ -134,13 +134,17 @@ void interpreter::run(Frame &f, NormalizerOp op) {
 
 void interpreter::run(Frame &f, SoftmaxSpeculateOp op) {
   auto p = std::make_shared<Tile>(*f.tile(op.getS()));
-  auto sum = makeTile(op.getSum().getType());
+  auto sum = op.getSum() ? makeTile(op.getSum().getType()) : nullptr;
   TileRef m = op.getM() ? f.tile(op.getM()) : TileRef();
   float k = powersOfTwo(f.real(op.getScale()));
-  for (int64_t r = 0; r < p->rows(); ++r)
-    sum->real[r] = exponentials(*p, r, k, m ? m->real[r] : 0.0f);
+  for (int64_t r = 0; r < p->rows(); ++r) {
+    float ofRow = exponentials(*p, r, k, m ? m->real[r] : 0.0f);
+    if (sum)
+      sum->real[r] = ofRow;
+  }
   give(f, op.getP(), p);
-  give(f, op.getSum(), sum);
+  if (sum)
+    give(f, op.getSum(), sum);
 }
 
 /// Written so that it is true of a NaN. A row's sum stands for those of its

@@ -125,10 +125,10 @@ static void forEach(Frame &f, const View &view, int64_t first, const Tile &tile,
   int64_t cols = vector ? 1 : tile.cols();
   for (int64_t r = 0; r < rows && !f.halted(); ++r) {
     auto [row, head] = placeOf(view, first, r);
-    if (row >= view.length)
+    if (row < 0 || row >= view.length)
       continue;
     // Of some columns all may lie behind the last.
-    if (row < 0 || (view.dims.empty() && !addressOf(view, row, head, 0))) {
+    if (view.dims.empty() && !addressOf(view, row, head, 0)) {
       f.fail() << "row " << row << " of batch entry " << view.batch << ", head "
                << head << " is no row of '" << view.memory->name << "'";
       return;
@@ -272,6 +272,14 @@ static float sumOfRow(const Tile &tile, int64_t row) {
 }
 
 void interpreter::run(Frame &f, SumRowsOp op) {
+  TileRef tile = f.tile(op.getTile());
+  auto sums = makeTile(op.getSums().getType());
+  for (int64_t r = 0; r < tile->rows(); ++r)
+    sums->real[r] = sumOfRow(*tile, r);
+  give(f, op.getSums(), sums);
+}
+
+void interpreter::run(Frame &f, fa2::gpu::LaneSumsOp op) {
   TileRef tile = f.tile(op.getTile());
   auto sums = makeTile(op.getSums().getType());
   for (int64_t r = 0; r < tile->rows(); ++r)

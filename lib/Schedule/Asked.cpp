@@ -32,6 +32,8 @@ Schedule fa2::withAsked(const Schedule &standing,
   }
   if (s.splitScores && s.speculateMax == 0 && !asked.splitScores)
     s.splitScores = false;
+  if (s.fromEnd && s.packedHeads > 1 && !asked.fromEnd)
+    s.fromEnd = false;
   if (s.directOutput && s.separateOutput) {
     if (!asked.separateOutput)
       s.separateOutput = false;

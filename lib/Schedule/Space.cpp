@@ -98,6 +98,7 @@ private:
       return {false};
     // They are measured by themselves.
     if (field.member == &Schedule::directOutput ||
+        field.member == &Schedule::fromEnd ||
         field.member == &Schedule::splitScores)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.

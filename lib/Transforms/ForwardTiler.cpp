@@ -111,10 +111,10 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   Value qBlock = place.rowBlock;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   int64_t packed = schedule.getPackedHeads();
-  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, seqlenQ,
-                                  seqlenK, bq / packed, bkv, op.getMaskAttr(),
-                                  /*nonempty=*/false, /*past_end=*/false,
-                                  /*whole_rows=*/false);
+  Value range = KVRangeOp::create(
+      b, loc, qBlock, /*falling=*/true, seqlenQ, seqlenK, lead, bq / packed,
+      bkv, op.getMaskAttr(), /*nonempty=*/false, /*past_end=*/false,
+      /*whole_rows=*/false);
   // A program's scores may be as low as f32 goes, to hide what they belong to.
   float none = program && !scores->isBounded()
                    ? std::numeric_limits<float>::lowest()
@@ -146,7 +146,7 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   if (program)
     s = program->atScores(s);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
-                          op.getMaskAttr(), /*transposed=*/false, packed);
+                          lead, op.getMaskAttr(), /*transposed=*/false, packed);
   // P, m, l, alpha
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
@@ -175,6 +175,18 @@ int64_t ForwardTiler::start() const {
   return schedule.getSpeculateMax() > 0 && dtype.isF16() ? 7 : 0;
 }
 
+/// The rows that whole tiles have more than a sequence, in whole groups: of
+/// tiles laid from its end, the first begins so many before it.
+Value ForwardTiler::leadOf(Value length) {
+  int64_t rows = schedule.getBlockQ();
+  Value more = arith::AddIOp::create(b, loc, length, constant(rows - 1));
+  Value tiles = arith::DivUIOp::create(b, loc, more, constant(rows));
+  Value whole = arith::MulIOp::create(b, loc, tiles, constant(rows));
+  Value over = arith::SubIOp::create(b, loc, whole, length);
+  Value groups = arith::DivUIOp::create(b, loc, over, constant(kGroupRows));
+  return arith::MulIOp::create(b, loc, groups, constant(kGroupRows));
+}
+
 void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   int64_t bq = schedule.getBlockQ(), packed = schedule.getPackedHeads();
   Type f32 = b.getF32Type();
@@ -189,6 +201,9 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   auto qSeq = SequenceOp::create(b, loc, q, batch);
   auto kSeq = SequenceOp::create(b, loc, k, batch);
   Value row = arith::MulIOp::create(b, loc, qBlock, constant(bq / packed));
+  lead = schedule.getFromEnd() ? leadOf(qSeq.getLength()) : Value();
+  if (lead)
+    row = arith::SubIOp::create(b, loc, row, lead);
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
                                view(q, batch, head, qSeq, packed), row);
   // Named, as the order in which arguments are evaluated is the compiler's.
@@ -204,7 +219,8 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
                    schedule.getBlockKv(),
                    /*transposed=*/false,
                    packed,
-                   loads};
+                   loads,
+                   lead};
   auto program = programAt(place);
   std::optional<Dropout> dropout;
   if (rng)

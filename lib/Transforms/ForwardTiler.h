@@ -66,6 +66,7 @@ private:
                        mlir::Value kView, mlir::Value vView,
                        mlir::Value seqlenQ, mlir::Value seqlenK);
   int64_t start() const;
+  mlir::Value leadOf(mlir::Value length);
 
   mlir::func::FuncOp func;
   AttentionOp op;
@@ -75,6 +76,7 @@ private:
   // The kernel's arguments.
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax
+  mlir::Value lead; // rows before the sequence that the first tile begins with
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;
   mlir::Type dtype;

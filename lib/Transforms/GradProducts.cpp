@@ -59,7 +59,7 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
     return RankedTensorType::get({type.getDimSize(1)}, element);
   };
   Type index = vector(b.getIndexType());
-  Value columns = PositionsOp::create(b, loc, index, block);
+  Value columns = PositionsOp::create(b, loc, index, block, Value());
   Value end = tensor::SplatOp::create(b, loc, index, length, ValueRange{});
   Value inside =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, columns, end);
@@ -73,7 +73,7 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
 Value GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   bool falls = keysFall();
   auto keys = KVRangeOp::create(
-      b, loc, qBlock, falls, range.getSeqlenQ(), range.getSeqlenK(),
+      b, loc, qBlock, falls, range.getSeqlenQ(), range.getSeqlenK(), Value(),
       range.getBlockQ(), range.getBlockKv(), range.getMaskAttr(),
       /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
   Value first = TileAtOp::create(b, loc, keys, constant(0));
@@ -176,7 +176,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
       s = hideColumns(s, i, sequence.getLength());
   }
   s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
-                          sequence.getLength(), keys.getLength(),
+                          sequence.getLength(), keys.getLength(), Value(),
                           op.getMaskAttr(), /*transposed=*/true);
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
                                        begins ? Value() : load(nView, row, bq),
@@ -328,9 +328,10 @@ void GradTiler::createQueries() {
   Value negD = load(wholeView(negDelta, batch, head), row, bq);
   Value kView = view(k, batch, headKV, keys),
         vView = view(v, batch, headKV, keys);
-  Value range = KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, bq,
-                                  bkv, op.getMaskAttr(), /*nonempty=*/false,
-                                  /*past_end=*/false, /*whole_rows=*/false);
+  Value range =
+      KVRangeOp::create(b, loc, qBlock, /*falling=*/true, sq, sk, Value(), bq,
+                        bkv, op.getMaskAttr(), /*nonempty=*/false,
+                        /*past_end=*/false, /*whole_rows=*/false);
   ScorePlace place{batch, head, qBlock, bq, bkv};
   auto program = programAt(place);
   auto loop =
@@ -353,7 +354,7 @@ void GradTiler::createQueries() {
     if (program)
       std::tie(scores, slope) = applyProgram(*program, scores);
     scores = ApplyMaskOp::create(b, loc, scores.getType(), scores, qBlock, j,
-                                 sq, sk, op.getMaskAttr(),
+                                 sq, sk, Value(), op.getMaskAttr(),
                                  /*transposed=*/false);
     Value p = SoftmaxRecomputeOp::create(b, loc, scores.getType(), scores,
                                          begins ? Value() : n, softmaxScale,

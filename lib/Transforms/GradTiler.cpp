@@ -263,9 +263,10 @@ void GradTiler::createHidden() {
   Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
         sk = SequenceOp::create(b, loc, k, batch).getLength();
   // Tiles of keys count rows past the end as those that see them.
-  auto range = KVRangeOp::create(b, loc, qBlock, /*falling=*/false, sq, sk, bq,
-                                 bkv, op.getMaskAttr(), /*nonempty=*/false,
-                                 /*past_end=*/false, /*whole_rows=*/true);
+  auto range =
+      KVRangeOp::create(b, loc, qBlock, /*falling=*/false, sq, sk, Value(), bq,
+                        bkv, op.getMaskAttr(), /*nonempty=*/false,
+                        /*past_end=*/false, /*whole_rows=*/true);
   auto inside = [&](Value x, Value length) -> Value {
     return arith::MinSIOp::create(b, loc, x, length);
   };
@@ -382,7 +383,7 @@ Value GradTiler::rowsInside(Value tile, Value length) {
   auto index = RankedTensorType::get({statRows}, b.getIndexType());
   return arith::CmpIOp::create(
       b, loc, arith::CmpIPredicate::slt,
-      PositionsOp::create(b, loc, index, tile),
+      PositionsOp::create(b, loc, index, tile, Value()),
       tensor::SplatOp::create(b, loc, index, length, ValueRange{}));
 }
 

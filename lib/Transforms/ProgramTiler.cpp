@@ -28,7 +28,7 @@ std::pair<Value, Value> fa2::packedRows(OpBuilder &b, Location loc,
                                         const ScorePlace &place) {
   auto type = RankedTensorType::get({place.rows}, b.getIndexType());
   int64_t run = kGroupRows / place.packedHeads;
-  Value at = PositionsOp::create(b, loc, type, place.rowBlock);
+  Value at = PositionsOp::create(b, loc, type, place.rowBlock, Value());
   auto all = [&](Value x) -> Value {
     return tensor::SplatOp::create(b, loc, type, x, ValueRange{});
   };
@@ -57,7 +57,7 @@ void ProgramTiler::placeArguments() {
     std::tie(written[head], written[rows]) = packedRows(b, loc, place);
   else if (!rows.use_empty())
     written[rows] = PositionsOp::create(
-        b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock);
+        b, loc, typeWith(Rows, b.getIndexType()), place.rowBlock, place.lead);
 }
 
 void ProgramTiler::findAxes() {
@@ -206,6 +206,8 @@ Value ProgramTiler::writeRead(tensor::ExtractOp read) {
     };
     Value row = first(place.rowBlock, place.rows),
           column = first(columnBlock, place.cols);
+    if (place.lead)
+      row = arith::SubIOp::create(b, loc, row, place.lead);
     Type type = typeWith(to, read.getType());
     if (!place.transposed)
       return LoadOp::create(b, loc, type, view, row, column);
@@ -273,7 +275,7 @@ Value ProgramTiler::writeDistance(Operation &step) {
   bool negated = *forward == place.transposed;
   Value d = DistanceOp::create(
       b, loc, typeWith(Tile, type.isF32() ? type : b.getIndexType()),
-      columnBlock, place.rowBlock);
+      columnBlock, place.rowBlock, place.lead);
   if (type.isF32())
     return negated ? arith::NegFOp::create(b, loc, d).getResult() : d;
   if (negated) {

@@ -146,7 +146,7 @@ private:
       sizes.push_back(upToChunk(e.add(there, -first * kChunkBytes)));
     Value further = e.mul(e.mul(view.rowStride, elementBytes), step);
     for (int64_t r = 0; r < rows; r += step) {
-      Value inside = e.less(e.index(r), rowsFrom(row));
+      Value inside = isRow(e.add(row, r));
       for (auto [i, size] : llvm::enumerate(sizes)) {
         int64_t bytes = i * side * kChunkBytes;
         issue(e.add(to, r * pitch + bytes), e.gep(from, bytes),
@@ -160,8 +160,7 @@ private:
   void copyLast(Value row) {
     Value before = elementsBeforeRow(row);
     Value size = upToChunk(e.add(bytesFrom(before), -chunks * kChunkBytes));
-    Value needed =
-        e.both(e.less(e.i32(0), before), e.less(e.index(0), rowsFrom(row)));
+    Value needed = e.both(e.less(e.i32(0), before), isRow(row));
     issue(e.add(slot, e.add(e.mul(row, pitch), chunks * kChunkBytes)),
           e.gep(chunksOf(row, before), chunks * kChunkBytes),
           e.select(needed, size, e.i32(0)));
@@ -179,9 +178,9 @@ private:
     elements = e.sub(elements, e.toI64(e.toIndex(before)));
     return e.gep(view.base, e.mul(elements, elementBytes));
   }
-  /// Rows of the view from this row of the tile on.
-  Value rowsFrom(Value row) {
-    return e.sub(e.sub(view.length, firstRow), e.toIndex(row));
+  /// Whether this row of the tile is the view's.
+  Value isRow(Value row) {
+    return e.below(e.add(firstRow, e.toIndex(row)), view.length);
   }
   /// Bytes from the row's first chunk to the last column of the view.
   Value bytesFrom(Value before) {

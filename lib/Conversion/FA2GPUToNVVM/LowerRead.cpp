@@ -28,6 +28,8 @@ struct PositionsLowering : public OpConversionPattern<PositionsOp> {
     Value lane = row ? laneRow(e, layout) : laneCol(e, layout);
     Value first = e.add(e.mul(adaptor.getBlock()[0], type.getDimSize(0)),
                         e.toIndex(lane));
+    if (op.getLead())
+      first = e.sub(first, adaptor.getLead()[0]);
     SmallVector<Value> out;
     int64_t slots = row ? layout.numRowSlots() : layout.numColSlots();
     for (int64_t slot = 0; slot < slots; ++slot)
@@ -53,6 +55,8 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
     TileLayout layout = acc.tileLayout(type.getShape());
     Value row = e.add(e.mul(adaptor.getRowBlock()[0], type.getDimSize(0)),
                       e.toIndex(laneRow(e, layout)));
+    if (op.getLead())
+      row = e.sub(row, adaptor.getLead()[0]);
     Value column = e.add(e.mul(adaptor.getColumnBlock()[0], type.getDimSize(1)),
                          e.toIndex(laneCol(e, layout)));
     bool whole = type.getElementType().isIndex();
@@ -165,7 +169,7 @@ Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
     Value single = indexParts[d][0];
     shared = e.add(shared, e.mul(e.toI64(single), source.strides[d]));
     if (source.extents[d])
-      allInside = e.both(allInside, e.less(single, source.extents[d]));
+      allInside = e.both(allInside, e.below(single, source.extents[d]));
   }
   base = e.gep(source.base, shared);
 }
@@ -191,7 +195,7 @@ Elements::Place Elements::placeOf(ValueRange ownIndices) {
     Value elements = e.mul(e.toI64(index), source.strides[d]);
     offset = offset ? e.add(offset, elements) : elements;
     if (source.extents[d])
-      inside = e.both(inside, e.less(index, source.extents[d]));
+      inside = e.both(inside, e.below(index, source.extents[d]));
   }
   return {offset ? e.gep(base, offset) : base, inside};
 }

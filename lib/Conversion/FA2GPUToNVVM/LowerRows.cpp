@@ -25,8 +25,9 @@ struct RowAddresses {
     bytes = e.mul(view.rowStride, elementBytes);
     start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
   }
+  /// Whether the row is the sequence's. Tiles may begin before it.
   Value inside(int64_t row) {
-    return e.less(heads > 1 ? packed(row) : e.add(row0, row), view.length);
+    return e.below(heads > 1 ? packed(row) : e.add(row0, row), view.length);
   }
   Value pointer(int64_t row) {
     if (heads == 1)

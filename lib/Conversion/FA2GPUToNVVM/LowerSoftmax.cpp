@@ -75,6 +75,8 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
     auto mask = op.getMaskAttr();
     int64_t heads = op.getHeads();
     Value first = e.mul(op.getQBlock(), type.getDimSize(0) / heads);
+    if (op.getLead())
+      first = e.sub(first, op.getLead());
     Value lane = laneRow(e, layout), row0 = e.add(first, e.toIndex(lane));
     Value col0 = e.add(e.mul(op.getKvBlock(), type.getDimSize(1)),
                        e.toIndex(laneCol(e, layout)));
@@ -125,6 +127,8 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
                        e.toIndex(laneRow(e, layout)));
     Value query0 = e.add(e.mul(op.getQBlock(), type.getDimSize(1)),
                          e.toIndex(laneCol(e, layout)));
+    if (op.getLead())
+      query0 = e.sub(query0, op.getLead());
     Value ninf = e.f32(-kInf), allKeys = e.sub(sk, key0);
     // lower <= key0 + k < upper, with k the register's own row
     llvm::MapVector<int64_t, SmallVector<int64_t>> byColumn;
@@ -349,9 +353,32 @@ struct SoftmaxSpeculateLowering
         p[r] = e.ex2(shift ? e.fma(p[r], k, shift) : e.fmul(p[r], k));
         row.push_back(p[r]);
       }
+      if (op.getSum())
+        sums.push_back(reduceInTwoChains(row, sum));
+    }
+    SmallVector<SmallVector<Value>> results{p};
+    if (op.getSum())
+      results.push_back(sums);
+    rewriter.replaceOpWithMultiple(op, std::move(results));
+    return success();
+  }
+};
+
+struct LaneSumsLowering : public OpConversionPattern<LaneSumsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LaneSumsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto sum = [&](Value x, Value y) { return e.fadd(x, y); };
+    SmallVector<Value> sums;
+    for (ArrayRef<int64_t> regs : registersByRow(layoutOf(op.getTile()))) {
+      SmallVector<Value> row;
+      for (int64_t r : regs)
+        row.push_back(adaptor.getTile()[r]);
       sums.push_back(reduceInTwoChains(row, sum));
     }
-    rewriter.replaceOpWithMultiple(op, {p, sums});
+    rewriter.replaceOpWithMultiple(op, {sums});
     return success();
   }
 };
@@ -659,7 +686,8 @@ void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns.add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
                SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering, SoftmaxSpeculateLowering, ExceedsLowering,
-               SoftmaxRebaseLowering, SoftmaxFinishLowering, NormalizerLowering,
-               CombineSplitsLowering>(converter, patterns.getContext());
+               ScaleRowsLowering, SoftmaxSpeculateLowering, LaneSumsLowering,
+               ExceedsLowering, SoftmaxRebaseLowering, SoftmaxFinishLowering,
+               NormalizerLowering, CombineSplitsLowering>(
+      converter, patterns.getContext());
 }

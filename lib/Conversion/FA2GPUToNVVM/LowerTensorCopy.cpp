@@ -390,8 +390,6 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
     Emit e(rewriter, op.getLoc());
     Value warp = e.uniformWarp(), group = e.shr(warp, 2);
     Value leads = e.both(isZero(e, e.bitAnd(warp, 3)), isZero(e, e.lane()));
-    auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
-    rewriter.setInsertionPointToStart(branch.thenBlock());
     SharedLayout layout =
         sharedLayout(cast<RankedTensorType>(op.getSlot().getType()));
     int64_t across = op.getAcross();
@@ -400,6 +398,9 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
       group = e.divU(group, e.i32(across));
     Value row = e.add(e.toI32(adaptor.getRow()[0]),
                       e.mul(group, kGroupRows / op.getHeads()));
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(),
+                                    e.both(leads, e.less(e.i32(-1), row)));
+    rewriter.setInsertionPointToStart(branch.thenBlock());
     Value column;
     if (op.getColumn())
       column = e.toI32(adaptor.getColumn()[0]);

@@ -75,6 +75,9 @@ Value Emit::both(Value x, Value y) {
 Value Emit::less(Value x, Value y) {
   return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, x, y);
 }
+Value Emit::below(Value x, Value y) {
+  return b.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ult, x, y);
+}
 Value Emit::select(Value c, Value x, Value y) {
   return arith::SelectOp::create(b, loc, c, x, y);
 }

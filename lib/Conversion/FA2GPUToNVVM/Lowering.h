@@ -39,8 +39,9 @@ public:
   mlir::Value shr(mlir::Value x, int64_t c);
   mlir::Value divU(mlir::Value x, mlir::Value y);
   mlir::Value remU(mlir::Value x, mlir::Value y);
-  mlir::Value both(mlir::Value x, mlir::Value y); // either may be null: true
-  mlir::Value less(mlir::Value x, mlir::Value y); // signed
+  mlir::Value both(mlir::Value x, mlir::Value y);  // either may be null: true
+  mlir::Value less(mlir::Value x, mlir::Value y);  // signed
+  mlir::Value below(mlir::Value x, mlir::Value y); // unsigned: 0 <= x < y
   mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y);
   /// prmt.b32: bytes of x (0 to 3) and y (4 to 7), by the selector's nibbles.
   mlir::Value permute(mlir::Value x, mlir::Value y, mlir::Value selector);

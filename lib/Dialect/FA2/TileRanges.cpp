@@ -75,6 +75,8 @@ TilePlaces KVRangeOp::places(OpBuilder &b, RangeLookup) {
   Value zero = m.constant(0);
   Value first =
       b.createOrFold<arith::MulIOp>(loc, getQBlock(), m.constant(blockQ));
+  if (getLead())
+    first = m.sub(first, getLead());
   Value after = m.add(first, blockQ);
   Value last = m.add(getWholeRows() ? after : m.min(after, sq), -1);
   auto lower = [&](Value row) -> Value {
@@ -109,10 +111,8 @@ TilePlaces KVRangeOp::places(OpBuilder &b, RangeLookup) {
       fullBegin = choose(beyond, fullBegin);
   }
   if (getPastEnd()) {
-    Value row =
-        b.createOrFold<arith::MulIOp>(loc, getQBlock(), m.constant(blockQ));
     Value any =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, sq);
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, first, sq);
     end = arith::SelectOp::create(b, loc, any, end, zero);
   }
   TilePlaces p = inOrder(m, begin, end, fullBegin, fullEnd, getFalling());

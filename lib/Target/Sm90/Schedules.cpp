@@ -276,6 +276,7 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
   s.querySlots = e.querySlots;
   s.pingPong = e.pingPong && !problem.masked;
   s.groupLimits = true;
+  s.fromEnd = problem.masked && !problem.wideReads && !problem.dropout;
   s.directOutput = e.output == Output::Direct;
   s.separateOutput = e.output == Output::Own ||
                      (!s.directOutput && problem.headDim != problem.headDimV);
@@ -365,9 +366,12 @@ static std::string timeOf(int64_t rows, const Problem &problem,
   std::string tiles = formatv("ceildiv(seqlen_q, {0}) * heads * batch", rows);
   if (!problem.masked)
     return formatv("{0} * ceildiv({1}, device.multiprocessors)", weight, tiles);
+  std::string whole = base.fromEnd
+                          ? formatv("{0} * ceildiv(seqlen_q, {0})", rows).str()
+                          : std::string("seqlen_q");
   return formatv("{0} * max(2 * seqlen_k * device.multiprocessors, {1} * (2 * "
-                 "seqlen_k - seqlen_q + {2}))",
-                 weight, tiles, rows);
+                 "seqlen_k - {2} + {3}))",
+                 weight, tiles, whole, rows);
 }
 
 /// Whether tiles of `rows` rows are the fastest. Where there are many, they are
@@ -482,7 +486,8 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
   // tiles that read the same keys run side by side.
   Variant &few = variants.emplace_back();
   few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
-  setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending");
+  setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending,"
+                 "from_end=0");
   // What shared memory holds, and registers beside addresses of elements.
   if (dim <= (problem.columnVectors ? 64 : 128) && !problem.tileReads)
     setFields(few, "block_kv=128,stages=3");

@@ -37,7 +37,7 @@ def FA2_TileRangeOp : FA2_RangeOp<"tile_range"> {
 def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
   let summary = "the key tiles that a query tile sees, by interval arithmetic on the mask";
   let description = [{
-    For the rows [r0, r1) with r0 = q_block * block_q, r1 = min(r0 + block_q, seqlen_q), and a
+    For the rows [r0, r1) with r0 = q_block * block_q - lead, r1 = min(r0 + block_q, seqlen_q), and a
     mask with bounds lower and upper, these are the tiles [begin, end):
 
     ```
@@ -55,6 +55,7 @@ def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
     mask hides: a loop that is peeled then needs no case of its own for it. With `past_end`, the rows may
     all lie past the sequence's end, and the range is empty then. With `whole_rows`, r1 = r0 + block_q: rows past the
     sequence's end see the keys that the mask's bounds give them. These are the key tiles whose `fa2.q_range` has the query tile.
+    The first tile of queries begins `lead` rows before the sequence (none if it is not given).
 
     Example:
 
@@ -62,11 +63,11 @@ def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
     %keys = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
     ```
   }];
-  let arguments = (ins Index:$q_block, UnitAttr:$falling, Index:$seqlen_q, Index:$seqlen_k,
+  let arguments = (ins Index:$q_block, UnitAttr:$falling, Index:$seqlen_q, Index:$seqlen_k, Optional<Index>:$lead,
     I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty, UnitAttr:$past_end,
     UnitAttr:$whole_rows);
   let results = (outs FA2_TileRangeType:$range);
-  let assemblyFormat = [{ $q_block (`falling` $falling^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+  let assemblyFormat = [{ $q_block (`lead` $lead^)? (`falling` $falling^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
 }
 

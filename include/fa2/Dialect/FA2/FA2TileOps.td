@@ -159,7 +159,7 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
 //===----------------------------------------------------------------------===//
 
 def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
-  let summary = "a tile of rows from global memory; rows past the end are zero";
+  let summary = "a tile of rows from global memory; rows before the sequence and past its end are zero";
   let description = [{
     `tile[i] = view[row + i]` where row + i < length, else 0. Of a view with an order, the tile is a
     whole one of the sum (`fa2.accumulate`); of one with `?` columns it is `tile[i, j] = view[row + i, column + j]`.
@@ -176,7 +176,7 @@ def FA2_LoadOp : FA2_Op<"load", [MemoryEffects<[MemRead]>]> {
 }
 
 def FA2_StoreOp : FA2_Op<"store", [MemoryEffects<[MemWrite]>]> {
-  let summary = "a tile of rows to global memory; rows past the end are left alone";
+  let summary = "a tile of rows to global memory; rows before the sequence and past its end are left alone";
   let description = [{
     `view[row + i] = tile[i]` where row + i < length, into a view of any number of columns from `column` on. Of a view with
     an order, the tile is a whole one of the sum (`fa2.accumulate`).
@@ -261,27 +261,27 @@ def FA2_DotOp : FA2_Op<"dot", [Pure, AttrSizedOperandSegments]> {
 def FA2_PositionsOp : FA2_Op<"positions", [Pure]> {
   let summary = "where the rows, or the columns, of a tile are in their sequence";
   let description = [{
-    `result[i] = block * (length of the result) + i`.
+    `result[i] = block * (length of the result) - lead + i`, where `lead` is that of `fa2.apply_mask`.
 
     Example: `%rows = fa2.positions %qb : tensor<128xindex>`
   }];
-  let arguments = (ins Index:$block);
+  let arguments = (ins Index:$block, Optional<Index>:$lead);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$block attr-dict `:` type($result)";
+  let assemblyFormat = "$block (`lead` $lead^)? attr-dict `:` type($result)";
 }
 
 def FA2_DistanceOp : FA2_Op<"distance", [Pure]> {
   let summary = "how far a tile's columns lie behind its rows";
   let description = [{
-    `result[i, j] = (column_block * columns + j) - (row_block * rows + i)`, as an index, or in f32,
+    `result[i, j] = (column_block * columns + j) - (row_block * rows - lead + i)`, as an index, or in f32,
     which is exact below 2^24. What elements on one diagonal of a thread's registers share is
     computed once: an addition, and all that a program makes of it alone, such as a read.
 
     Example: `%d = fa2.distance %j from %qb : tensor<128x64xf32>`
   }];
-  let arguments = (ins Index:$column_block, Index:$row_block);
+  let arguments = (ins Index:$column_block, Index:$row_block, Optional<Index>:$lead);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$column_block `from` $row_block attr-dict `:` type($result)";
+  let assemblyFormat = "$column_block `from` $row_block (`lead` $lead^)? attr-dict `:` type($result)";
 }
 
 def FA2_ReadOp : FA2_Op<"read", [Pure]> {
@@ -359,11 +359,12 @@ def FA2_ZeroBoxOp : FA2_Op<"zero_box", [MemoryEffects<[MemWrite]>, AttrSizedOper
 def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "result"]>]> {
   let summary = "scores of keys that a row does not see become -inf";
   let description = [{
-    With i = q_block * rows + the tile's row and j = kv_block * columns + its column,
+    With i = q_block * rows - lead + the tile's row and j = kv_block * columns + its column,
     `result = scores` where max(0, lower(i)) <= j < min(seqlen_k, upper(i)), else -inf.
     With `transposed` the tile's rows are keys and its columns queries. Where the rows are
     those of several packed `heads` (`!fa2.view`), q_block counts tiles of rows / heads queries,
-    and i is the query of the tile's row.
+    and i is the query of the tile's row. The first tile of queries begins `lead` rows before the sequence (none if it
+    is not given).
 
     Only tiles outside of their range's full part (`fa2.kv_range`) need it: for a kv_block inside (with
     `transposed`, a q_block), the operation is the identity.
@@ -376,11 +377,11 @@ def FA2_ApplyMaskOp : FA2_Op<"apply_mask", [Pure, AllTypesMatch<["scores", "resu
     ```
   }];
   let arguments = (ins AnyRankedTensor:$scores, Index:$q_block, Index:$kv_block,
-    Index:$seqlen_q, Index:$seqlen_k,
+    Index:$seqlen_q, Index:$seqlen_k, Optional<Index>:$lead,
     OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$transposed,
     DefaultValuedAttr<I64Attr, "1">:$heads);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+  let assemblyFormat = [{ $scores `at` `(` $q_block `,` $kv_block `)` (`lead` $lead^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     attr-dict `:` type($scores) }];
 }
 

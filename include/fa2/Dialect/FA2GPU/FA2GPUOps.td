@@ -237,14 +237,27 @@ def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMa
     ```
 
     m is any reference. A score far above it makes its lane's sum, which is needed anyway, large, and
-    `fa2gpu.exceeds` sees that. Without m, it is in the scores already: p = exp(c s).
+    `fa2gpu.exceeds` sees that. Without m, it is in the scores already: p = exp(c s). Without sum, that is left to
+    `fa2gpu.lane_sums`.
 
     Example:
     `%p, %sum = fa2gpu.softmax_speculate %s, %m scale %c : tensor<128x64xf32, #acc>, tensor<128xf32, #row> -> tensor<128xf32, #lrow>`
   }];
   let arguments = (ins AnyRankedTensor:$s, Optional<AnyRankedTensor>:$m, F32:$scale);
-  let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$sum);
-  let assemblyFormat = "$s (`,` $m^)? `scale` $scale attr-dict `:` type($s) (`,` type($m)^)? `->` type($sum)";
+  let results = (outs AnyRankedTensor:$p, Optional<AnyRankedTensor>:$sum);
+  let assemblyFormat = "$s (`,` $m^)? `scale` $scale attr-dict `:` type($s) (`,` type($m)^)? (`->` type($sum)^)?";
+}
+
+def FA2GPU_LaneSumsOp : FA2GPU_Op<"lane_sums", [Pure]> {
+  let summary = "the sums of a tile's rows, of which each lane has that of its own elements";
+  let description = [{
+    In the order of `fa2gpu.softmax_speculate`'s, so that the bits are the same.
+
+    Example: `%sum = fa2gpu.lane_sums %p : tensor<128x64xf32, #acc> -> tensor<128xf32, #lrow>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile);
+  let results = (outs AnyRankedTensor:$sums);
+  let assemblyFormat = "$tile attr-dict `:` type($tile) `->` type($sums)";
 }
 
 def FA2GPU_ExceedsOp : FA2GPU_Op<"exceeds", [Pure]> {
@@ -526,7 +539,8 @@ def FA2GPU_TensorStoreOp : FA2GPU_Op<"tensor_store", [MemoryEffects<[MemRead, Me
     share rows, they take turns at its panels: the first has panels 0, `across`, 2 `across` and so on. What the warpgroup wrote to the slot must have been
     fenced (`fa2gpu.proxy_fence`) and met at a `fa2gpu.group_barrier`, or where they share rows at a
     `fa2gpu.role_barrier`. Rows and columns outside of the
-    tensor are not written. `heads` is the map's; columns begin at `column`, else at 0.
+    tensor are not written. A part that begins before the tensor's first row is not stored at all (the copy engine takes
+    no negative coordinates of what it stores): all its rows must lie before it. `heads` is the map's; columns begin at `column`, else at 0.
 
     Example: `fa2gpu.tensor_store %slot, %m[%row, %head, %batch] : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>`
   }];
