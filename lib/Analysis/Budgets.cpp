@@ -61,13 +61,14 @@ LogicalResult checkMemory(KernelOp kernel, const Target &target,
 
 /// setmaxnreg.inc waits until the registers are there: what all warpgroups
 /// ask for must not exceed what the block has at entry.
-LogicalResult checkRegisters(const Target &target, RolesOp roles) {
+LogicalResult checkRegisters(const Target &target, RolesOp roles,
+                             int64_t blocks) {
   int64_t warps = roles.getTotalWarps(), threads = warps * kWarpLanes;
   if (threads > target.limits().threadsPerBlock)
     return roles.emitOpError()
            << "expected at most " << target.limits().threadsPerBlock
            << " threads on " << target.name() << ", got " << threads;
-  int64_t entry = target.registerBudget(threads, 1) / 8 * 8, sum = 0;
+  int64_t entry = target.registerBudget(threads, blocks) / 8 * 8, sum = 0;
   for (auto [n, mine] : llvm::zip(roles.getRegisters(), roles.getWarps())) {
     if (n % 8 != 0 || n < kMinRegisters || n > kMaxRegisters)
       return roles.emitOpError()
@@ -131,7 +132,9 @@ LogicalResult checkNamedBarriers(RolesOp roles) {
 
 LogicalResult fa2::gpu::checkBudgets(KernelOp kernel, const Target &target,
                                      RolesOp roles) {
-  return success(succeeded(checkMemory(kernel, target, roles)) &&
-                 (!roles || (succeeded(checkRegisters(target, roles)) &&
-                             succeeded(checkNamedBarriers(roles)))));
+  return success(
+      succeeded(checkMemory(kernel, target, roles)) &&
+      (!roles || (succeeded(checkRegisters(
+                      target, roles, kernel.getSchedule().getMinBlocks())) &&
+                  succeeded(checkNamedBarriers(roles)))));
 }

@@ -265,7 +265,7 @@ static std::string registersError(const Target &t, const Problem &p,
                                   const Schedule &s, const Footprint &f) {
   // ptxas C7602: an instruction's accumulators, and 32 registers beside them,
   // must fit what a thread has at entry, before roles share out registers.
-  int64_t entry = t.registerBudget(f.threads, 1) / 8 * 8;
+  int64_t entry = t.registerBudget(f.threads, s.minBlocks) / 8 * 8;
   if (int64_t widest = std::max(p.headDimV, s.blockKV); widest / 2 + 32 > entry)
     return formatv("expected {0} to be at most {1} with {2} threads a block, "
                    "whose {3} registers a thread must hold a matmul's "

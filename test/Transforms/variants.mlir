@@ -17,7 +17,7 @@
 // Few queries of grouped heads, then smaller tiles where they leave fewer multiprocessors idle.
 // TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_q <= 64 && heads % (4 * heads_kv) == 0">, schedule = <target = "sm_90a", block_q = 64,{{[^>]*}} packed_heads = 4>>,
 // TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 64, block_kv = [[KV:[0-9]+]],
-// TABLE-SAME: #fa2.variant<when = <"seqlen_k <= {{[0-9]+}} || {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 128, block_kv = [[KV]],
+// TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 128, block_kv = [[KV]],
 // WHY: remark: [Passed] table | {{.*}}Reason="schedule from sm_90a's table
 // WHY: remark: [Passed] variant | {{.*}}Reason="where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: #fa2.schedule<target = "sm_90a", block_q =
 // WHY: remark: [Analysis] shared-memory | {{.*}}Reason="where seqlen_q <= {{[0-9]+}} && heads % (4 * heads_kv) == 0: shared memory: {{[0-9]+}} of 232448 bytes a block

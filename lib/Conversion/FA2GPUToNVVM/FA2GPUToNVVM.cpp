@@ -196,8 +196,10 @@ struct ConvertFA2GPUToNVVMPass
     llvm::MapVector<RolesOp, int64_t> registers;
     getOperation().walk([&](RolesOp op) {
       int64_t threads = op.getTotalWarps() * kWarpLanes;
-      const Target *target = targetOf(op->getParentOfType<KernelOp>());
-      registers[op] = target->registerBudget(threads, 1) / 8 * 8;
+      auto kernel = op->getParentOfType<KernelOp>();
+      registers[op] = targetOf(kernel)->registerBudget(
+                          threads, kernel.getSchedule().getMinBlocks()) /
+                      8 * 8;
     });
     return registers;
   }

@@ -335,6 +335,8 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
         s.blockKV = problem.masked ? e.blockKVMasked : e.blockKV;
         s.lazyRescale = e.lazy ? problem.maxSlack : 0;
         s.speculateMax = speculates ? problem.maxSlack : 0;
+        s.splitScores = speculates && problem.masked && !problem.program &&
+                        e.maxHeadDim <= 64;
       }
   };
   if (problem.distanceReads && !problem.tileReads)
@@ -348,30 +350,35 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
 
 /// A tile's rows, weighed by how much slower small tiles are. Measured where
 /// every multiprocessor is busy: 64, 128 and 192 rows run at 0.64, 0.87 and 1
-/// of the speed, or 64 and 128 at 0.75 and 1.
-static int64_t weightOf(int64_t rows, const Schedule &base) {
+/// of the speed (under a mask 128 at 0.93), or 64 and 128 at 0.75 and 1.
+static int64_t weightOf(int64_t rows, const Problem &problem,
+                        const Schedule &base) {
   if (base.blockQ == 192)
-    return rows == 64 ? 100 : rows == 128 ? 147 : 192;
+    return rows == 64 ? 100 : rows == 192 ? 192 : problem.masked ? 138 : 147;
   return rows == 64 ? 85 : 128;
 }
 
 /// What tiles of `rows` rows take of the busiest multiprocessor's time, as an
 /// expression of guards. Without a mask all tiles take the same time, and the
-/// busiest has a whole number of them. Under one, tiles are taken longest
-/// first: the time is that of all keys seen, shared evenly, or that of the
-/// longest tile.
+/// busiest has a whole number of them.
+///
+/// Under one, tiles are taken longest first. With r of them to each
+/// multiprocessor and a length that falls from K by D, rounds come in pairs,
+/// after which all are even: a pair that begins after i rounds takes
+/// 2 K - D (2 i + 1) / r. The last tile begins after m, the even part of r:
+/// together (m + 1) K - D m (m + 2) / 2 r.
 static std::string timeOf(int64_t rows, const Problem &problem,
                           const Schedule &base) {
-  int64_t weight = weightOf(rows, base);
+  int64_t weight = weightOf(rows, problem, base);
   std::string tiles = formatv("ceildiv(seqlen_q, {0}) * heads * batch", rows);
   if (!problem.masked)
     return formatv("{0} * ceildiv({1}, device.multiprocessors)", weight, tiles);
-  std::string whole = base.fromEnd
-                          ? formatv("{0} * ceildiv(seqlen_q, {0})", rows).str()
-                          : std::string("seqlen_q");
-  return formatv("{0} * max(2 * seqlen_k * device.multiprocessors, {1} * (2 * "
-                 "seqlen_k - {2} + {3}))",
-                 weight, tiles, whole, rows);
+  std::string even = formatv("({0} / (2 * device.multiprocessors) * 2)", tiles);
+  std::string falls =
+      formatv("min(seqlen_k, (ceildiv(seqlen_q, {0}) - 1) * {0})", rows);
+  return formatv("{0} * (({1} + 1) * seqlen_k - {1} * ({1} + 2) * {2} * "
+                 "device.multiprocessors / (2 * max(1, {3})))",
+                 weight, even, falls, tiles);
 }
 
 /// Whether tiles of `rows` rows are the fastest. Where there are many, they are
@@ -402,11 +409,12 @@ static std::string sharedRows(int64_t fewer, const Schedule &base) {
 
 /// What they and tiles of 128 behind them take of the busiest multiprocessor's
 /// time.
-static std::string sharedTime(int64_t fewer, const Schedule &base) {
+static std::string sharedTime(int64_t fewer, const Problem &problem,
+                              const Schedule &base) {
   return formatv("{0} * {1} + {2} * ceildiv(ceildiv(seqlen_q - {3}, 128) * "
                  "heads * batch, device.multiprocessors)",
-                 base.blockQ, sharedRounds(fewer, base), weightOf(128, base),
-                 sharedRows(fewer, base));
+                 base.blockQ, sharedRounds(fewer, base),
+                 weightOf(128, problem, base), sharedRows(fewer, base));
 }
 
 /// Large tiles for whole rounds and those of 128 rows for what is left, where
@@ -419,11 +427,12 @@ static void addShared(std::vector<Variant> &variants, StringRef fields,
                               timeOf(base.blockQ, problem, base));
   for (int64_t fewer = 0; fewer <= mostFewer; ++fewer) {
     Variant &v = variants.emplace_back();
-    std::string time = sharedTime(fewer, base);
+    std::string time = sharedTime(fewer, problem, base);
     v.when = formatv("seqlen_k >= 2048 && {0} > 0 && 60 * ({1}) < 59 * {2}",
                      sharedRounds(fewer, base), time, alone);
     if (fewer < mostFewer)
-      v.when += formatv(" && {0} <= {1}", time, sharedTime(fewer + 1, base));
+      v.when +=
+          formatv(" && {0} <= {1}", time, sharedTime(fewer + 1, problem, base));
     v.after = sharedRows(fewer, base);
     setFields(v, fields);
   }
@@ -450,13 +459,10 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
   if (dim > 64 || problem.masked)
     add(fastest(64, problem, base), "block_q=64");
   if (base.blockQ > 128) {
-    // Short rows end often: they gain from smaller tiles however many there
-    // are, and from the next queries being there.
+    // Short rows end often: they gain from the next queries being there.
     bool second = dim > 64 && dim <= 128;
     StringRef fields = second ? "block_q=128,query_slots=2" : "block_q=128";
-    add((second && problem.masked ? "seqlen_k <= 1024 || " : "") +
-            fastest(128, problem, base),
-        fields);
+    add(fastest(128, problem, base), fields);
     if (base.blockQ == 192 && !problem.masked && !problem.program &&
         !problem.dropout) {
       std::vector<Variant> shared;

@@ -60,7 +60,7 @@ public:
                               bool threadsCopy) const override {
     int64_t groups = s.warps / 4;
     int64_t threads = (s.warps + producerWarps()) * gpu::kWarpLanes;
-    int64_t entry = registerBudget(threads, 1) / 8 * 8;
+    int64_t entry = registerBudget(threads, s.minBlocks) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
     RoleRegisters r;

@@ -144,7 +144,9 @@ func.func @softmax(%s: tensor<128x64xf32, #acc>, %alpha: tensor<128xf32, #row>, 
                    %l: tensor<128xf32, #lrow>, %c: f32) {
   %any = fa2gpu.needs_rescale %alpha after %l : tensor<128xf32, #row>, tensor<128xf32, #lrow>
   %p, %sum = fa2gpu.softmax_speculate %s, %m scale %c : tensor<128x64xf32, #acc>, tensor<128xf32, #row> -> tensor<128xf32, #lrow>
+  %p_alone = fa2gpu.softmax_speculate %s, %m scale %c : tensor<128x64xf32, #acc>, tensor<128xf32, #row>
   %p_of, %sum_of = fa2gpu.softmax_speculate %s scale %c : tensor<128x64xf32, #acc> -> tensor<128xf32, #lrow>
+  %sums = fa2gpu.lane_sums %p_alone : tensor<128x64xf32, #acc> -> tensor<128xf32, #lrow>
   %grew = fa2gpu.exceeds %sum above 60 : tensor<128xf32, #lrow>
   %m1, %a = fa2gpu.softmax_rebase %m, %sum scale %c above 60 : tensor<128xf32, #row>, tensor<128xf32, #lrow>
   %m2, %a2 = fa2gpu.softmax_rebase %m, %sum from %s scale %c above 100 : tensor<128xf32, #row>, tensor<128xf32, #lrow>, tensor<128x64xf32, #acc>

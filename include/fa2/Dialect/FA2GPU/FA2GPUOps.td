@@ -253,7 +253,7 @@ def FA2GPU_LaneSumsOp : FA2GPU_Op<"lane_sums", [Pure]> {
   let description = [{
     In the order of `fa2gpu.softmax_speculate`'s, so that the bits are the same.
 
-    Example: `%sum = fa2gpu.lane_sums %p : tensor<128x64xf32, #acc> -> tensor<128xf32, #lrow>`
+    Example: `%sums = fa2gpu.lane_sums %p_alone : tensor<128x64xf32, #acc> -> tensor<128xf32, #lrow>`
   }];
   let arguments = (ins AnyRankedTensor:$tile);
   let results = (outs AnyRankedTensor:$sums);
