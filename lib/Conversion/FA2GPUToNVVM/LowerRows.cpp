@@ -25,9 +25,11 @@ struct RowAddresses {
     bytes = e.mul(view.rowStride, elementBytes);
     start = e.gep(view.base, e.mul(e.toI64(row0), bytes));
   }
-  /// Whether the row is the sequence's. Tiles may begin before it.
+  /// Whether the row is the sequence's.
   Value inside(int64_t row) {
-    return e.below(heads > 1 ? packed(row) : e.add(row0, row), view.length);
+    Value at = heads > 1 ? packed(row) : e.add(row0, row);
+    return mayPrecede(first) ? e.below(at, view.length)
+                             : e.less(at, view.length);
   }
   Value pointer(int64_t row) {
     if (heads == 1)

@@ -398,8 +398,9 @@ struct TensorStoreLowering : public OpConversionPattern<TensorStoreOp> {
       group = e.divU(group, e.i32(across));
     Value row = e.add(e.toI32(adaptor.getRow()[0]),
                       e.mul(group, kGroupRows / op.getHeads()));
-    auto branch = scf::IfOp::create(rewriter, op.getLoc(),
-                                    e.both(leads, e.less(e.i32(-1), row)));
+    if (mayPrecede(op.getRow()))
+      leads = e.both(leads, e.less(e.i32(-1), row));
+    auto branch = scf::IfOp::create(rewriter, op.getLoc(), leads);
     rewriter.setInsertionPointToStart(branch.thenBlock());
     Value column;
     if (op.getColumn())

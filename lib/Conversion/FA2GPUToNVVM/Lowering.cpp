@@ -475,3 +475,11 @@ Value fa2::gpu::xorOf(Emit &e, Value row, int64_t panelBytes) {
   return e.bitAnd(e.shr(row, SharedLayout::xorShift(panelBytes)),
                   SharedLayout::xorMask(panelBytes));
 }
+
+bool fa2::gpu::mayPrecede(Value row) {
+  Operation *op = row.getDefiningOp();
+  if (isa_and_nonnull<arith::SubIOp>(op))
+    return true;
+  return isa_and_nonnull<arith::AddIOp>(op) &&
+         llvm::any_of(op->getOperands(), mayPrecede);
+}

@@ -132,6 +132,10 @@ struct TileCoords {
 bool inCluster(mlir::Operation *op);
 /// Whether an order has tiles of several heads start side by side.
 bool usesSections(TileOrder order);
+/// Whether a tile's first row, an index, is one that may lie before its
+/// sequence: where it is computed by a subtraction (of fa2.apply_mask's lead).
+bool mayPrecede(mlir::Value row);
+
 /// The tile of this number (index), of `tiles` a sequence; `section` is what
 /// longest_first takes as the number of heads that start together.
 TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,

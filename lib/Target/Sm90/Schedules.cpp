@@ -418,18 +418,20 @@ static std::string sharedTime(int64_t fewer, const Problem &problem,
 }
 
 /// Large tiles for whole rounds and those of 128 rows for what is left, where
-/// that gains a sixtieth at least, of tiles that are long beside what begins
-/// and ends them. Rows without a mask and a program are alike.
+/// that gains a sixtieth at least (at small head dims, whose tiles are shorter,
+/// a thirtieth), of tiles that are long beside what begins and ends them. Rows
+/// without a mask and a program are alike.
 static void addShared(std::vector<Variant> &variants, StringRef fields,
                       const Problem &problem, const Schedule &base) {
   constexpr int64_t mostFewer = 1;
+  int64_t part = std::max(problem.headDim, problem.headDimV) <= 64 ? 30 : 60;
   std::string alone = formatv("min({0}, {1})", timeOf(128, problem, base),
                               timeOf(base.blockQ, problem, base));
   for (int64_t fewer = 0; fewer <= mostFewer; ++fewer) {
     Variant &v = variants.emplace_back();
     std::string time = sharedTime(fewer, problem, base);
-    v.when = formatv("seqlen_k >= 2048 && {0} > 0 && 60 * ({1}) < 59 * {2}",
-                     sharedRounds(fewer, base), time, alone);
+    v.when = formatv("seqlen_k >= 2048 && {0} > 0 && {1} * ({2}) < {3} * {4}",
+                     sharedRounds(fewer, base), part, time, part - 1, alone);
     if (fewer < mostFewer)
       v.when +=
           formatv(" && {0} <= {1}", time, sharedTime(fewer + 1, problem, base));
