@@ -261,10 +261,10 @@ Flow tensorCopy(Warp &w, const Inst &inst, u32 mask) {
       copy.coords[k] = s32(w.lanes32(inst.ops[at + 1 + k], l));
     for (unsigned k = 0; k < rank && !inst.b; ++k)
       if (copy.coords[k] < 0)
-        w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
-                         "coordinate " + std::to_string(k) +
-                             " of a store is negative: " +
-                             std::to_string(copy.coords[k]));
+        w.machine->fatal(
+            4, w, inst, int(l), "tensor map", 0,
+            "coordinate " + std::to_string(k) +
+                " of a store is negative: " + std::to_string(copy.coords[k]));
     if (copy.coords[0] * s64(copy.map.elementBytes) % 16)
       w.machine->fatal(4, w, inst, int(l), "tensor map", 0,
                        "the innermost coordinate " +
