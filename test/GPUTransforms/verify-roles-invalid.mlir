@@ -139,6 +139,8 @@
 // Budgets.
 // RUN: sed -e 's/4 warps, 24 registers/4 warps, 32 registers/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SUM
 // SUM: 'fa2gpu.roles' op expected registers of the roles' 3 warpgroups to sum to at most 504 (168 each at entry), got 512: the increase would wait for ever
+// RUN: sed -e 's/stages = 2, persistent/stages = 2, min_blocks = 2, persistent/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SHARED
+// SHARED: 'fa2gpu.roles' op expected registers of the roles' 3 warpgroups to sum to at most 240 (80 each at entry), got 504: the increase would wait for ever
 // RUN: sed -e 's/8 warps, 240 registers/8 warps, 236 registers/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EIGHT
 // EIGHT: 'fa2gpu.roles' op expected registers of a role to be a multiple of 8 from 24 to 256, got 236
 // RUN: sed -e 's/shared_bytes = 65680/shared_bytes = 300000/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=BYTES

@@ -58,7 +58,7 @@
 // FORM: error: 'fa2.attention' op unknown schedule field 'behind 64: block_q'; the nearest is block_q
 
 // The table's: whole rounds of the multiprocessors, or one fewer, then smaller tiles.
-// TABLE: #fa2.variant<when = <"seqlen_k >= 2048 && (seqlen_q / 192 * heads * batch / device.multiprocessors) > 0 && {{30|60}} * ({{[^"]*}}">, after = <"192 * ((seqlen_q / 192 * heads * batch / device.multiprocessors) * device.multiprocessors / max(1, heads * batch))">, schedule = <target = "sm_90a", block_q = 128,
+// TABLE: #fa2.variant<when = <"seqlen_k >= 2048 && (seqlen_q / 192 * heads * batch / device.multiprocessors) > 0 && 30 * ({{[^"]*}}">, after = <"192 * ((seqlen_q / 192 * heads * batch / device.multiprocessors) * device.multiprocessors / max(1, heads * batch))">, schedule = <target = "sm_90a", block_q = 128,
 // TABLE-SAME: after = <"192 * ((seqlen_q / 192 * heads * batch / device.multiprocessors - 1) * device.multiprocessors / max(1, heads * batch))">
 func.func @attention(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
