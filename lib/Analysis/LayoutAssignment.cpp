@@ -167,7 +167,12 @@ void LayoutAssignment::visit(Operation *op) {
       rows(op, p.getS(), p.getN());
   } else if (auto tile = dyn_cast<BroadcastOp>(op)) {
     auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
-    if (!tile.getColumns())
+    if (tile.getDiagonals()) {
+      int64_t rows = cast<RankedTensorType>(tile.getType()).getDimSize(0);
+      if (acc)
+        set(tile.getVector(), DiagonalAttr::get(op->getContext(), acc, rows),
+            op);
+    } else if (!tile.getColumns())
       sharedRows(op, tile.getResult(), tile.getVector());
     else if (acc && !isLoaded(tile.getVector()))
       set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);

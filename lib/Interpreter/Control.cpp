@@ -28,7 +28,7 @@ static int64_t countPlaces(Frame &f, int64_t rows, int64_t block, int64_t heads,
 static SmallVector<Datum> enter(Frame &f, int64_t index, int64_t rows,
                                 int64_t block, int64_t heads, TileOrder order) {
   int64_t tiles = (rows + block - 1) / block, tile = index % tiles;
-  if (order == TileOrder::LongestFirst ||
+  if (order == TileOrder::LongestFirst || order == TileOrder::Balanced ||
       order == TileOrder::LongestBatchesAbreast)
     tile = tiles - 1 - tile;
   f.place = {tile, index / tiles % heads, index / tiles / heads, {}};

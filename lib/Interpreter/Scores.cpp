@@ -17,15 +17,18 @@ void interpreter::run(Frame &f, PositionsOp op) {
 
 void interpreter::run(Frame &f, DistanceOp op) {
   auto result = makeTile(op.getType());
-  int64_t rows = result->rows(), cols = result->cols();
+  bool isVector = op.getOf().has_value();
+  int64_t rows = isVector ? op.getOf()->front() : result->rows(),
+          cols = isVector ? op.getOf()->back() : result->cols();
   int64_t lead = op.getLead() ? f.whole(op.getLead()) : 0,
           first = f.whole(op.getColumnBlock()) * cols -
                   (f.whole(op.getRowBlock()) * rows - lead);
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c)
-      (result->real.empty()
-           ? (void)(result->whole[r * cols + c] = first + c - r)
-           : (void)(result->real[r * cols + c] = float(first + c - r)));
+  auto set = [&](int64_t i, int64_t distance) {
+    (result->real.empty() ? (void)(result->whole[i] = distance)
+                          : (void)(result->real[i] = float(distance)));
+  };
+  for (int64_t i = 0; i < result->size(); ++i)
+    set(i, first + (isVector ? i - (rows - 1) : i % cols - i / cols));
   f.set(op.getResult(), Datum(TileRef(result)));
 }
 

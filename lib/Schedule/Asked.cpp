@@ -15,6 +15,11 @@ void fa2::completeRows(ScheduleOverrides &asked, const Target &target) {
     asked.blockQ = *asked.warps * 16;
 }
 
+TileOrder fa2::longestFirst(const Problem &problem, bool persistent) {
+  bool large = std::max(problem.headDim, problem.headDimV) > 64;
+  return persistent && large ? TileOrder::Balanced : TileOrder::LongestFirst;
+}
+
 Schedule fa2::withAsked(const Schedule &standing,
                         const ScheduleOverrides &asked) {
   Schedule s = asked.applyTo(standing);

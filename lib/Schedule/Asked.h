@@ -10,6 +10,10 @@ namespace fa2 {
 /// follow from each other: sets the one that is not asked for.
 void completeRows(ScheduleOverrides &asked, const Target &target);
 
+/// The order in which forward's tiles start under a mask, the longest first:
+/// up to head dim 64 the loop of balanced blocks is slower, above it is not.
+TileOrder longestFirst(const Problem &problem, bool persistent);
+
 /// "guard: name=value,...; ..." Guards are not looked at yet.
 mlir::FailureOr<std::vector<Variant>> parseVariants(llvm::StringRef text,
                                                     std::string &error);

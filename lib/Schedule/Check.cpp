@@ -210,6 +210,11 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return "expected rounded_p = false with a score program whose derivative "
            "is not 1, or by which gradients are summed, since P is multiplied "
            "with it; got true";
+  if (s.order == TileOrder::Balanced && (p.backward || !s.persistent))
+    return formatv("expected order = longest_first or another in place of "
+                   "balanced, which shares tiles of forward among persistent "
+                   "blocks, {0}; got balanced",
+                   p.backward ? "in backward" : "without persistent");
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",

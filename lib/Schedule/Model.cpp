@@ -235,6 +235,7 @@ private:
     if (p.masked) {
       // In backward the first keys of each head have the most queries.
       bool sorted = s.order == TileOrder::LongestFirst ||
+                    s.order == TileOrder::Balanced ||
                     s.order == TileOrder::LongestBatchesAbreast ||
                     (p.backward && target.producerWarps() > 0);
       clocks = std::max(average * perBlock +

@@ -110,7 +110,8 @@ void Choice::complete() {
             {"warps", std::to_string(*asked.warps)}});
   if (asked.order || problem.backward || !(problem.masked || problem.tileReads))
     return;
-  asked.order = !problem.tileReads ? TileOrder::LongestFirst
+  bool persistent = asked.persistent.value_or(target.producerWarps() > 0);
+  asked.order = !problem.tileReads ? longestFirst(problem, persistent)
                 : problem.masked   ? TileOrder::LongestBatchesAbreast
                                    : TileOrder::BatchesAbreast;
   StringRef name = stringifyTileOrder(*asked.order);

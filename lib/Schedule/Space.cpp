@@ -1,6 +1,7 @@
 //===- Space.cpp - every schedule that a kernel may have ------------------===//
 
 #include "fa2/Schedule/Space.h"
+#include "Asked.h"
 #include "Check.h"
 #include "Rule.h"
 
@@ -121,7 +122,8 @@ private:
   std::vector<TileOrder> names(const ScheduleField<TileOrder> &) const {
     if (!problem.masked)
       return {TileOrder::Ascending};
-    return {TileOrder::Ascending, TileOrder::LongestFirst};
+    bool persistent = !problem.backward && target.producerWarps() > 0;
+    return {TileOrder::Ascending, longestFirst(problem, persistent)};
   }
   std::vector<Preload> names(const ScheduleField<Preload> &) const {
     if (!problem.backward || problem.program)

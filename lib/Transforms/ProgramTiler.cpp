@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace fa2;
 
@@ -17,6 +19,8 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
            extras))
     written[argument] = extra;
   findAxes();
+  if (place.packedHeads == 1)
+    findDiagonals();
   placeArguments();
   write(None);
   write(Rows);
@@ -91,11 +95,57 @@ Type ProgramTiler::typeWith(Axes which, Type element) const {
     return RankedTensorType::get({place.cols}, element);
   case Tile:
     return RankedTensorType::get({place.rows, place.cols}, element);
+  case Diagonals:
+    return RankedTensorType::get({place.rows + place.cols - 1}, element);
   }
   llvm_unreachable("no other axes");
 }
 
+bool ProgramTiler::isBrought(Value v) const {
+  return onTile.contains(v) && isa<FloatType>(v.getType()) &&
+         costly.contains(v);
+}
+
+void ProgramTiler::findDiagonals() {
+  Block &block = program.block();
+  for (Operation &step : block.without_terminator()) {
+    auto ofDistance = [&](Value x) {
+      return axesOf(x) == None || diagonal.contains(x);
+    };
+    if (step.getNumResults() != 1 || axesOf(step.getResult(0)) != Tile ||
+        !(program.distance(&step) ||
+          llvm::all_of(step.getOperands(), ofDistance)))
+      continue;
+    diagonal[step.getResult(0)] = Value();
+    // A read, a function, and what is made of one.
+    if (isa<tensor::ExtractOp, math::ExpOp, math::Exp2Op, math::TanhOp,
+            arith::DivFOp>(step) ||
+        llvm::any_of(step.getOperands(),
+                     [&](Value x) { return costly.contains(x); }))
+      costly.insert(step.getResult(0));
+  }
+  // From what the tile needs, back to what that is made of.
+  llvm::SmallPtrSet<Operation *, 16> needed;
+  for (Operation &step : llvm::reverse(block)) {
+    Value result = step.getNumResults() == 1 ? step.getResult(0) : Value();
+    bool brought = result && isBrought(result);
+    if (brought)
+      needed.insert(&step);
+    for (Value x : step.getOperands()) {
+      if (needed.contains(&step) && diagonal.contains(x))
+        needed.insert(x.getDefiningOp());
+      if (!brought && (!result || onTile.contains(result)))
+        onTile.insert(x);
+    }
+  }
+  for (Operation &step : block.without_terminator())
+    if (!needed.contains(&step) && step.getNumResults() == 1)
+      diagonal.erase(step.getResult(0));
+}
+
 Value ProgramTiler::spread(Value v, Axes to) {
+  if (to == Diagonals && diagonal.contains(v))
+    return diagonal.lookup(v);
   Value &x = written[v];
   if (factors && v == program.block().getArgument(ScoreProgram::Score)) {
     x = arith::MulFOp::create(b, loc, x, factors);
@@ -122,21 +172,39 @@ Value ProgramTiler::writeIndex(Value argument, unsigned dim, Value index,
   size_t extra =
       cast<BlockArgument>(argument).getArgNumber() - ScoreProgram::FirstExtra;
   Axes own = axesOf(index);
+  if (own == Tile && to == Diagonals)
+    own = Diagonals;
   // Those of the launch's grid are within their extents.
   if (program.coordinateOf(extra, dim) != ScoreProgram::Score)
     return own == None ? written.lookup(index) : spread(index, to);
+  Value extent = memref::DimOp::create(b, loc, source, dim);
+  Value one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value last = arith::SubIOp::create(b, loc, extent, one);
+  // Numbers of 32 bits are compared as such: half the instructions.
+  auto narrow = index.getDefiningOp<arith::IndexCastOp>();
+  Type type = b.getIndexType();
+  if (own != None && narrow && narrow.getIn().getType().isInteger(32) &&
+      axesOf(narrow.getIn()) == axesOf(index)) {
+    type = narrow.getIn().getType();
+    index = narrow.getIn();
+    Value most = arith::ConstantIndexOp::create(
+        b, loc, std::numeric_limits<int32_t>::max());
+    last = arith::MinSIOp::create(b, loc, last, most);
+    last = arith::IndexCastOp::create(b, loc, type, last);
+  }
   auto across = [&](Value x) -> Value {
     if (own == None)
       return x;
-    return tensor::SplatOp::create(b, loc, typeWith(own, b.getIndexType()), x,
+    return tensor::SplatOp::create(b, loc, typeWith(own, type), x,
                                    ValueRange{});
   };
-  Value extent = memref::DimOp::create(b, loc, source, dim);
-  Value one = arith::ConstantIndexOp::create(b, loc, 1);
-  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-  Value last = arith::SubIOp::create(b, loc, extent, one);
-  Value x = arith::MinSIOp::create(b, loc, written.lookup(index), across(last));
+  Value zero = arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, 0));
+  Value x = own == Diagonals ? diagonal.lookup(index) : written.lookup(index);
+  x = arith::MinSIOp::create(b, loc, x, across(last));
   x = arith::MaxSIOp::create(b, loc, x, across(zero));
+  if (!type.isIndex())
+    x = arith::IndexCastUIOp::create(b, loc, typeWith(own, b.getIndexType()),
+                                     x);
   if (own != None && own != to)
     x = BroadcastOp::create(b, loc, typeWith(to, b.getIndexType()), x,
                             /*columns=*/own == Columns);
@@ -197,8 +265,7 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
       wide || place.loads == ScorePlace::Loads::Unaligned);
 }
 
-Value ProgramTiler::writeRead(tensor::ExtractOp read) {
-  Axes to = axesOf(read);
+Value ProgramTiler::writeRead(tensor::ExtractOp read, Axes to) {
   if (Value view = views.lookup(read)) {
     auto first = [&](Value block, int64_t size) -> Value {
       return arith::MulIOp::create(
@@ -231,14 +298,14 @@ Value ProgramTiler::writeRead(tensor::ExtractOp read) {
                         clamped);
 }
 
-Value ProgramTiler::writeStep(Operation &step) {
+Value ProgramTiler::writeStep(Operation &step, Axes to) {
   if (auto read = dyn_cast<tensor::ExtractOp>(step))
-    return writeRead(read);
+    return writeRead(read, to);
   Value result = step.getResult(0);
-  Axes to = axesOf(result);
   if (isa<arith::ExtFOp>(step) && !views.contains(step.getOperand(0)))
-    return written.lookup(step.getOperand(0)); // reads extend
-  if (Value distance = writeDistance(step))
+    return to == Diagonals ? diagonal.lookup(step.getOperand(0))
+                           : written.lookup(step.getOperand(0)); // reads extend
+  if (Value distance = writeDistance(step, to))
     return distance;
   if (Value sum = writeSum(step))
     return sum;
@@ -261,7 +328,7 @@ Value ProgramTiler::writeSum(Operation &step) {
                              spread(other, Tile));
 }
 
-Value ProgramTiler::writeDistance(Operation &step) {
+Value ProgramTiler::writeDistance(Operation &step, Axes to) {
   if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1)
     return {};
   Type type = step.getResult(0).getType();
@@ -274,8 +341,10 @@ Value ProgramTiler::writeDistance(Operation &step) {
   // From the tile's rows to its columns.
   bool negated = *forward == place.transposed;
   Value d = DistanceOp::create(
-      b, loc, typeWith(Tile, type.isF32() ? type : b.getIndexType()),
-      columnBlock, place.rowBlock, place.lead);
+      b, loc, typeWith(to, type.isF32() ? type : b.getIndexType()), columnBlock,
+      place.rowBlock, place.lead,
+      to == Diagonals ? b.getDenseI64ArrayAttr({place.rows, place.cols})
+                      : DenseI64ArrayAttr());
   if (type.isF32())
     return negated ? arith::NegFOp::create(b, loc, d).getResult() : d;
   if (negated) {
@@ -284,15 +353,26 @@ Value ProgramTiler::writeDistance(Operation &step) {
   }
   return type.isIndex()
              ? d
-             : arith::IndexCastOp::create(b, loc, typeWith(Tile, type), d)
+             : arith::IndexCastOp::create(b, loc, typeWith(to, type), d)
                    .getResult();
 }
 
 void ProgramTiler::write(Axes which) {
   for (Operation &step : program.block().without_terminator())
-    for (Value result : step.getResults())
-      if (axesOf(result) == which && !result.use_empty())
-        written[result] = writeStep(step);
+    for (Value result : step.getResults()) {
+      if (axesOf(result) != which || result.use_empty())
+        continue;
+      bool hasDiagonals = diagonal.contains(result);
+      if (hasDiagonals)
+        diagonal[result] = writeStep(step, Diagonals);
+      if (hasDiagonals && isBrought(result))
+        written[result] =
+            BroadcastOp::create(b, loc, typeWith(Tile, b.getF32Type()),
+                                diagonal.lookup(result), /*columns=*/false,
+                                /*diagonals=*/true);
+      else if (!hasDiagonals || onTile.contains(result))
+        written[result] = writeStep(step, which);
+    }
 }
 
 void ProgramTiler::atColumns(Value block) {

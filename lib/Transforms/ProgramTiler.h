@@ -39,7 +39,9 @@ inline mlir::Value headsOfRows(mlir::OpBuilder &b, mlir::Location loc,
 class ProgramTiler {
 public:
   /// What a value depends on, besides batch entry and head.
-  enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3 };
+  /// Diagonals is how a tile's values are written that depend on column less
+  /// row alone.
+  enum Axes : unsigned { None = 0, Rows = 1, Columns = 2, Tile = 3, Diagonals };
 
   /// `extras` are the kernel's arguments. Writes what stands before the loop.
   ProgramTiler(mlir::OpBuilder &b, mlir::Location loc, ScoreProgram program,
@@ -87,7 +89,7 @@ private:
   Axes axesOfAll(mlir::ValueRange values) const;
   /// Writes the steps that have these axes.
   void write(Axes which);
-  mlir::Value writeRead(mlir::tensor::ExtractOp read);
+  mlir::Value writeRead(mlir::tensor::ExtractOp read, Axes to);
   /// Before the loop: the matrices that its tiles are loaded from.
   void writeViews();
   mlir::Value writeView(mlir::Value extra, mlir::ValueRange indices,
@@ -97,9 +99,13 @@ private:
   llvm::SmallVector<mlir::Value> writeIndices(mlir::ValueRange indices,
                                               mlir::Value argument,
                                               mlir::Value source, Axes to);
-  mlir::Value writeStep(mlir::Operation &step);
+  /// What costs more than a shuffle and depends on the distance alone: such
+  /// values are written once a diagonal, and then brought to the tile.
+  void findDiagonals();
+  bool isBrought(mlir::Value v) const;
+  mlir::Value writeStep(mlir::Operation &step, Axes to);
   /// Column less row, where that is what the step computes.
-  mlir::Value writeDistance(mlir::Operation &step);
+  mlir::Value writeDistance(mlir::Operation &step, Axes to);
   /// The score plus another value, in one operation with its factor.
   mlir::Value writeSum(mlir::Operation &step);
   /// The value with other axes: repeated along those that it lacks.
@@ -113,6 +119,8 @@ private:
   llvm::DenseMap<mlir::Value, Axes> axes;
   llvm::DenseMap<mlir::Value, mlir::Value> written, loaded;
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by read
+  llvm::DenseMap<mlir::Value, mlir::Value> diagonal;
+  llvm::DenseSet<mlir::Value> costly, onTile; // onTile: needed by element
   mlir::Value columnBlock;
   mlir::Value factors; // of the score that is written
 };

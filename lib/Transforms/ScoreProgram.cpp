@@ -150,6 +150,26 @@ std::optional<bool> ScoreProgram::distance(Operation *step) const {
   return std::nullopt;
 }
 
+bool ScoreProgram::addsToScore() const {
+  Value x = result();
+  while (x != block().getArgument(Score)) {
+    auto sum = x.getDefiningOp<arith::AddFOp>();
+    if (!sum)
+      return false;
+    bool first = dependsOn(sum.getLhs(), Score);
+    if (first == dependsOn(sum.getRhs(), Score))
+      return false;
+    x = first ? sum.getLhs() : sum.getRhs();
+  }
+  return true;
+}
+
+bool ScoreProgram::usesDistance() const {
+  return llvm::any_of(block().without_terminator(), [&](Operation &step) {
+    return distance(&step).has_value();
+  });
+}
+
 bool ScoreProgram::byDistance(ValueRange values) const {
   llvm::SetVector<Value> work(values.begin(), values.end());
   for (size_t i = 0; i < work.size(); ++i) {

@@ -29,6 +29,10 @@ public:
 
   /// Of a gradient's region, whether its derivative is 1 everywhere.
   bool onlyAdds() const;
+  /// Forward's: whether the result is the score plus what does not depend on it.
+  bool addsToScore() const;
+  /// Whether a step is how far the column lies behind the row, or before it.
+  bool usesDistance() const;
 
   /// Whether a row past the end, whose score is 0 and whose reads are 0 where a
   /// row's place is asked for, has a new score that is neither NaN nor inf

@@ -64,6 +64,8 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         problem.wideReads = int64_t(program.program().wideReads().size());
         problem.elementReads = program.program().readsElements();
         problem.distanceReads = program.program().readsByDistance();
+        problem.distance = program.program().usesDistance();
+        problem.slope = !programOf(op).addsToScore();
       }
     if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (problem.program) {

@@ -202,6 +202,36 @@ fa2.kernel @distance(%n: index)
 
 // -----
 
+// A value a diagonal: windows of 32 lanes that begin at diagonals -24 and -8 of the warp's part, and one shuffle for each diagonal of a thread's elements:
+// 0, 1, -8, -7, 8 and 9 from the lane's own.
+// CHECK-LABEL: gpu.func @of_diagonals
+// CHECK: %[[FIRST:.*]] = arith.subi %[[COLUMN:.*]], %[[ROW:.*]] : index
+// CHECK: %[[FAR:.*]] = arith.addi %[[FIRST]], %c-24
+// CHECK: %[[NEAR:.*]] = arith.addi %[[FIRST]], %c-8
+// CHECK-NOT: arith.addi %[[FIRST]]
+// CHECK-COUNT-2: ex2.approx
+// CHECK-COUNT-6: nvvm.shfl.sync idx
+// CHECK-NOT: nvvm.shfl.sync
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
+#diagonal = #fa2gpu.diagonal<#acc, rows = 16>
+fa2.kernel @of_diagonals(%n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 4096 : i64} {
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %d = fa2.distance %h from %t {of = array<i64: 16, 16>} : tensor<31xindex, #diagonal>
+    %i = arith.index_cast %d : tensor<31xindex, #diagonal> to tensor<31xi32, #diagonal>
+    %f = arith.sitofp %i : tensor<31xi32, #diagonal> to tensor<31xf32, #diagonal>
+    %x = math.exp2 %f : tensor<31xf32, #diagonal>
+    %tile = fa2.broadcast %x {diagonals} : tensor<31xf32, #diagonal> -> tensor<16x16xf32, #acc>
+    %d2 = fa2.distance %h from %t : tensor<16x16xf32, #acc>
+    %y = arith.addf %tile, %d2 : tensor<16x16xf32, #acc>
+  }
+  fa2.return
+}
+
+// -----
+
 // Sums of diagonals: a fragment of 16 columns has places for 8 m .. 8 m + 7 diagonals with m from -2 to 1, three shuffles each, and one lane of four adds
 // each. Then all in one, for where all of a warp's places are the same.
 // CHECK-LABEL: gpu.func @diagonals

@@ -286,13 +286,18 @@ func.func @distance(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: te
 
 // -----
 
-// As an index too, so that a table of distances is read once for all elements of a thread that are as far. From row to column it is the other way round.
+// A table of distances is read once for each diagonal of a tile, and so is what is made of such reads. From row to column it is the other way round.
 // CHECK-LABEL: fa2.kernel @table
 // CHECK: fa2.for_tiles %[[J:.*]] in
-// CHECK: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} : tensor<64x64xindex>
-// CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[D]] : tensor<64x64xindex>
-// CHECK: arith.addi %[[BACK]], %{{.*}} : tensor<64x64xindex>
-// CHECK: fa2.read %table[%{{.*}}, %{{.*}}] {clamped = array<i64: 1>}
+// CHECK: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} {of = array<i64: 64, 64>} : tensor<127xindex>
+// CHECK: %[[BACK:.*]] = arith.subi %{{.*}}, %[[D]] : tensor<127xindex>
+// CHECK: arith.addi %[[BACK]], %{{.*}} : tensor<127xindex>
+// CHECK: %[[READ:.*]] = fa2.read %table[%{{.*}}, %{{.*}}] {clamped = array<i64: 1>} : {{.*}} -> tensor<127xf32>
+// CHECK: %[[EXP:.*]] = math.exp %[[READ]] : tensor<127xf32>
+// CHECK: %[[FACTOR:.*]] = arith.mulf %[[EXP]], %{{.*}} : tensor<127xf32>
+// CHECK: %[[TILE:.*]] = fa2.broadcast %[[FACTOR]] {diagonals} : tensor<127xf32> -> tensor<64x64xf32>
+// CHECK-NOT: fa2.distance
+// CHECK: math.fma %{{.*}}, %{{.*}}, %[[TILE]] : tensor<64x64xf32>
 func.func @table(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %table: tensor<?x?xf32>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) extras(%table : tensor<?x?xf32>)
@@ -303,8 +308,41 @@ func.func @table(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
         %c = arith.constant 100 : index
         %d = arith.subi %i, %j : index
         %n = arith.addi %d, %c : index
-        %x = tensor.extract %t[%h, %n] : tensor<?x?xf32>
+        %u = tensor.extract %t[%h, %n] : tensor<?x?xf32>
+        %x = math.exp %u : f32
         %r = arith.addf %s, %x : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// What a tile needs for each element is computed so, beside what diagonals share: here whether a key is ahead. A sum alone costs no more than a shuffle.
+// CHECK-LABEL: fa2.kernel @both
+// CHECK: fa2.for_tiles %[[J:.*]] in
+// CHECK-DAG: %[[V:.*]] = fa2.distance %[[J]] from %{{.*}} {of = array<i64: 64, 64>} : tensor<127xindex>
+// CHECK-DAG: %[[D:.*]] = fa2.distance %[[J]] from %{{.*}} : tensor<64x64xindex>
+// CHECK-DAG: %[[READ:.*]] = fa2.read %table[{{.*}}] {clamped = array<i64: 0>} : {{.*}} -> tensor<127xf32>
+// CHECK-DAG: %[[X:.*]] = fa2.broadcast %{{.*}} {diagonals} : tensor<127xf32> -> tensor<64x64xf32>
+// CHECK-DAG: %[[AHEAD:.*]] = arith.cmpi sgt, %{{.*}}, %{{.*}} : tensor<64x64xi32>
+// CHECK: arith.select %[[AHEAD]], %[[X]], %{{.*}} : tensor<64x64xi1>, tensor<64x64xf32>
+func.func @both(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %table: tensor<?xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%table : tensor<?xbf16>)
+      {extra_names = ["table"], schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %t: tensor<?xbf16>):
+        %zero = arith.constant 0 : i32
+        %d = arith.subi %j, %i : index
+        %n = arith.index_cast %d : index to i32
+        %place = arith.index_cast %n : i32 to index
+        %u = tensor.extract %t[%place] : tensor<?xbf16>
+        %x = arith.extf %u : bf16 to f32
+        %ahead = arith.cmpi sgt, %n, %zero : i32
+        %chosen = arith.select %ahead, %x, %s : f32
+        %r = arith.addf %s, %chosen : f32
         fa2.yield %r : f32
       }
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

@@ -15,7 +15,8 @@ struct Problem {
   int64_t maxSlack = 15;
   /// Whether scores pass through a program.
   bool program = false;
-  /// Whether backward multiplies with the program's derivative, which is not 1.
+  /// Whether it does more than add to the score: backward multiplies with the
+  /// program's derivative, which is not 1.
   bool slope = false;
   /// Whether backward sums gradients of what the program reads.
   bool sums = false;
@@ -32,6 +33,8 @@ struct Problem {
   bool elementReads = false;
   /// Whether the distance of row and column alone chooses what that is.
   bool distanceReads = false;
+  /// Whether the forward program computes with that distance.
+  bool distance = false;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

@@ -43,6 +43,10 @@ public:
         out.append(n, t.getElementType());
         return success();
       }
+      if (auto diagonal = dyn_cast_or_null<DiagonalAttr>(encoding)) {
+        out.append(DiagonalWindows(diagonal, t).count, t.getElementType());
+        return success();
+      }
       auto layout = dyn_cast_or_null<DistributedLayoutAttr>(encoding);
       if (!layout)
         return failure();

@@ -148,6 +148,24 @@ std::string sectionExpression(SpecAttr spec, ArrayAttr arguments,
                        extents[2], extents[1], cacheBytes, other, rowBytes);
 }
 
+/// Of the order `balanced`, how many of the longest of `tiles` start before any
+/// other: all, but where blocks have between two and three each, a sequence has
+/// eight at least and all heads start side by side. With Z tiles more than two
+/// for each of W blocks they are W - Z^2 / 2 W, and the shortest follow them
+/// until W + Z have started (docs/decisions/2026-11-26-balanced-tiles.md).
+std::string longestExpression(const TileSource &source,
+                              const std::string &tiles,
+                              const std::string &section,
+                              ArrayRef<std::string> extents) {
+  std::string blocks = "device.multiprocessors";
+  std::string more = llvm::formatv("({0} - 2 * {1})", tiles, blocks);
+  return llvm::formatv(
+      "{0} - ({0} > 2 * {1} && {0} < 3 * {1} && ceildiv({2}, {3}) >= 8 && "
+      "{4} * {5} <= {6}) * ({0} - {1} + {7} * {7} / (2 * {1}))",
+      tiles, blocks, extents[0], source.block, extents[2], extents[1], section,
+      more);
+}
+
 struct KernelLowering : public OpConversionPattern<KernelOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -219,10 +237,15 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
                                       op.followsOthersRows(), 1));
     }
     if (usesSections(tiles->order)) {
-      signature.addInputs(rewriter.getIndexType());
-      params.push_back(ParamAttr::get(
-          ctx, "i32",
-          sectionExpression(op.getSpec(), op.getArguments(), extents), 0, 1));
+      auto add = [&](StringRef value) {
+        signature.addInputs(rewriter.getIndexType());
+        params.push_back(ParamAttr::get(ctx, "i32", value, 0, 1));
+      };
+      std::string section =
+          sectionExpression(op.getSpec(), op.getArguments(), extents);
+      if (tiles->persistent && tiles->order == TileOrder::Balanced)
+        add(longestExpression(*tiles, grid, section, extents));
+      add(section);
     }
 
     bool waits = op.walk([](ChainWaitOp) {
@@ -393,7 +416,7 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     Value all = e.mul(heads, batches);
     Value width =
         e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
-    if (order == TileOrder::LongestFirst ||
+    if (order == TileOrder::LongestFirst || order == TileOrder::Balanced ||
         order == TileOrder::LongestBatchesAbreast) {
       Value last = e.add(tiles, -1);
       tile = e.sub(last, e.divU(rest, width));

@@ -50,15 +50,23 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
     Emit e(rewriter, op.getLoc());
     auto type = cast<RankedTensorType>(op.getResult().getType());
     auto acc = dyn_cast_or_null<DistributedLayoutAttr>(type.getEncoding());
-    if (!acc)
+    auto diagonal = dyn_cast_or_null<DiagonalAttr>(type.getEncoding());
+    if (!acc && !diagonal)
       return rewriter.notifyMatchFailure(op, "not a tile in registers");
-    TileLayout layout = acc.tileLayout(type.getShape());
-    Value row = e.add(e.mul(adaptor.getRowBlock()[0], type.getDimSize(0)),
+    std::optional<DiagonalWindows> windows;
+    if (diagonal)
+      windows.emplace(diagonal, type);
+    TileLayout layout =
+        windows ? windows->layout : acc.tileLayout(type.getShape());
+    Value row = e.add(e.mul(adaptor.getRowBlock()[0], layout.rows()),
                       e.toIndex(laneRow(e, layout)));
     if (op.getLead())
       row = e.sub(row, adaptor.getLead()[0]);
-    Value column = e.add(e.mul(adaptor.getColumnBlock()[0], type.getDimSize(1)),
+    Value column = e.add(e.mul(adaptor.getColumnBlock()[0], layout.cols()),
                          e.toIndex(laneCol(e, layout)));
+    if (windows) // of the lane in the first window
+      column =
+          e.add(column, e.toIndex(e.sub(e.lane(), windows->laneDiagonal(e))));
     bool whole = type.getElementType().isIndex();
     auto real = [&](Value x) -> Value {
       return LLVM::SIToFPOp::create(rewriter, op.getLoc(),
@@ -71,14 +79,19 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
                     : e.fsub(real(column), real(row));
     else
       first = whole ? e.sub(column, row) : real(e.sub(column, row));
+    auto from = [&](int64_t n) {
+      return whole ? e.add(first, n) : e.fadd(first, e.f32(float(n)));
+    };
     std::map<int64_t, Value> diagonals;
     SmallVector<Value> out;
-    for (int64_t r = 0; r < layout.numRegs(); ++r) {
+    for (int64_t m = 0; windows && m < windows->count; ++m)
+      out.push_back(
+          from(windows->step * (m + windows->first) - windows->before));
+    for (int64_t r = 0; !windows && r < layout.numRegs(); ++r) {
       Coord at = layout.at(0, 0, r);
       Value &distance = diagonals[at.col - at.row];
       if (!distance)
-        distance = whole ? e.add(first, at.col - at.row)
-                         : e.fadd(first, e.f32(float(at.col - at.row)));
+        distance = from(at.col - at.row);
       out.push_back(distance);
     }
     rewriter.replaceOpWithMultiple(op, {out});

@@ -25,8 +25,13 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
     auto order = op.getOrder();
     Value section = func.getArguments().back();
+    bool balanced = order == TileOrder::Balanced;
+    // What stands behind the counter: how many of the longest start first, and
+    // the section.
+    unsigned behind = (usesSections(order) ? 1 : 0) + (balanced ? 1 : 0);
     unsigned last = func.getNumArguments() - 1;
-    Value counter = func.getArgument(usesSections(order) ? last - 1 : last);
+    Value counter = func.getArgument(last - behind);
+    Value longest = balanced ? func.getArgument(last - 1) : Value();
     Value heads = adaptor.getHeads()[0], batches = adaptor.getBatches()[0];
     Value tiles = e.divU(e.add(adaptor.getRows()[0], op.getBlock() - 1),
                          e.index(op.getBlock()));
@@ -48,8 +53,11 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     scf::ConditionOp::create(rewriter, loc, more, before->getArguments());
     Block *after = rewriter.createBlock(&loop.getAfter(), {}, types, locs);
     Value visit = after->getArgument(1);
-    TileCoords at = decodeTile(e, after->getArgument(0), tiles, heads, batches,
-                               order, section);
+    Value number = after->getArgument(0);
+    if (balanced)
+      number = placeOf(e, number, longest, total, blocks);
+    TileCoords at =
+        decodeTile(e, number, tiles, heads, batches, order, section);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
     RingParts queue(op.getQueue().getType(), adaptor.getQueue());
@@ -86,6 +94,22 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
       onOneThread(e, [&] { reset(e, counter, blocks); });
     rewriter.eraseOp(op);
     return success();
+  }
+
+  /// The place, in the order from the longest to the shortest, of the tile that
+  /// starts as `number`: so many of the longest, then as many of the shortest
+  /// as are more than one for each block with these, then the others.
+  static Value placeOf(Emit &e, Value number, Value longest, Value total,
+                       Value blocks) {
+    auto below = [&](Value x) -> Value {
+      return arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ult,
+                                   number, x);
+    };
+    Value together = e.sub(total, blocks), shortest = e.sub(together, longest);
+    Value fromLast = e.sub(e.add(e.add(total, longest), -1), number);
+    return e.select(
+        below(longest), number,
+        e.select(below(together), fromLast, e.sub(number, shortest)));
   }
 
   static bool isOneThreadsRole(TileLoopOp op) {

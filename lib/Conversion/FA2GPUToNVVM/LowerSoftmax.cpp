@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 
 using namespace mlir;
@@ -237,6 +238,8 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getResult());
+    if (op.getDiagonals())
+      return fromDiagonals(e, op, adaptor.getVector(), rewriter);
     VectorReader v(e, layout, op.getVector(), adaptor.getVector(),
                    op->hasAttr(kAgainName));
     SmallVector<Value> out(layout.numRegs());
@@ -252,6 +255,31 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
       // (C7517).
       if (accumulates && !taken.insert(out[r]).second)
         out[r] = e.copyOf(out[r]);
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+
+  /// One shuffle for each diagonal of the thread's registers.
+  static LogicalResult fromDiagonals(Emit &e, BroadcastOp op, ValueRange vector,
+                                     ConversionPatternRewriter &rewriter) {
+    auto type = cast<RankedTensorType>(op.getVector().getType());
+    auto diagonal = dyn_cast_or_null<DiagonalAttr>(type.getEncoding());
+    if (!diagonal)
+      return rewriter.notifyMatchFailure(op, "not a vector of diagonals");
+    DiagonalWindows windows(diagonal, type);
+    Value lane = windows.laneDiagonal(e);
+    std::map<int64_t, Value> lanes;
+    std::map<std::pair<int64_t, int64_t>, Value> values;
+    SmallVector<Value> out;
+    for (int64_t r = 0; r < windows.layout.numRegs(); ++r) {
+      auto [window, place] = windows.find(r);
+      Value &from = lanes[place], &value = values[{window, place}];
+      if (!from)
+        from = e.add(lane, place);
+      if (!value)
+        value = e.shuffleFrom(vector[window], from);
+      out.push_back(value);
     }
     rewriter.replaceOpWithMultiple(op, {out});
     return success();

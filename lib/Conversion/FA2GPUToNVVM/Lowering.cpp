@@ -471,6 +471,29 @@ Value fa2::gpu::laneCol(Emit &e, const TileLayout &layout) {
   return e.add(warpCol(e, layout), laneSum(e, layout, &Coord::col));
 }
 
+/// Lanes of an accumulator's fragment have 8 rows, and columns 0, 2, 4 and 6;
+/// registers have rows and columns a multiple of 8 from there, or one column
+/// more: what they need of 8 columns lies from 7 before the first to 7 behind.
+DiagonalWindows::DiagonalWindows(DiagonalAttr diagonal, RankedTensorType vector)
+    : layout(diagonal.getAcc().tileLayout(
+          {diagonal.getRows(),
+           vector.getDimSize(0) + 1 - diagonal.getRows()})) {
+  first = llvm::divideFloorSigned(8 - layout.rowsPerWarp(), step);
+  count = llvm::divideFloorSigned(layout.colsPerWarp() - 8, step) + 1 - first;
+}
+
+std::pair<int64_t, int64_t> DiagonalWindows::find(int64_t reg) const {
+  Coord at = layout.at(0, 0, reg);
+  int64_t diagonal = at.col - at.row,
+          window = llvm::divideFloorSigned(diagonal, step);
+  return {window - first, diagonal - window * step + before};
+}
+
+Value DiagonalWindows::laneDiagonal(Emit &e) const {
+  return e.sub(laneSum(e, layout, &Coord::col),
+               laneSum(e, layout, &Coord::row));
+}
+
 Value fa2::gpu::xorOf(Emit &e, Value row, int64_t panelBytes) {
   return e.bitAnd(e.shr(row, SharedLayout::xorShift(panelBytes)),
                   SharedLayout::xorMask(panelBytes));

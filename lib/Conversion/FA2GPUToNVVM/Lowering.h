@@ -253,6 +253,20 @@ void reduceInto(Emit &e, Elements::Place place, mlir::Value adds,
 bool addDiagonals(Emit &e, Elements &elements, const TileLayout &layout,
                   mlir::ValueRange values);
 
+/// How a warp's lanes hold a value a diagonal (FA2GPUAttrs.td, `diagonal`).
+struct DiagonalWindows {
+  static constexpr int64_t step = 16, before = 8;
+  DiagonalWindows(DiagonalAttr diagonal, mlir::RankedTensorType vector);
+  /// The window, and the place in it for a lane of row and column 0, that has
+  /// what a register of the tile needs.
+  std::pair<int64_t, int64_t> find(int64_t reg) const;
+  /// A lane's column less its row, in its warp's part of the tile.
+  mlir::Value laneDiagonal(Emit &e) const;
+
+  TileLayout layout; // of the tile
+  int64_t first, count;
+};
+
 /// Of a tile whose columns are a vector's: row 0 has each slot's column.
 TileLayout columnLayout(ColumnAttr column, mlir::RankedTensorType vector);
 /// Of a tile whose rows are a vector's.

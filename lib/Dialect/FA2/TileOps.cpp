@@ -143,7 +143,32 @@ LogicalResult SoftmaxRecomputeOp::verify() {
   return verifyVector(*this, getN().getType(), getS().getType(), getColumns());
 }
 
+LogicalResult DistanceOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  std::optional<ArrayRef<int64_t>> of = getOf();
+  if (type.getRank() != (of ? 1 : 2))
+    return emitOpError() << "expected a tile, or a vector of the diagonals of "
+                            "one (of), got "
+                         << type;
+  if (of && (of->size() != 2 ||
+             of->front() + of->back() - 1 != type.getNumElements()))
+    return emitOpError() << "expected of to have rows and columns whose sum "
+                            "less 1 is the vector's size, got ["
+                         << *of << "] for " << type;
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
+  if (getDiagonals()) {
+    auto v = cast<RankedTensorType>(getVector().getType()),
+         t = cast<RankedTensorType>(getResult().getType());
+    int64_t n = t.getRank() == 2 ? t.getDimSize(0) + t.getDimSize(1) - 1 : 0;
+    if (getColumns() || n == 0 || v.getRank() != 1 || v.getDimSize(0) != n ||
+        !v.getElementType().isF32() || !t.getElementType().isF32())
+      return emitOpError() << "expected a value of f32 for each of the " << n
+                           << " diagonals, got " << v << " for " << t;
+    return success();
+  }
   return verifyVector(*this, getVector().getType(), getResult().getType(),
                       getColumns());
 }

@@ -53,6 +53,10 @@ struct LayoutAliases : public OpAsmDialectInterface {
       os << "column";
       return AliasResult::OverridableAlias;
     }
+    if (isa<DiagonalAttr>(attr)) {
+      os << "diagonal";
+      return AliasResult::OverridableAlias;
+    }
     if (isa<SharedAttr>(attr)) {
       os << "shared";
       return AliasResult::OverridableAlias;

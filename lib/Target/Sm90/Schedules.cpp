@@ -23,11 +23,20 @@ namespace {
 /// a place of its own, or in registers.
 enum class Output { InQueries, Own, Direct };
 
+/// Where warpgroups take turns (ping_pong). Under a mask they differ in their
+/// tiles: kernels without a program do not.
+enum class Turns { Never, Unmasked, Masked, Always };
+
+bool takesTurns(Turns turns, bool masked) {
+  return turns == Turns::Always ||
+         turns == (masked ? Turns::Masked : Turns::Unmasked);
+}
+
 struct Entry {
   int64_t maxHeadDim, maxHeadDimV; // inclusive
   int64_t blockQ, blockKV, blockKVMasked, stages, querySlots;
-  bool lazy;     // rescales what is not speculated by need
-  bool pingPong; // not under a mask, where warpgroups differ in their tiles
+  bool lazy; // rescales what is not speculated by need
+  Turns turns;
   Output output;
 };
 
@@ -41,34 +50,53 @@ struct Entry {
 // first below it that fits serves.
 // clang-format off
 constexpr Entry kTable[] = {
-    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
-    {  64,  64,  192, 128, 128,   4,    2,     false, true,     Output::Own},
-    { 128, 128,  192,  64,  64,   4,    1,     true,  true,     Output::Own},
-    { 144, 144,  192,  64,  64,   3,    1,     true,  true,     Output::Direct},
-    { 152, 152,  192,  64,  64,   3,    1,     true,  false,    Output::InQueries},
-    { 192, 128,  192,  64,  64,   2,    1,     true,  false,    Output::Own},
-    { 160, 160,  128,  64,  64,   3,    1,     true,  false,    Output::Direct},
-    { 168, 168,  192,  48,  48,   4,    1,     true,  false,    Output::InQueries},
-    { 176, 176,  128,  64,  64,   3,    1,     true,  false,    Output::Direct},
-    { 184, 184,  128,  64,  64,   3,    1,     true,  false,    Output::InQueries},
-    { 192, 192,  128,  80,  80,   2,    1,     true,  false,    Output::Own},
-    { 200, 200,  128,  48,  48,   3,    1,     true,  false,    Output::InQueries},
-    { 208, 208,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
-    { 216, 216,  128,  48,  48,   3,    1,     true,  false,    Output::InQueries},
-    { 224, 224,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
-    { 232, 232,  128,  64,  64,   2,    1,     true,  false,    Output::InQueries},
-    { 240, 240,  128,  80,  64,   2,    1,     true,  false,    Output::Direct},
-    { 248, 248,  128,  64,  64,   2,    1,     true,  false,    Output::InQueries},
-    { 256, 256,  128,  64,  64,   2,    1,     true,  false,    Output::Direct},
+    // d   d_v    q    kv masked stages q slots  lazy   turns            output
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Unmasked, Output::Own},
+    { 128, 128,  192,  64,  64,   4,    1,     true,  Turns::Unmasked, Output::Own},
+    { 144, 144,  192,  64,  64,   3,    1,     true,  Turns::Unmasked, Output::Direct},
+    { 152, 152,  192,  64,  64,   3,    1,     true,  Turns::Never,    Output::InQueries},
+    { 192, 128,  192,  64,  64,   2,    1,     true,  Turns::Never,    Output::Own},
+    { 160, 160,  128,  64,  64,   3,    1,     true,  Turns::Never,    Output::Direct},
+    { 168, 168,  192,  48,  48,   4,    1,     true,  Turns::Never,    Output::InQueries},
+    { 176, 176,  128,  64,  64,   3,    1,     true,  Turns::Never,    Output::Direct},
+    { 184, 184,  128,  64,  64,   3,    1,     true,  Turns::Never,    Output::InQueries},
+    { 192, 192,  128,  80,  80,   2,    1,     true,  Turns::Never,    Output::Own},
+    { 200, 200,  128,  48,  48,   3,    1,     true,  Turns::Never,    Output::InQueries},
+    { 208, 208,  128,  80,  64,   2,    1,     true,  Turns::Never,    Output::Direct},
+    { 216, 216,  128,  48,  48,   3,    1,     true,  Turns::Never,    Output::InQueries},
+    { 224, 224,  128,  80,  64,   2,    1,     true,  Turns::Never,    Output::Direct},
+    { 232, 232,  128,  64,  64,   2,    1,     true,  Turns::Never,    Output::InQueries},
+    { 240, 240,  128,  80,  64,   2,    1,     true,  Turns::Never,    Output::Direct},
+    { 248, 248,  128,  64,  64,   2,    1,     true,  Turns::Never,    Output::InQueries},
+    { 256, 256,  128,  64,  64,   2,    1,     true,  Turns::Never,    Output::Direct},
 };
 
 // Where a score program reads at distances of row and column, one place for
 // many scores: tiles that leave registers beside the arm that computes scores
 // once more. Other reads of single elements leave none.
 constexpr Entry kDistanceTable[] = {
-    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
-    {  64,  64,  192,  64,  64,   4,    2,     false, true,     Output::Own},
-    { 128, 128,  128,  64,  64,   3,    1,     true,  true,     Output::Own},
+    // d   d_v    q    kv masked stages q slots  lazy   turns            output
+    {  64,  64,  192,  96,  80,   4,    2,     false, Turns::Unmasked, Output::Own},
+    { 128, 128,  192,  64,  64,   4,    1,     true,  Turns::Unmasked, Output::Own},
+};
+// clang-format on
+
+// Where all that a score program does is to add something: values of columns,
+// which take registers, or of the distance alone, as ALiBi's. Where it does
+// more, as a cap does.
+// clang-format off
+constexpr Entry kColumnTable[] = {
+    // d   d_v    q    kv masked stages q slots  lazy   turns            output
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Never,    Output::Own},
+    { 128, 128,  192,  80,  80,   3,    1,     true,  Turns::Unmasked, Output::Own},
+};
+constexpr Entry kSlopeTable[] = {
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Masked,   Output::Own},
+    { 128, 128,  192,  80,  64,   3,    1,     true,  Turns::Unmasked, Output::Own},
+};
+constexpr Entry kFunctionTable[] = {
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Always,   Output::Own},
+    { 128, 128,  192,  64,  64,   4,    1,     true,  Turns::Never,    Output::Own},
 };
 // clang-format on
 
@@ -76,20 +104,20 @@ constexpr Entry kDistanceTable[] = {
 // the fastest for tables behind gathers and f32 biases together.
 // clang-format off
 constexpr Entry kElementTable[] = {
-    // d   d_v    q    kv masked stages q slots  lazy   ping-pong output
-    {  64,  64,  128, 128, 128,   4,    2,     false, true,     Output::Own},
-    { 128, 128,  128,  96,  96,   2,    1,     true,  true,     Output::Own},
+    // d   d_v    q    kv masked stages q slots  lazy   turns            output
+    {  64,  64,  128, 128, 128,   4,    2,     false, Turns::Unmasked, Output::Own},
+    { 128, 128,  128,  96,  96,   2,    1,     true,  Turns::Unmasked, Output::Own},
 };
 constexpr Entry kMaskedElementTable[] = {
-    {  64,  64,  192,  64,  64,   4,    2,     false, true,     Output::Own},
-    { 128, 128,  192,  48,  48,   4,    1,     true,  true,     Output::Own},
+    {  64,  64,  192,  64,  64,   4,    2,     false, Turns::Unmasked, Output::Own},
+    { 128, 128,  192,  48,  48,   4,    1,     true,  Turns::Unmasked, Output::Own},
 };
 // clang-format on
 
 struct ReadsEntry {
   int64_t maxHeadDim; // of d and d_v, inclusive
   int64_t blockQ, blockKV, stages, slotsK, querySlots, slotsReads;
-  bool pingPong;
+  Turns turns;
   Output output;
 };
 
@@ -98,13 +126,13 @@ struct ReadsEntry {
 // elements would spill beside the arm that computes scores once more.
 // clang-format off
 constexpr ReadsEntry kReadsTable[] = {
-    // d   q    kv  stages k  q slots reads ping-pong output
-    {  64, 192, 64, 4,     0, 2,      3,    true,     Output::Own},
-    { 128, 192, 64, 2,     3, 1,      2,    true,     Output::Own},
-    { 128, 192, 64, 2,     0, 1,      2,    false,    Output::Own},
-    { 152, 192, 64, 2,     0, 1,      2,    false,    Output::InQueries},
-    { 192, 128, 64, 2,     0, 1,      2,    false,    Output::Own},
-    { 256, 128, 64, 2,     0, 1,      2,    false,    Output::InQueries},
+    // d   q    kv  stages k  q slots reads turns            output
+    {  64, 192, 64, 4,     0, 2,      3,    Turns::Masked,   Output::Own},
+    { 128, 192, 64, 2,     3, 1,      2,    Turns::Never,    Output::Own},
+    { 128, 192, 64, 2,     0, 1,      2,    Turns::Never,    Output::Own},
+    { 152, 192, 64, 2,     0, 1,      2,    Turns::Never,    Output::InQueries},
+    { 192, 128, 64, 2,     0, 1,      2,    Turns::Never,    Output::Own},
+    { 256, 128, 64, 2,     0, 1,      2,    Turns::Never,    Output::InQueries},
 };
 // clang-format on
 
@@ -112,13 +140,13 @@ constexpr ReadsEntry kReadsTable[] = {
 // read one by one. Beside gathers at small head dims 192 rows are better.
 // clang-format off
 constexpr ReadsEntry kGatherReads =
-    {  64, 192, 64, 2,     3, 1,      2,    true,     Output::Own};
+    {  64, 192, 64, 2,     3, 1,      2,    Turns::Unmasked, Output::Own};
 constexpr ReadsEntry kWideReadsTable[] = {
-    // d   q    kv  stages k  q slots reads ping-pong output
-    {  64, 128, 64, 4,     0, 2,      3,    true,     Output::Own},
-    { 128, 128, 64, 2,     3, 1,      2,    true,     Output::Own},
-    { 192, 128, 64, 2,     0, 1,      2,    false,    Output::InQueries},
-    { 256, 128, 64, 2,     0, 1,      1,    false,    Output::InQueries},
+    // d   q    kv  stages k  q slots reads turns            output
+    {  64, 128, 64, 4,     0, 2,      3,    Turns::Unmasked, Output::Own},
+    { 128, 128, 64, 2,     3, 1,      2,    Turns::Unmasked, Output::Own},
+    { 192, 128, 64, 2,     0, 1,      2,    Turns::Never,    Output::InQueries},
+    { 256, 128, 64, 2,     0, 1,      1,    Turns::Never,    Output::InQueries},
 };
 // clang-format on
 
@@ -274,7 +302,7 @@ template <typename Line> Schedule tiles(const Line &e, const Problem &problem) {
   s.warps = e.blockQ / 16;
   s.stages = e.stages;
   s.querySlots = e.querySlots;
-  s.pingPong = e.pingPong && !problem.masked;
+  s.pingPong = takesTurns(e.turns, problem.masked);
   s.groupLimits = true;
   s.fromEnd = problem.masked && !problem.wideReads && !problem.dropout;
   s.directOutput = e.output == Output::Direct;
@@ -341,7 +369,14 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   };
   if (problem.distanceReads && !problem.tileReads)
     add(kDistanceTable, /*speculates=*/true);
-  else if (problem.elementReads || problem.wideReads)
+  else if (problem.program && !problem.elementReads && !problem.tileReads) {
+    if (problem.slope)
+      add(kFunctionTable, /*speculates=*/true);
+    else if (problem.columnVectors)
+      add(kColumnTable, /*speculates=*/true);
+    else if (problem.distance)
+      add(kSlopeTable, /*speculates=*/true);
+  } else if (problem.elementReads || problem.wideReads)
     add(problem.masked ? llvm::ArrayRef(kMaskedElementTable) : kElementTable,
         /*speculates=*/false);
   add(kTable, /*speculates=*/!problem.elementReads);
@@ -362,23 +397,20 @@ static int64_t weightOf(int64_t rows, const Problem &problem,
 /// expression of guards. Without a mask all tiles take the same time, and the
 /// busiest has a whole number of them.
 ///
-/// Under one, tiles are taken longest first. With r of them to each
-/// multiprocessor and a length that falls from K by D, rounds come in pairs,
-/// after which all are even: a pair that begins after i rounds takes
-/// 2 K - D (2 i + 1) / r. The last tile begins after m, the even part of r:
-/// together (m + 1) K - D m (m + 2) / 2 r.
+/// Under one they are taken in the order `balanced`, which shares them evenly.
+/// Less than the longest it cannot be. With lengths that fall evenly from K by
+/// D, and r tiles to each, that is max(K, r (2 K - D) / 2).
 static std::string timeOf(int64_t rows, const Problem &problem,
                           const Schedule &base) {
   int64_t weight = weightOf(rows, problem, base);
   std::string tiles = formatv("ceildiv(seqlen_q, {0}) * heads * batch", rows);
   if (!problem.masked)
     return formatv("{0} * ceildiv({1}, device.multiprocessors)", weight, tiles);
-  std::string even = formatv("({0} / (2 * device.multiprocessors) * 2)", tiles);
   std::string falls =
       formatv("min(seqlen_k, (ceildiv(seqlen_q, {0}) - 1) * {0})", rows);
-  return formatv("{0} * (({1} + 1) * seqlen_k - {1} * ({1} + 2) * {2} * "
-                 "device.multiprocessors / (2 * max(1, {3})))",
-                 weight, even, falls, tiles);
+  return formatv("{0} * max(seqlen_k, {1} * (2 * seqlen_k - {2}) / (2 * "
+                 "device.multiprocessors))",
+                 weight, tiles, falls);
 }
 
 /// Whether tiles of `rows` rows are the fastest. Where there are many, they are

@@ -92,6 +92,7 @@ func.func @step(%q: tensor<128x64xbf16>, %k: tensor<64x64xbf16>, %qb: index, %j:
   %s = fa2.dot %q, %k {transpose_b} : tensor<128x64xbf16>, tensor<64x64xbf16> -> tensor<128x64xf32> over <4 x 1>
   %rows = fa2.positions %qb : tensor<128xindex>
   %d = fa2.distance %j from %qb : tensor<128x64xf32>
+  %v = fa2.distance %j from %qb {of = array<i64: 128, 64>} : tensor<191xindex>
   %sm = fa2.apply_mask %s at(%qb, %j) lengths(%sq, %sk) {mask = #fa2.mask<causal>}
       : tensor<128x64xf32>
   %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {slack = 8.0 : f32}
@@ -119,6 +120,11 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   %p0 = fa2.softmax_recompute %s scale %c {columns} : tensor<64x128xf32>
   %d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>
   %t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>
+  return
+}
+
+func.func @diagonals(%d: tensor<191xf32>) {
+  %t = fa2.broadcast %d {diagonals} : tensor<191xf32> -> tensor<64x128xf32>
   return
 }
 

@@ -386,6 +386,38 @@ func.func @recompute(%s: tensor<64x128xf32>, %n: tensor<64xf32>, %c: f32) {
 
 // -----
 
+func.func @distance(%j: index, %i: index) {
+  // expected-error @+1 {{expected a tile, or a vector of the diagonals of one (of), got 'tensor<191xf32>'}}
+  %d = fa2.distance %j from %i : tensor<191xf32>
+  return
+}
+
+// -----
+
+func.func @distance_of(%j: index, %i: index) {
+  // expected-error @+1 {{expected of to have rows and columns whose sum less 1 is the vector's size, got [128, 64] for 'tensor<192xf32>'}}
+  %d = fa2.distance %j from %i {of = array<i64: 128, 64>} : tensor<192xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_diagonals(%v: tensor<128xf32>) {
+  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, got 'tensor<128xf32>' for 'tensor<128x64xf32>'}}
+  %t = fa2.broadcast %v {diagonals} : tensor<128xf32> -> tensor<128x64xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_indices(%v: tensor<191xindex>) {
+  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, got 'tensor<191xindex>' for 'tensor<128x64xindex>'}}
+  %t = fa2.broadcast %v {diagonals} : tensor<191xindex> -> tensor<128x64xindex>
+  return
+}
+
+// -----
+
 func.func @accumulate(%t: tensor<64x64xbf16>, %v: !fa2.view<? x 64 x bf16>, %row: index) {
   // expected-error @+1 {{expected a tile of f32, got 'tensor<64x64xbf16>'}}
   fa2.accumulate %t, %v[%row] : tensor<64x64xbf16>, !fa2.view<? x 64 x bf16>

@@ -11,6 +11,7 @@
 #op = #fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>
 #row = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>
 #column = #fa2gpu.column<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>
+#diagonal = #fa2gpu.diagonal<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>, rows = 64>
 #lrow = #fa2gpu.row<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>, partial = lanes>
 #spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
 #schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 64, warps = 4, stages = 2>

@@ -66,8 +66,8 @@ TEST(ScheduleFields, AreRefusedByName) {
   EXPECT_EQ(wrong("overlap=2"), "expected overlap to be 0 or 1, got '2'");
   EXPECT_EQ(wrong("order=1"),
             "expected order to be ascending, longest_first, interleaved, "
-            "shortest_first, descending, batches_abreast or "
-            "longest_batches_abreast, got '1'");
+            "shortest_first, descending, batches_abreast, "
+            "longest_batches_abreast or balanced, got '1'");
   EXPECT_EQ(
       wrong("dq=sum"),
       "expected dq to be atomic, recompute, atomic_v4 or ordered, got 'sum'");

@@ -99,7 +99,8 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of que
     I32EnumAttrCase<"ShortestFirst", 3, "shortest_first">,
     I32EnumAttrCase<"Descending", 4, "descending">,
     I32EnumAttrCase<"BatchesAbreast", 5, "batches_abreast">,
-    I32EnumAttrCase<"LongestBatchesAbreast", 6, "longest_batches_abreast">]> {
+    I32EnumAttrCase<"LongestBatchesAbreast", 6, "longest_batches_abreast">,
+    I32EnumAttrCase<"Balanced", 7, "balanced">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

@@ -64,7 +64,8 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
     lowering's choice: one block a tile, or persistent blocks with a scheduler.
 
     `order = longest_first` starts the tiles at the end of each sequence first, of several heads side by side: under a
-    causal mask, tiles of queries have the most keys there. `interleaved` and `shortest_first` begin at its other end. With
+    causal mask, tiles of queries have the most keys there. `balanced` is that order too, but where persistent blocks have between two
+    and three tiles each, some of the shortest start among the longest, so that no block is left with a long third one. `interleaved` and `shortest_first` begin at its other end. With
     `batches_abreast` (else ascending) and `longest_batches_abreast` the entries of the batch follow each other, tile by tile: blocks
     that run at once read the same tile of a bias that they share.
 
@@ -277,11 +278,16 @@ def FA2_DistanceOp : FA2_Op<"distance", [Pure]> {
     which is exact below 2^24. What elements on one diagonal of a thread's registers share is
     computed once: an addition, and all that a program makes of it alone, such as a read.
 
-    Example: `%d = fa2.distance %j from %qb : tensor<128x64xf32>`
+    A vector has a value a diagonal of a tile of `of` = [rows, columns], from its lower left corner: `result[t]` is that of the
+    elements with `j - i = t - (rows - 1)`. It is for what costs more than a shuffle; `fa2.broadcast` brings it to the tile.
+
+    Examples: `%d = fa2.distance %j from %qb : tensor<128x64xf32>`,
+    `%v = fa2.distance %j from %qb {of = array<i64: 128, 64>} : tensor<191xindex>`
   }];
-  let arguments = (ins Index:$column_block, Index:$row_block, Optional<Index>:$lead);
+  let arguments = (ins Index:$column_block, Index:$row_block, Optional<Index>:$lead, OptionalAttr<DenseI64ArrayAttr>:$of);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$column_block `from` $row_block (`lead` $lead^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def FA2_ReadOp : FA2_Op<"read", [Pure]> {
@@ -472,13 +478,15 @@ def FA2_SoftmaxRecomputeOp : FA2_Op<"softmax_recompute", [Pure, AllTypesMatch<["
 }
 
 def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
-  let summary = "a tile whose columns, or rows, are one vector";
+  let summary = "a tile whose columns, or rows, are one vector, or whose diagonals are a value each";
   let description = [{
-    `result[i, j] = vector[i]`; with `columns`, `result[i, j] = vector[j]`.
+    `result[i, j] = vector[i]`; with `columns`, `result[i, j] = vector[j]`; with `diagonals`,
+    `result[i, j] = vector[j - i + rows - 1]`, of f32.
 
-    Example: `%t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>`
+    Examples: `%t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>`,
+    `%t = fa2.broadcast %d {diagonals} : tensor<191xf32> -> tensor<64x128xf32>`
   }];
-  let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns);
+  let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns, UnitAttr:$diagonals);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$vector attr-dict `:` type($vector) `->` type($result)";
   let hasVerifier = 1;

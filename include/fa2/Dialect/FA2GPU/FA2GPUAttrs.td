@@ -107,6 +107,20 @@ def FA2GPU_ColumnAttr : FA2GPU_Attr<"Column", "column"> {
   let assemblyFormat = "`<` $acc `>`";
 }
 
+def FA2GPU_DiagonalAttr : FA2GPU_Attr<"Diagonal", "diagonal"> {
+  let summary = "the layout of a value a diagonal of an accumulator tile of so many rows";
+  let description = [{
+    A warp holds the values of the diagonals that cross its own part, in windows of 32 lanes: lane l of register m has diagonal
+    `16 (m + first) - 8 + l`, counted from the part's upper left corner to the right, `first` being that of the lower left corner.
+    A window begins 16 behind the one before, so that what lanes need of any 8 columns beside each other lies in one register, a shuffle
+    away.
+
+    Example: `#fa2gpu.diagonal<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>, rows = 64>`.
+  }];
+  let parameters = (ins "::fa2::gpu::AccAttr":$acc, "int64_t":$rows);
+  let assemblyFormat = "`<` $acc `,` `rows` `=` $rows `>`";
+}
+
 def FA2GPU_SharedAttr : FA2GPU_Attr<"Shared", "shared"> {
   let summary = "the swizzled layout of a tile in shared memory";
   let description = [{
