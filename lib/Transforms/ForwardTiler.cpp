@@ -207,8 +207,9 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
                                view(q, batch, head, qSeq, packed), row);
   // Named, as the order in which arguments are evaluated is the compiler's.
-  Value vView = view(v, batch, headKV, kSeq),
-        kView = view(k, batch, headKV, kSeq);
+  CacheHint hint = schedule.getCacheKeys();
+  Value vView = hinted(view(v, batch, headKV, kSeq), hint),
+        kView = hinted(view(k, batch, headKV, kSeq), hint);
   softmaxScale = scale;
   if (auto own = scores ? scores->scale() : std::nullopt)
     softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(*own));

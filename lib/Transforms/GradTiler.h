@@ -76,12 +76,6 @@ private:
     mlir::Value headsKV = mlir::memref::DimOp::create(b, loc, k, 2);
     return mlir::arith::DivUIOp::create(b, loc, heads, headsKV);
   }
-  /// A view whose accesses carry a hint.
-  static mlir::Value hinted(mlir::Value view, CacheHint hint) {
-    if (hint != CacheHint::None)
-      view.getDefiningOp<ViewOp>().setCache(hint);
-    return view;
-  }
   mlir::Value load(mlir::Value view, mlir::Value row, int64_t rows) {
     auto type = mlir::cast<ViewType>(view.getType());
     llvm::SmallVector<int64_t> shape{rows};

@@ -62,6 +62,12 @@ protected:
   mlir::RankedTensorType tile(int64_t rows, int64_t cols, mlir::Type element) {
     return mlir::RankedTensorType::get({rows, cols}, element);
   }
+  /// A view whose accesses carry a hint.
+  static mlir::Value hinted(mlir::Value view, CacheHint hint) {
+    if (hint != CacheHint::None)
+      view.getDefiningOp<ViewOp>().setCache(hint);
+    return view;
+  }
   /// The rows of a batch entry and head in an argument.
   mlir::Value view(mlir::Value source, mlir::Value batch, mlir::Value head,
                    mlir::Value offset, mlir::Value length, int64_t heads = 1,

@@ -15,7 +15,7 @@
 // TABLE: fa2.attention
 // TABLE-SAME: schedule = #fa2.schedule<target = "sm_90a", block_q = [[Q:[0-9]+]]
 // Few queries of grouped heads, then smaller tiles where they leave fewer multiprocessors idle.
-// TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_q <= 64 && heads % (4 * heads_kv) == 0">, schedule = <target = "sm_90a", block_q = 64,{{[^>]*}} packed_heads = 4>>,
+// TABLE-SAME: variants = [#fa2.variant<when = <"seqlen_q <= 64 && heads % (4 * heads_kv) == 0">, schedule = <target = "sm_90a", block_q = 64,{{[^>]*}} packed_heads = 4, cache.keys = evict_first>>,
 // TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 64, block_kv = [[KV:[0-9]+]],
 // TABLE-SAME: #fa2.variant<when = <"{{[^"]*}} * batch {{[^"]*}}">, schedule = <target = "sm_90a", block_q = 128, block_kv = [[KV]],
 // WHY: remark: [Passed] table | {{.*}}Reason="schedule from sm_90a's table

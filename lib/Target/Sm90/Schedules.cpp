@@ -496,6 +496,8 @@ static std::vector<Variant> smallerTiles(const Problem &problem,
     // Short rows end often: they gain from the next queries being there.
     bool second = dim > 64 && dim <= 128;
     StringRef fields = second ? "block_q=128,query_slots=2" : "block_q=128";
+    if (dim <= 64 && !problem.masked)
+      fields = "block_q=128,direct_output=1,separate_output=0";
     add(fastest(128, problem, base), fields);
     if (base.blockQ == 192 && !problem.masked && !problem.program &&
         !problem.dropout) {
@@ -522,12 +524,12 @@ std::vector<Variant> sm90::tunedVariants(const Problem &problem,
     }
     return variants;
   }
-  // Few queries of grouped heads share the tile that reads their keys. The
-  // tiles that read the same keys run side by side.
+  // Few queries of grouped heads share the tile that reads their keys, which
+  // few others read: those run side by side.
   Variant &few = variants.emplace_back();
   few.when = "seqlen_q <= 64 && heads % (4 * heads_kv) == 0";
   setFields(few, "packed_heads=4,block_q=64,query_slots=1,order=ascending,"
-                 "from_end=0");
+                 "from_end=0,cache.keys=evict_first");
   // What shared memory holds, and registers beside addresses of elements.
   if (dim <= (problem.columnVectors ? 64 : 128) && !problem.tileReads)
     setFields(few, "block_kv=128,stages=3");
