@@ -29,7 +29,8 @@ public:
 
   /// Of a gradient's region, whether its derivative is 1 everywhere.
   bool onlyAdds() const;
-  /// Forward's: whether the result is the score plus what does not depend on it.
+  /// Forward's: whether the result is the score plus what does not depend on
+  /// it.
   bool addsToScore() const;
   /// Whether a step is how far the column lies behind the row, or before it.
   bool usesDistance() const;
