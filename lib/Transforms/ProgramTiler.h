@@ -102,6 +102,7 @@ private:
   /// What costs more than a shuffle and depends on the distance alone: such
   /// values are written once a diagonal, and then brought to the tile.
   void findDiagonals();
+  /// Whether the tile has it from there.
   bool isBrought(mlir::Value v) const;
   mlir::Value writeStep(mlir::Operation &step, Axes to);
   /// Column less row, where that is what the step computes.

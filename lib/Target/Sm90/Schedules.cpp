@@ -23,8 +23,8 @@ namespace {
 /// a place of its own, or in registers.
 enum class Output { InQueries, Own, Direct };
 
-/// Where warpgroups take turns (ping_pong). Under a mask they differ in their
-/// tiles: kernels without a program do not.
+/// Where warpgroups take turns (ping_pong). Under a mask, where they differ in
+/// their tiles, kernels without a program take none.
 enum class Turns { Never, Unmasked, Masked, Always };
 
 bool takesTurns(Turns turns, bool masked) {
