@@ -91,11 +91,11 @@ constexpr Entry kColumnTable[] = {
     { 128, 128,  192,  80,  80,   3,    1,     true,  Turns::Unmasked, Output::Own},
 };
 constexpr Entry kSlopeTable[] = {
-    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Masked,   Output::Own},
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Never,    Output::Own},
     { 128, 128,  192,  80,  64,   3,    1,     true,  Turns::Unmasked, Output::Own},
 };
 constexpr Entry kFunctionTable[] = {
-    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Always,   Output::Own},
+    {  64,  64,  192, 128, 128,   4,    2,     false, Turns::Unmasked, Output::Own},
     { 128, 128,  192,  64,  64,   4,    1,     true,  Turns::Never,    Output::Own},
 };
 // clang-format on
