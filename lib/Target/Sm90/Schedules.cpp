@@ -25,11 +25,10 @@ enum class Output { InQueries, Own, Direct };
 
 /// Where warpgroups take turns (ping_pong). Under a mask, where they differ in
 /// their tiles, kernels without a program take none.
-enum class Turns { Never, Unmasked, Masked, Always };
+enum class Turns { Never, Unmasked, Masked };
 
 bool takesTurns(Turns turns, bool masked) {
-  return turns == Turns::Always ||
-         turns == (masked ? Turns::Masked : Turns::Unmasked);
+  return turns == (masked ? Turns::Masked : Turns::Unmasked);
 }
 
 struct Entry {
