@@ -122,16 +122,16 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
   }
 
   /// One warpgroup stores what stands in shared memory, by as many rows as it
-  /// has.
+  /// has; in kernels without roles all threads do.
   static std::string notOfStores(RingFormer &former, StoreOp op) {
     auto tile = cast<RankedTensorType>(op.getTile().getType());
     bool stands = isa_and_nonnull<SharedAttr>(tile.getEncoding());
     if (op.getColumn() && !stands)
       return "expected all columns of a view because threads store whole rows; "
              "some of them the copy engine stores, from shared memory";
-    if (stands && (!former.plan.hasRoles() || tile.getDimSize(0) != kGroupRows))
-      return llvm::formatv("expected roles, and {0} rows of a tile in shared "
-                           "memory that the copy engine stores, got {1}",
+    if (stands && former.plan.hasRoles() && tile.getDimSize(0) != kGroupRows)
+      return llvm::formatv("expected {0} rows of a tile in shared memory that "
+                           "the copy engine stores, got {1}",
                            kGroupRows, tile.getDimSize(0));
     return "";
   }

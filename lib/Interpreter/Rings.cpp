@@ -149,8 +149,10 @@ void interpreter::run(Frame &f, CopyOp op) {
 }
 
 void interpreter::run(Frame &f, CopyOutOp op) {
-  storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-            *f.tile(op.getSlot()), Part());
+  View view = f.as<View>(op.getView());
+  if (op.getColumn())
+    view.firstColumn = f.whole(op.getColumn());
+  storeTile(f, view, f.whole(op.getRow()), *f.tile(op.getSlot()), Part());
 }
 
 void interpreter::run(Frame &f, TensorMapOp op) {

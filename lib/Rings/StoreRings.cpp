@@ -94,7 +94,7 @@ static void formCopyOut(RingFormer &former, StoreOp op) {
   LocalStoreOp::create(b, loc, op.getTile(), slot);
   RingCommitOp::create(b, loc, ring, use);
   Value full = RingWaitOp::create(b, loc, tile, ring, use).getTile();
-  CopyOutOp::create(b, loc, full, op.getView(), op.getRow());
+  CopyOutOp::create(b, loc, full, op.getView(), op.getRow(), Value());
   RingReleaseOp::create(b, loc, ring, use);
   op.erase();
 }
@@ -113,8 +113,16 @@ static void formStoreOfSlot(RingFormer &former, StoreOp op) {
   op.erase();
 }
 
+/// So do threads, where no role waits for the copy engine.
+static void formCopyOutOfSlot(StoreOp op) {
+  OpBuilder b(op);
+  CopyOutOp::create(b, op.getLoc(), op.getTile(), op.getView(), op.getRow(),
+                    op.getColumn());
+  op.erase();
+}
+
 void RingFormer::formStore(StoreOp op) {
   if (op.getTile().getDefiningOp<RingWaitOp>())
-    return formStoreOfSlot(*this, op);
+    return plan.hasRoles() ? formStoreOfSlot(*this, op) : formCopyOutOfSlot(op);
   plan.hasRoles() ? formTensorStore(*this, op) : formCopyOut(*this, op);
 }

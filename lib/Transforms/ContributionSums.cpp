@@ -15,7 +15,8 @@ ContributionSums::ContributionSums(OpBuilder &b, Location loc,
     int64_t extra = cast<BlockArgument>(op.getExtra()).getArgNumber() -
                     ScoreProgram::FirstExtra;
     Value sum = sums[llvm::find(grads, extra) - grads.begin()];
-    bool isWhole = !cast<MemRefType>(sum.getType()).getElementType().isF32();
+    auto argument = dyn_cast<MemRefType>(sum.getType());
+    bool isWhole = argument && !argument.getElementType().isF32();
     (isWhole ? whole : parts).push_back({op, sum, program.placeOf(op)});
   }
 }
@@ -48,9 +49,15 @@ SmallVector<Value> ContributionSums::slopes() {
       parts, [&](const Part &part) { return program.slopeOf(part.op); });
 }
 
-SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values) {
+SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
+                                         Value row) {
   SmallVector<Value> after;
   for (auto [part, value] : llvm::zip_equal(parts, values)) {
+    if (part.isView()) {
+      AccumulateOp::create(b, loc, value, part.sum, row, /*turn=*/Value(),
+                           /*turns=*/Value());
+      continue;
+    }
     if (!part.stays()) {
       scatter(part, value);
       continue;

@@ -12,7 +12,8 @@ namespace fa2 {
 /// other tiles are added one by one, summed over what their places lack.
 class ContributionSums {
 public:
-  /// `sums` are the kernel's arguments, one for each of the extras `grads`.
+  /// `sums` are the kernel's arguments, one for each of the extras `grads`, or
+  /// views with an order, to which tiles are added as they are.
   ContributionSums(mlir::OpBuilder &b, mlir::Location loc,
                    ProgramTiler &program, llvm::ArrayRef<int64_t> grads,
                    mlir::ValueRange sums);
@@ -24,18 +25,20 @@ public:
   llvm::SmallVector<mlir::Value> zeros();
   /// In it, after `atScores`: the slopes of all parts, as tiles.
   llvm::SmallVector<mlir::Value> slopes();
-  /// In it: the sums with a tile's parts.
+  /// In it: the sums with a tile's parts. `row` is where the tile has its place
+  /// in views.
   llvm::SmallVector<mlir::Value> add(mlir::ValueRange before,
-                                     mlir::ValueRange values);
+                                     mlir::ValueRange values, mlir::Value row);
   /// After it.
   void finish(mlir::ValueRange totals);
 
 private:
   struct Part {
     ContributeOp op;
-    mlir::Value sum; // the argument
+    mlir::Value sum; // the argument, or the view
     ProgramTiler::Axes place;
     bool stays() const { return !(place & ProgramTiler::Columns); }
+    bool isView() const { return mlir::isa<ViewType>(sum.getType()); }
   };
   void scatter(const Part &part, mlir::Value values);
 

@@ -7,7 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_DERIVEBACKWARD
@@ -42,10 +42,38 @@ struct DeriveBackwardPass
         return signalPassFailure();
   }
 
+  /// How a gradient is asked for: a sum in f32, or of its extra's type, with a
+  /// place of its own for each score but for the dimensions that it is summed
+  /// over.
+  struct Form {
+    bool whole = false;
+    llvm::SmallSet<ScoreProgram::Argument, 2> over;
+  };
+
+  /// The name in front of what says the form.
+  LogicalResult takeForm(AttentionOp op, StringRef &name, Form &form) {
+    SmallVector<StringRef> words;
+    name.split(words, ':');
+    name = words[0];
+    for (StringRef word : llvm::drop_begin(words)) {
+      form.whole = true;
+      if (word == "batch")
+        form.over.insert(ScoreProgram::Batch);
+      else if (word == "heads")
+        form.over.insert(ScoreProgram::Head);
+      else if (word != "whole")
+        return op.emitOpError()
+               << "expected ':whole', ':batch' or ':heads' behind the name of "
+                  "a gradient, got ':"
+               << word << "'";
+    }
+    return success();
+  }
+
   /// The extras that `grads` names, in their own order, and whether it names
   /// the sink.
   LogicalResult findWanted(AttentionOp op, SmallVector<int64_t> &wanted,
-                           llvm::SmallSet<int64_t, 4> &whole, bool &wantsSink) {
+                           SmallVector<Type> &types, bool &wantsSink) {
     ScoreProgram program = programOf(op);
     SmallVector<std::string> names;
     for (size_t i = 0; i < program.numExtras(); ++i)
@@ -54,10 +82,13 @@ struct DeriveBackwardPass
       names.push_back("sink");
     SmallVector<StringRef> asked;
     StringRef(grads).split(asked, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-    llvm::StringSet<> wholeNames;
-    for (StringRef &name : asked)
-      if (name.consume_back(":whole"))
-        wholeNames.insert(name);
+    llvm::StringMap<Form> forms;
+    for (StringRef &name : asked) {
+      Form form;
+      if (failed(takeForm(op, name, form)))
+        return failure();
+      forms[name] = form;
+    }
     for (StringRef name : asked)
       if (!llvm::is_contained(names, name))
         return op.emitOpError()
@@ -67,28 +98,34 @@ struct DeriveBackwardPass
     wantsSink = op.getSink() && llvm::is_contained(asked, names.back());
     for (size_t i = 0; i < program.numExtras(); ++i)
       if (llvm::is_contained(asked, names[i])) {
+        Type type = gradientType(program, i, forms[names[i]]);
+        if (!type)
+          return op.emitOpError()
+                 << "expected a gradient that is whole to be of a tensor of 16 "
+                    "bits, got "
+                 << names[i] << " of " << program.extraType(i);
         wanted.push_back(int64_t(i));
-        if (wholeNames.contains(names[i]))
-          whole.insert(int64_t(i));
+        types.push_back(type);
       }
-    for (int64_t i : whole)
-      if (auto type = dyn_cast<RankedTensorType>(program.extraType(i));
-          !type || type.getElementTypeBitWidth() != 16)
-        return op.emitOpError()
-               << "expected a gradient that is whole to be of a tensor of 16 "
-                  "bits, got "
-               << names[i] << " of " << program.extraType(i);
     return success();
   }
 
-  /// A sum in f32; what is whole is of its own type.
-  static Type gradientType(Type extra, bool whole) {
-    if (whole)
-      return extra;
+  /// A sum in f32; what is whole is of its own type, with extents of 1 where it
+  /// is summed. None where it cannot be whole.
+  static Type gradientType(const ScoreProgram &program, size_t i,
+                           const Form &form) {
+    Type extra = program.extraType(i);
+    auto tensor = dyn_cast<RankedTensorType>(extra);
     Type f32 = Float32Type::get(extra.getContext());
-    if (auto tensor = dyn_cast<RankedTensorType>(extra))
-      return tensor.clone(f32);
-    return RankedTensorType::get({1}, f32);
+    if (!form.whole)
+      return tensor ? tensor.clone(f32) : RankedTensorType::get({1}, f32);
+    if (!tensor || tensor.getElementTypeBitWidth() != 16)
+      return {};
+    SmallVector<int64_t> shape(tensor.getShape());
+    for (auto [dim, extent] : llvm::enumerate(shape))
+      if (form.over.contains(program.coordinateOf(i, unsigned(dim))))
+        extent = 1;
+    return tensor.clone(shape);
   }
 
   /// f(q, k, v, scale, extras) -> out, lse gives
@@ -109,9 +146,9 @@ struct DeriveBackwardPass
     }
     llvm::append_range(inputs, op.getExtras());
     SmallVector<int64_t> wanted;
+    SmallVector<Type> dextras;
     bool wantsSink = false;
-    llvm::SmallSet<int64_t, 4> whole;
-    if (failed(findWanted(op, wanted, whole, wantsSink)))
+    if (failed(findWanted(op, wanted, dextras, wantsSink)))
       return failure();
     auto func = functionOf(op, inputs, "q, k, v");
     if (failed(func))
@@ -138,10 +175,7 @@ struct DeriveBackwardPass
            rng = addInput(bool(rngType), "rng", rngType);
     size_t fixed = types.size();
     llvm::append_range(types, op.getExtras().getTypes());
-    SmallVector<Type> dextras, results{q, k, v};
-    for (int64_t extra : wanted)
-      dextras.push_back(
-          gradientType(op.getExtras()[extra].getType(), whole.contains(extra)));
+    SmallVector<Type> results{q, k, v};
     llvm::append_range(results, dextras);
     if (wantsSink)
       results.push_back(sinkType);

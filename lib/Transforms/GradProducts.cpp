@@ -148,8 +148,11 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   std::optional<ContributionSums> contributions;
   SmallVector<Value> begin(sums), wholes;
   if (program) {
+    SmallVector<Value> places(dextras);
+    for (unsigned i : gradientsThatAre(Gradient::Tiles))
+      places[i] = tilesOf(i, batch, head);
     contributions.emplace(b, loc, *program,
-                          op.getGrads().value_or(ArrayRef<int64_t>()), dextras);
+                          op.getGrads().value_or(ArrayRef<int64_t>()), places);
     llvm::append_range(begin, contributions->zeros());
     wholes = contributions->wholes();
   }
@@ -219,8 +222,9 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
         all = arith::MulFOp::create(b, loc, all, again(slope));
       parts.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
     }
+    Value at = tileSums.empty() ? Value() : rowOfTiles(kvBlock, i);
     next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
-                              parts);
+                              parts, at);
   }
   if (together)
     addDv();

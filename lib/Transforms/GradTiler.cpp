@@ -32,9 +32,11 @@ void GradTiler::run() {
   }
   // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
   statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
-  if (!gradientsThatAre(/*whole=*/false).empty())
+  if (!gradientsThatAre(Gradient::Sum).empty())
     createZeros();
-  if (op.getMaskAttr() && !gradientsThatAre(/*whole=*/true).empty())
+  for (unsigned i : gradientsThatAre(Gradient::Tiles))
+    createZeroTiles(i);
+  if (op.getMaskAttr() && !gradientsThatAre(Gradient::Whole).empty())
     createHidden();
   createStatistics();
   if (op.getDsink())
@@ -44,6 +46,8 @@ void GradTiler::run() {
     createScaledSum();
   else
     createQueries();
+  for (unsigned i : gradientsThatAre(Gradient::Tiles))
+    createSummed(i);
   func.erase();
 }
 
@@ -129,6 +133,17 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   if (op.getDsink())
     add("sink_sums", "workspace", RankedTensorType::get({any, any, any}, f32),
         {"heads", "batch", sums});
+  // Tiles of 64 queries by so many keys, one above the other.
+  for (unsigned i : gradientsThatAre(Gradient::Tiles)) {
+    std::string tiles = llvm::formatv(
+        "ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
+        schedule.getBlockKv(), schedule.getBlockQ());
+    size_t extra = size_t((*op.getGrads())[i]);
+    add("d" + programOf(op).extraName(extra) + "_sum", "workspace",
+        RankedTensorType::get({any, any, any, schedule.getBlockQ()}, f32),
+        {isSummedOver(i, ScoreProgram::Batch) ? "1" : "batch", tiles,
+         isSummedOver(i, ScoreProgram::Head) ? "1" : "heads"});
+  }
   double c = 1.0 / std::sqrt(double(headDim));
   if (op.getScale()) {
     types.push_back(f32);
@@ -174,6 +189,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   negDelta = arg(next++);
   if (op.getDsink())
     sinkSums = arg(next++);
+  tileSums.clear();
+  for (size_t i = 0; i < gradientsThatAre(Gradient::Tiles).size(); ++i)
+    tileSums.push_back(arg(next++));
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
                               b, loc, b.getF32FloatAttr(float(c))));
@@ -238,17 +256,115 @@ void GradTiler::createZeros() {
   auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
                             TileOrder::Ascending);
   Value part = tiles.getBody().front().getArgument(0);
-  for (unsigned i : gradientsThatAre(/*whole=*/false))
+  for (unsigned i : gradientsThatAre(Gradient::Sum))
     ZeroOp::create(b, loc, dextras[i], part, constant(kZeroBlocks));
 }
 
-SmallVector<unsigned> GradTiler::gradientsThatAre(bool whole) {
+GradTiler::Gradient GradTiler::gradientIs(unsigned i) {
+  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
+  if (type.getElementType().isF32())
+    return Gradient::Sum;
+  return type.getNumDynamicDims() == type.getRank() ? Gradient::Whole
+                                                    : Gradient::Tiles;
+}
+
+SmallVector<unsigned> GradTiler::gradientsThatAre(Gradient kind) {
   SmallVector<unsigned> found;
-  for (auto [i, gradient] : llvm::enumerate(op.getDextras()))
-    if (cast<RankedTensorType>(gradient.getType()).getElementType().isF32() !=
-        whole)
+  for (unsigned i = 0; i < op.getDextras().size(); ++i)
+    if (gradientIs(i) == kind)
       found.push_back(i);
   return found;
+}
+
+bool GradTiler::isSummedOver(unsigned i, ScoreProgram::Argument coordinate) {
+  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
+  size_t extra = size_t((*op.getGrads())[i]);
+  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
+    if (!ShapedType::isDynamic(extent) &&
+        programOf(op).coordinateOf(extra, unsigned(dim)) == coordinate)
+      return true;
+  return false;
+}
+
+Value GradTiler::tilesOf(unsigned i, Value batch, Value head) {
+  if (isSummedOver(i, ScoreProgram::Batch))
+    batch = constant(0);
+  if (isSummedOver(i, ScoreProgram::Head))
+    head = constant(0);
+  // With all of a tile's columns in each warp, as the schedule's check says.
+  SmallVector<unsigned> tiled = gradientsThatAre(Gradient::Tiles);
+  return wholeView(tileSums[llvm::find(tiled, i) - tiled.begin()], batch, head,
+                   SumOrderAttr::get(b.getContext(), keyWarps(), sumWidth));
+}
+
+Value GradTiler::rowOfTiles(Value kvBlock, Value qBlock) {
+  Value queries = memref::DimOp::create(b, loc, q, 1);
+  Value tiles = arith::CeilDivUIOp::create(b, loc, queries,
+                                           constant(schedule.getBlockQ()));
+  Value tile = arith::AddIOp::create(
+      b, loc, arith::MulIOp::create(b, loc, kvBlock, tiles), qBlock);
+  return times(tile, schedule.getBlockKv());
+}
+
+/// Of such a gradient, for each tile of queries of those that it is not summed
+/// over.
+ForEachTileOp GradTiler::createKernelOfTiles(unsigned i, StringRef suffix) {
+  size_t extra = size_t((*op.getGrads())[i]);
+  auto tiles = createKernel(
+      ("_d" + programOf(op).extraName(extra) + suffix).str(), plainSchedule(),
+      Queries, schedule.getBlockQ(), TileOrder::Ascending);
+  b.setInsertionPoint(tiles);
+  if (isSummedOver(i, ScoreProgram::Head))
+    tiles.getHeadsMutable().assign(constant(1));
+  if (isSummedOver(i, ScoreProgram::Batch))
+    tiles.getBatchesMutable().assign(constant(1));
+  b.setInsertionPointToStart(&tiles.getBody().front());
+  return tiles;
+}
+
+/// `body` gets the number of each tile of keys.
+template <typename Body> void GradTiler::forEachKeyTile(Body body) {
+  Value keys = arith::CeilDivUIOp::create(
+      b, loc, memref::DimOp::create(b, loc, k, 1),
+      constant(schedule.getBlockKv()));
+  auto loop = scf::ForOp::create(b, loc, constant(0), keys, constant(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+void GradTiler::createZeroTiles(unsigned i) {
+  Block &body = createKernelOfTiles(i, "_zero").getBody().front();
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  Value to = tilesOf(i, body.getArgument(2), body.getArgument(1));
+  forEachKeyTile([&](Value j) {
+    StoreOp::create(b, loc, splat({bkv, bq}, 0.0f), to,
+                    rowOfTiles(j, body.getArgument(0)));
+  });
+}
+
+/// The sums of the tiles, rounded, as memory has them: queries by keys.
+void GradTiler::createSummed(unsigned i) {
+  Block &body = createKernelOfTiles(i, "").getBody().front();
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  size_t extra = size_t((*op.getGrads())[i]);
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  ProgramTiler program(b, loc, programOf(op), extras,
+                       {batch, head, qBlock, bq, bkv});
+  Value to;
+  for (ContributeOp part : program.contributions())
+    if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
+        ScoreProgram::FirstExtra + extra)
+      to = program.viewOf(part, dextras[i]);
+  Value from = tilesOf(i, batch, head);
+  forEachKeyTile([&](Value j) {
+    Value sum = LoadOp::create(b, loc, tile(bkv, bq, f32), from,
+                               rowOfTiles(j, qBlock));
+    Value turned =
+        TransposeOp::create(b, loc, tile(bq, bkv, dtype), round(sum));
+    StoreOp::create(b, loc, turned, to, times(qBlock, bq), times(j, bkv));
+  });
 }
 
 /// One block a tile of queries: the tiles of keys that a mask hides from it,
@@ -284,7 +400,7 @@ void GradTiler::createHidden() {
     columns.push_back({constant(0), inside(times(first, bkv), sk)});
   Value row = times(qBlock, bq), lastRow = inside(next(row, bq), sq);
   ScoreProgram program = programOf(op);
-  for (unsigned i : gradientsThatAre(/*whole=*/true))
+  for (unsigned i : gradientsThatAre(Gradient::Whole))
     for (auto [from, to] : columns) {
       std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
           {ScoreProgram::Batch, {batch, next(batch, 1)}},

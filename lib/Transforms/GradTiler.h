@@ -32,9 +32,23 @@ private:
                              RowsOf rowsOf, int64_t block, TileOrder order,
                              int64_t cluster = 1);
   ScheduleAttr plainSchedule();
-  /// Gradients of what the program reads: those of a place for each score, to
-  /// which tiles are stored, or the sums.
-  llvm::SmallVector<unsigned> gradientsThatAre(bool whole);
+  /// Gradients of what the program reads: sums in f32; those of a place for
+  /// each score, to which tiles are stored; and those that are summed over
+  /// batch entries or heads, in the workspace, tile by tile in the order of
+  /// registers, and stored when they are complete.
+  enum class Gradient { Sum, Whole, Tiles };
+  Gradient gradientIs(unsigned i);
+  llvm::SmallVector<unsigned> gradientsThatAre(Gradient kind);
+  /// Whether gradient i is summed over a coordinate of the scores.
+  bool isSummedOver(unsigned i, ScoreProgram::Argument coordinate);
+  /// Of such a gradient's sum the tiles of a batch entry and head, and the row
+  /// of the tile of these keys and queries.
+  mlir::Value tilesOf(unsigned i, mlir::Value batch, mlir::Value head);
+  mlir::Value rowOfTiles(mlir::Value kvBlock, mlir::Value qBlock);
+  ForEachTileOp createKernelOfTiles(unsigned i, llvm::StringRef suffix);
+  template <typename Body> void forEachKeyTile(Body body);
+  void createZeroTiles(unsigned i);
+  void createSummed(unsigned i);
   void createHidden();
   void createZeros();
   void createStatistics();
@@ -223,6 +237,7 @@ private:
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, turns, sinkSums, sink, dsink;
+  llvm::SmallVector<mlir::Value> tileSums; // of Gradient::Tiles, in order
   // Of a block that takes tiles of keys together with another: its number, the
   // first of dQ's columns that it sums, and those columns of the other's keys.
   mlir::Value rank, firstColumn, othersKeys;

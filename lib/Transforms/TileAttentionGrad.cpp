@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GradTiler.h"
+#include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -64,6 +65,11 @@ struct TileAttentionGradPass
         continue;
       ScoreProgram program = programOf(op);
       std::string name = program.extraName(size_t(i));
+      if (type.getNumDynamicDims() != type.getRank()) {
+        if (failed(checkTiles(op, size_t(i), type)))
+          return failure();
+        continue;
+      }
       if (!program.isWhole(size_t(i)) || !program.onlyAdds() ||
           !addsOnce(op, i) || op.getDropout())
         return op.emitOpError()
@@ -83,15 +89,61 @@ struct TileAttentionGradPass
                   "up to head dim 128, because the gradient of "
                << name
                << " is whole; otherwise a gradient is summed in f32; got " << s;
-      if (ArrayAttr variants = op.getVariantsAttr())
-        for (VariantAttr variant : variants.getAsRange<VariantAttr>())
-          if (variant.getSchedule().getBlockKv() != s.getBlockKv())
-            return op.emitOpError()
-                   << "expected variants with the schedule's block_kv = "
-                   << s.getBlockKv() << " because the gradient of " << name
-                   << " is whole, got " << variant.getSchedule().getBlockKv();
+      if (failed(checkKeyTiles(op, name)))
+        return failure();
     }
     return success();
+  }
+
+  /// Kernels beside that of keys know its tiles.
+  static LogicalResult checkKeyTiles(AttentionGradOp op, StringRef name) {
+    int64_t bkv = op.getScheduleAttr().getBlockKv();
+    if (ArrayAttr variants = op.getVariantsAttr())
+      for (VariantAttr variant : variants.getAsRange<VariantAttr>())
+        if (variant.getSchedule().getBlockKv() != bkv)
+          return op.emitOpError()
+                 << "expected variants with the schedule's block_kv = " << bkv
+                 << " because the gradient of " << name << " is whole, got "
+                 << variant.getSchedule().getBlockKv();
+    return success();
+  }
+
+  /// Gradients that are summed over batch entries or heads in tiles of dS.
+  static LogicalResult checkTiles(AttentionGradOp op, size_t extra,
+                                  RankedTensorType type) {
+    ScoreProgram program = programOf(op);
+    std::string name = program.extraName(extra);
+    bool isWhole = program.isWhole(extra);
+    for (auto [dim, extent] : llvm::enumerate(type.getShape()))
+      isWhole &=
+          ShapedType::isDynamic(extent) ||
+          program.coordinateOf(extra, unsigned(dim)) <= ScoreProgram::Head;
+    if (!isWhole)
+      return op.emitOpError()
+             << "expected " << name << ", whose gradient is " << type
+             << ", to be read at its batch entry, head, query and key, and the "
+                "gradient to be summed over batch entries or heads; otherwise "
+                "a gradient is summed in f32";
+    ScheduleAttr s = op.getScheduleAttr();
+    if (s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute)
+      return op.emitOpError()
+             << "expected a gradient of " << name
+             << " that is not summed, because dq = "
+             << stringifyGradQ(s.getDq())
+             << " gives the same bits in each run; the sum may be taken over a "
+                "gradient that is whole";
+    std::string error;
+    const Target *target = lookupTarget(s.getTarget(), error);
+    if (!target || !target->sharedPanelBytes() || s.getCluster() > 1 ||
+        s.warpsAlongKeys() != s.getWarps())
+      return op.emitOpError()
+             << "expected a schedule of sm_90a with all warps along the keys, "
+                "as up to head dim 128, because the gradient of "
+             << name
+             << " is summed by tiles; otherwise a gradient is summed in f32; "
+                "got "
+             << s;
+    return checkKeyTiles(op, name);
   }
 
   /// Whether there is one contribution to extra i, of slope 1.

@@ -69,20 +69,22 @@ void TileBuilder::addExtraGradients(const ScoreProgram &program,
                                     SmallVectorImpl<Type> &types,
                                     SmallVectorImpl<Attribute> &args) {
   for (auto [i, result] : llvm::zip_equal(grads, results)) {
-    Type element = cast<RankedTensorType>(result).getElementType();
-    auto tensor = dyn_cast<RankedTensorType>(program.extraType(i));
-    auto shape = tensor ? SmallVector<int64_t>(tensor.getShape())
-                        : SmallVector<int64_t>{1};
+    auto type = cast<RankedTensorType>(result);
+    Type element = type.getElementType();
+    ArrayRef<int64_t> shape = type.getShape();
     types.push_back(MemRefType::get(
         shape, element,
         StridedLayoutAttr::get(
             b.getContext(), 0,
             SmallVector<int64_t>(shape.size(), ShapedType::kDynamic))));
-    ArrayAttr dims = program.describeExtra(i).getDims();
+    SmallVector<Attribute> dims(program.describeExtra(i).getDims().getValue());
+    dims.resize(shape.size());
+    for (auto [dim, extent] : llvm::zip_equal(dims, shape))
+      if (!ShapedType::isDynamic(extent))
+        dim = b.getI64IntegerAttr(extent);
     args.push_back(ArgumentAttr::get(
-        b.getContext(), "d" + program.extraName(i), "out",
-        tensor ? dims : b.getI64ArrayAttr({1}), element, FloatAttr(),
-        StringAttr(), /*broadcast=*/element.isF32()));
+        b.getContext(), "d" + program.extraName(i), "out", b.getArrayAttr(dims),
+        element, FloatAttr(), StringAttr(), /*broadcast=*/element.isF32()));
   }
 }
 

@@ -100,8 +100,8 @@ Extra Extra::gradientOf(const Extra &of, uint64_t stream, ExtraStrides lie) {
 }
 
 void Extra::drawShape(const Configuration &c, Sequence &random) {
-  for (const std::string &dimension : rule.shape) {
-    int64_t extent = extentOf(dimension, c);
+  for (size_t d = 0; d < rule.shape.size(); ++d) {
+    int64_t extent = rule.summed[d] ? 1 : extentOf(rule.shape[d], c);
     bool own = extent < 0;
     if (own)
       extent = random.between(1, 40);
@@ -113,8 +113,9 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
 
 void Extra::packShape(const Configuration &c) {
   constexpr int64_t ownExtent = 40;
-  for (const std::string &dimension : rule.shape) {
-    int64_t extent = extentOf(dimension, c);
+  for (size_t d = 0; d < rule.shape.size(); ++d) {
+    const std::string &dimension = rule.shape[d];
+    int64_t extent = rule.summed[d] ? 1 : extentOf(dimension, c);
     bool forAll = dimension == "batch" && rule.broadcast && !rule.wholeGradient;
     values.shape.push_back(forAll ? 1 : extent < 0 ? ownExtent : extent);
   }

@@ -54,8 +54,13 @@ void addExtra(const Json &manifest, const Json &argument, Kernel &kernel) {
   Kernel::ExtraRule &rule = kernel.extras.back();
   const Json *gradient = argumentNamed(manifest, ("d" + rule.name).c_str());
   rule.hasGradient = gradient && gradient->value("direction", "") == "out";
-  rule.wholeGradient =
-      rule.hasGradient && extraRule(*gradient).dtype != FA2RT_F32;
+  rule.summed.assign(rule.shape.size(), false);
+  if (!rule.hasGradient)
+    return;
+  Kernel::ExtraRule of = extraRule(*gradient);
+  rule.wholeGradient = of.dtype != FA2RT_F32;
+  for (size_t d = 0; rule.wholeGradient && d < rule.shape.size(); ++d)
+    rule.summed[d] = of.shape[d] == "1" && rule.shape[d] != "1";
 }
 
 /// Unless it is one of the operands that programs of older files have under any

@@ -58,8 +58,10 @@ struct Kernel {
     std::vector<std::string> shape; // names of dimensions
     bool broadcast = false;
     bool hasGradient = false; // the kernel computes d and its name
-    /// Whether the gradient is of its own 16 bits: no extent may be 1 then.
+    /// Whether the gradient is of its own 16 bits: no extent may be 1 then, but
+    /// those of dimensions that it is summed over, which are.
     bool wholeGradient = false;
+    std::vector<bool> summed; // by dimensions
     enum class Draw { Numbers, Words, Probability } draw = Draw::Numbers;
   };
   std::vector<ExtraRule> extras;

@@ -209,9 +209,10 @@ std::string describeTensors(const Kernel &kernel) {
     add("dlse", kernel.dlse);
   for (const Kernel::ExtraRule &rule : kernel.extras)
     text +=
-        fmt::format(" {} {} {} [{}] {} {} {} {}", rule.name, rule.tensor,
+        fmt::format(" {} {} {} [{}] {} {} {} [{}] {}", rule.name, rule.tensor,
                     int(rule.dtype), fmt::join(rule.shape, ","), rule.broadcast,
-                    rule.hasGradient, rule.wholeGradient, int(rule.draw));
+                    rule.hasGradient, rule.wholeGradient,
+                    fmt::join(rule.summed, ","), int(rule.draw));
   return text;
 }
 

@@ -24,6 +24,8 @@ struct Chunk {
   int64_t step; // and the constant part: the row is row + step
   Value inTile; // i1 or null: this thread has such a chunk
   Value inCols; // i1 or null: the chunk is not padding
+  Value chunk;  // its number in the panel, whose first column is col
+  int64_t col;
 };
 
 /// Calls `body` for each chunk of the tile that falls to this thread.
@@ -67,6 +69,8 @@ void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
       c.row = e.toIndex(row);
       c.step = r;
       c.inCols = inCols;
+      c.chunk = chunk;
+      c.col = panel.col;
       if (r + perStep > rows)
         c.inTile = e.less(e.add(row, r), e.i32(rows));
       body(c);
@@ -272,11 +276,24 @@ struct CopyOutLowering : public OpConversionPattern<CopyOutOp> {
     e.readThreadAnew();
     auto tile = cast<RankedTensorType>(op.getSlot().getType());
     ViewParts view = ViewParts::from(adaptor.getView());
+    Value left; // columns from the tile's first on
+    int64_t bytes = tile.getElementTypeBitWidth() / 8;
+    if (op.getColumn()) {
+      Value column = adaptor.getColumn()[0];
+      view.base = e.gep(view.base, e.mul(e.toI64(column), bytes));
+      left = e.toI32(e.sub(view.columns, column));
+    }
     auto quad = VectorType::get({4}, rewriter.getI32Type());
     forEachChunk(
         e, tile, adaptor.getSlot()[0], view, adaptor.getRow()[0], threadsOf(op),
         [&](const Chunk &c) {
-          Value write = e.both(e.both(c.inTile, c.inCols),
+          Value inside = c.inCols;
+          if (left)
+            inside = e.both(
+                inside,
+                e.less(e.add(e.shl(c.chunk, llvm::Log2_64(16 / bytes)), c.col),
+                       left));
+          Value write = e.both(e.both(c.inTile, inside),
                                e.less(e.add(c.row, c.step),
                                       e.sub(view.length, adaptor.getRow()[0])));
           when(e, write, [&] {

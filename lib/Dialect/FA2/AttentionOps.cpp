@@ -179,6 +179,21 @@ static LogicalResult verifyDropout(Operation *op, Value dropout, Value rng) {
          << "expected rng to be tensor<4xi32>, seed and offset, got " << type;
 }
 
+/// Whether a gradient of that type may be of its extra's: an extent of 1 is
+/// that of a dimension which it is summed over.
+static bool isOfExtrasType(Type gradient, RankedTensorType extra) {
+  auto type = dyn_cast<RankedTensorType>(gradient);
+  if (!type || !extra || extra.getElementTypeBitWidth() != 16 ||
+      type.getElementType() != extra.getElementType() ||
+      type.getRank() != extra.getRank())
+    return false;
+  return llvm::all_of(llvm::zip(type.getShape(), extra.getShape()),
+                      [](auto extents) {
+                        auto [own, of] = extents;
+                        return own == of || own == 1;
+                      });
+}
+
 /// Constraint 7 of attention's gradient.
 static LogicalResult verifyExtraGradients(AttentionGradOp op) {
   ArrayRef<int64_t> grads = op.getGrads().value_or(ArrayRef<int64_t>());
@@ -201,9 +216,8 @@ static LogicalResult verifyExtraGradients(AttentionGradOp op) {
              << ", which is in grads, to be of floats, got " << type;
     Type f32 = Float32Type::get(op.getContext());
     Type expected = tensor ? tensor.clone(f32) : RankedTensorType::get(1, f32);
-    bool whole = tensor && tensor.getElementTypeBitWidth() == 16 &&
-                 result.getType() == type;
-    if (result.getType() != expected && !whole)
+    if (result.getType() != expected &&
+        !isOfExtrasType(result.getType(), tensor))
       return op.emitOpError()
              << "expected the gradient of extra " << extra << " to be "
              << expected << ", got " << result.getType();

@@ -430,9 +430,15 @@ def FA2GPU_CopyOp : FA2GPU_Op<"copy", [MemoryEffects<[MemRead, MemWrite]>, AttrS
 
 def FA2GPU_CopyOutOp : FA2GPU_Op<"copy_out", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "a tile from shared to global memory; rows past the end are left alone";
-  let description = "Example: `fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>`";
-  let arguments = (ins AnyRankedTensor:$slot, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row);
-  let assemblyFormat = "$slot `,` $view `[` $row `]` attr-dict `:` type($slot) `,` type($view)";
+  let description = [{
+    Into a view of more columns from `column` on. Threads copy 16 bytes at a time, so that what lies behind the end of a row up to
+    a multiple of 16 bytes is the row's too.
+
+    Examples: `fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>`,
+    `fa2gpu.copy_out %slot, %ov[%row, %column] : tensor<64x128xbf16, #fa2gpu.shared<panel = 128>>, !fa2.view<? x ? x bf16>`
+  }];
+  let arguments = (ins AnyRankedTensor:$slot, Arg<FA2_ViewType, "", [MemWrite]>:$view, Index:$row, Optional<Index>:$column);
+  let assemblyFormat = "$slot `,` $view `[` $row (`,` $column^)? `]` attr-dict `:` type($slot) `,` type($view)";
 }
 
 def FA2GPU_CopyCommitOp : FA2GPU_Op<"copy_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
