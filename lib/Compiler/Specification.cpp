@@ -38,7 +38,7 @@ const std::array kFields = {
     Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
     Field{{"sink", "one more score of each row, which has no value: head (sink [heads], f32)", Key::Kernel}, &Specification::sink},
     Field{{"dropout", "drop elements of the softmax: argument (dropout, the probability, and rng, i32 [4]: seed and offset)", Key::Kernel}, &Specification::dropout},
-    Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap, sink (name,...), or names of a file's extra_names; bias:whole is of bias's type, without sums, where a full bias is added to the scores", Key::Kernel}, &Specification::grads},
+    Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap, sink (name,...), or names of a file's extra_names; bias:whole is of bias's type, without sums, where a full bias is added to the scores; bias:batch and bias:heads are too, summed over entries of the batch or heads", Key::Kernel}, &Specification::grads},
     Field{{"grad_lse", "backward: argument where lse has a gradient too, which a launch gives (dlse, as lse)", Key::Kernel}, &Specification::gradLse},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
     Field{{"variants", "other schedules where a guard holds, such as 'seqlen_k <= 1024: block_q=128,warps=8; ...', or none (empty: choose)", Key::Schedule}, &Specification::variants},

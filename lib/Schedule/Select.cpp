@@ -108,19 +108,23 @@ void Choice::complete() {
                    *asked.blockQ, *asked.warps),
            {{"block_q", std::to_string(*asked.blockQ)},
             {"warps", std::to_string(*asked.warps)}});
-  if (asked.order || problem.backward || !(problem.masked || problem.tileReads))
+  // Backward's tiles begin with the keys that most queries see as they are.
+  bool longest = problem.masked && !problem.backward;
+  bool roles = target.producerWarps() > 0;
+  if (asked.order || !(longest || problem.tileReads) ||
+      (problem.backward && !roles))
     return;
-  bool persistent = asked.persistent.value_or(target.producerWarps() > 0);
+  bool persistent = asked.persistent.value_or(roles);
   asked.order = !problem.tileReads ? longestFirst(problem, persistent)
-                : problem.masked   ? TileOrder::LongestBatchesAbreast
+                : longest          ? TileOrder::LongestBatchesAbreast
                                    : TileOrder::BatchesAbreast;
   StringRef name = stringifyTileOrder(*asked.order);
   passed("field",
          formatv("order = {0}: {1}{2}{3}", name,
-                 problem.masked ? "the mask gives later queries more keys, so "
-                                  "they start first"
-                                : "",
-                 problem.masked && problem.tileReads ? "; " : "",
+                 longest ? "the mask gives later queries more keys, so "
+                           "they start first"
+                         : "",
+                 longest && problem.tileReads ? "; " : "",
                  problem.tileReads ? "of a tile that all entries of the batch "
                                      "share, one is read"
                                    : ""),

@@ -149,7 +149,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   SmallVector<Value> begin(sums), wholes;
   if (program) {
     SmallVector<Value> places(dextras);
-    for (unsigned i : gradientsThatAre(Gradient::Tiles))
+    for (unsigned i : gradientsThatAre(GradientForm::Tiles))
       places[i] = tilesOf(i, batch, head);
     contributions.emplace(b, loc, *program,
                           op.getGrads().value_or(ArrayRef<int64_t>()), places);

@@ -32,11 +32,11 @@ void GradTiler::run() {
   }
   // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
   statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
-  if (!gradientsThatAre(Gradient::Sum).empty())
+  if (!gradientsThatAre(GradientForm::Sum).empty())
     createZeros();
-  for (unsigned i : gradientsThatAre(Gradient::Tiles))
+  for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createZeroTiles(i);
-  if (op.getMaskAttr() && !gradientsThatAre(Gradient::Whole).empty())
+  if (op.getMaskAttr() && !gradientsThatAre(GradientForm::Whole).empty())
     createHidden();
   createStatistics();
   if (op.getDsink())
@@ -46,7 +46,7 @@ void GradTiler::run() {
     createScaledSum();
   else
     createQueries();
-  for (unsigned i : gradientsThatAre(Gradient::Tiles))
+  for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createSummed(i);
   func.erase();
 }
@@ -134,11 +134,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     add("sink_sums", "workspace", RankedTensorType::get({any, any, any}, f32),
         {"heads", "batch", sums});
   // Tiles of 64 queries by so many keys, one above the other.
-  for (unsigned i : gradientsThatAre(Gradient::Tiles)) {
+  for (unsigned i : gradientsThatAre(GradientForm::Tiles)) {
     std::string tiles = llvm::formatv(
         "ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
         schedule.getBlockKv(), schedule.getBlockQ());
-    size_t extra = size_t((*op.getGrads())[i]);
+    size_t extra = extraOf(i);
     add("d" + programOf(op).extraName(extra) + "_sum", "workspace",
         RankedTensorType::get({any, any, any, schedule.getBlockQ()}, f32),
         {isSummedOver(i, ScoreProgram::Batch) ? "1" : "batch", tiles,
@@ -190,7 +190,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   if (op.getDsink())
     sinkSums = arg(next++);
   tileSums.clear();
-  for (size_t i = 0; i < gradientsThatAre(Gradient::Tiles).size(); ++i)
+  for (size_t i = 0; i < gradientsThatAre(GradientForm::Tiles).size(); ++i)
     tileSums.push_back(arg(next++));
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
@@ -256,29 +256,21 @@ void GradTiler::createZeros() {
   auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
                             TileOrder::Ascending);
   Value part = tiles.getBody().front().getArgument(0);
-  for (unsigned i : gradientsThatAre(Gradient::Sum))
+  for (unsigned i : gradientsThatAre(GradientForm::Sum))
     ZeroOp::create(b, loc, dextras[i], part, constant(kZeroBlocks));
 }
 
-GradTiler::Gradient GradTiler::gradientIs(unsigned i) {
-  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
-  if (type.getElementType().isF32())
-    return Gradient::Sum;
-  return type.getNumDynamicDims() == type.getRank() ? Gradient::Whole
-                                                    : Gradient::Tiles;
-}
-
-SmallVector<unsigned> GradTiler::gradientsThatAre(Gradient kind) {
+SmallVector<unsigned> GradTiler::gradientsThatAre(GradientForm form) {
   SmallVector<unsigned> found;
-  for (unsigned i = 0; i < op.getDextras().size(); ++i)
-    if (gradientIs(i) == kind)
+  for (auto [i, gradient] : llvm::enumerate(op.getDextras()))
+    if (formOfGradient(gradient.getType()) == form)
       found.push_back(i);
   return found;
 }
 
 bool GradTiler::isSummedOver(unsigned i, ScoreProgram::Argument coordinate) {
   auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
-  size_t extra = size_t((*op.getGrads())[i]);
+  size_t extra = extraOf(i);
   for (auto [dim, extent] : llvm::enumerate(type.getShape()))
     if (!ShapedType::isDynamic(extent) &&
         programOf(op).coordinateOf(extra, unsigned(dim)) == coordinate)
@@ -292,7 +284,7 @@ Value GradTiler::tilesOf(unsigned i, Value batch, Value head) {
   if (isSummedOver(i, ScoreProgram::Head))
     head = constant(0);
   // With all of a tile's columns in each warp, as the schedule's check says.
-  SmallVector<unsigned> tiled = gradientsThatAre(Gradient::Tiles);
+  SmallVector<unsigned> tiled = gradientsThatAre(GradientForm::Tiles);
   return wholeView(tileSums[llvm::find(tiled, i) - tiled.begin()], batch, head,
                    SumOrderAttr::get(b.getContext(), keyWarps(), sumWidth));
 }
@@ -309,7 +301,7 @@ Value GradTiler::rowOfTiles(Value kvBlock, Value qBlock) {
 /// Of such a gradient, for each tile of queries of those that it is not summed
 /// over.
 ForEachTileOp GradTiler::createKernelOfTiles(unsigned i, StringRef suffix) {
-  size_t extra = size_t((*op.getGrads())[i]);
+  size_t extra = extraOf(i);
   auto tiles = createKernel(
       ("_d" + programOf(op).extraName(extra) + suffix).str(), plainSchedule(),
       Queries, schedule.getBlockQ(), TileOrder::Ascending);
@@ -347,11 +339,11 @@ void GradTiler::createZeroTiles(unsigned i) {
 void GradTiler::createSummed(unsigned i) {
   Block &body = createKernelOfTiles(i, "").getBody().front();
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  size_t extra = size_t((*op.getGrads())[i]);
+  size_t extra = extraOf(i);
   Value qBlock = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
   ProgramTiler program(b, loc, programOf(op), extras,
-                       {batch, head, qBlock, bq, bkv});
+                       ScorePlace{batch, head, qBlock, bq, bkv});
   Value to;
   for (ContributeOp part : program.contributions())
     if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
@@ -400,14 +392,14 @@ void GradTiler::createHidden() {
     columns.push_back({constant(0), inside(times(first, bkv), sk)});
   Value row = times(qBlock, bq), lastRow = inside(next(row, bq), sq);
   ScoreProgram program = programOf(op);
-  for (unsigned i : gradientsThatAre(Gradient::Whole))
+  for (unsigned i : gradientsThatAre(GradientForm::Whole))
     for (auto [from, to] : columns) {
       std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
           {ScoreProgram::Batch, {batch, next(batch, 1)}},
           {ScoreProgram::Head, {head, next(head, 1)}},
           {ScoreProgram::Row, {row, lastRow}},
           {ScoreProgram::Column, {from, to}}};
-      size_t extra = size_t((*op.getGrads())[i]);
+      size_t extra = extraOf(i);
       SmallVector<Value> begins, ends;
       for (unsigned dim = 0; dim < bounds.size(); ++dim) {
         auto [begin, end] = bounds[program.coordinateOf(extra, dim)];

@@ -32,13 +32,10 @@ private:
                              RowsOf rowsOf, int64_t block, TileOrder order,
                              int64_t cluster = 1);
   ScheduleAttr plainSchedule();
-  /// Gradients of what the program reads: sums in f32; those of a place for
-  /// each score, to which tiles are stored; and those that are summed over
-  /// batch entries or heads, in the workspace, tile by tile in the order of
-  /// registers, and stored when they are complete.
-  enum class Gradient { Sum, Whole, Tiles };
-  Gradient gradientIs(unsigned i);
-  llvm::SmallVector<unsigned> gradientsThatAre(Gradient kind);
+  /// Those of the gradients of what the program reads.
+  llvm::SmallVector<unsigned> gradientsThatAre(GradientForm form);
+  /// Whose gradient i is.
+  size_t extraOf(unsigned i) { return size_t((*op.getGrads())[i]); }
   /// Whether gradient i is summed over a coordinate of the scores.
   bool isSummedOver(unsigned i, ScoreProgram::Argument coordinate);
   /// Of such a gradient's sum the tiles of a batch entry and head, and the row
@@ -237,7 +234,7 @@ private:
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, turns, sinkSums, sink, dsink;
-  llvm::SmallVector<mlir::Value> tileSums; // of Gradient::Tiles, in order
+  llvm::SmallVector<mlir::Value> tileSums; // of GradientForm::Tiles, in order
   // Of a block that takes tiles of keys together with another: its number, the
   // first of dQ's columns that it sums, and those columns of the other's keys.
   mlir::Value rank, firstColumn, othersKeys;

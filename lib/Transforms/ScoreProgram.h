@@ -9,6 +9,19 @@
 
 namespace fa2 {
 
+/// How fa2.attention_grad gives the gradient of what a program reads, by its
+/// type: a sum in f32; of 16 bits, a place for each score, to which tiles are
+/// stored; or, of 16 bits with extents of 1, the sum over entries of the batch
+/// or heads, taken in the workspace tile by tile in the order of registers.
+enum class GradientForm { Sum, Whole, Tiles };
+inline GradientForm formOfGradient(mlir::Type gradient) {
+  auto type = mlir::cast<mlir::RankedTensorType>(gradient);
+  if (type.getElementType().isF32())
+    return GradientForm::Sum;
+  return int64_t(type.getNumDynamicDims()) == type.getRank() ? GradientForm::Whole
+                                                    : GradientForm::Tiles;
+}
+
 /// A region of fa2.attention or of its gradient that maps scores to numbers,
 /// and what it reads.
 class ScoreProgram {

@@ -74,9 +74,9 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         problem.tileReads = int64_t(programOf(op).tileReads().size());
         problem.slope = !programOf(op).onlyAdds();
         for (Type gradient : op.getDextras().getTypes())
-          (cast<RankedTensorType>(gradient).getElementType().isF32()
-               ? problem.sums
-               : problem.storesScores) = true;
+          (formOfGradient(gradient) == GradientForm::Whole
+               ? problem.storesScores
+               : problem.sums) = true;
       }
 
     ScheduleOverrides asked;

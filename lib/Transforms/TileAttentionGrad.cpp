@@ -60,12 +60,13 @@ struct TileAttentionGradPass
   static LogicalResult checkWhole(AttentionGradOp op) {
     for (auto [i, gradient] : llvm::zip(
              op.getGrads().value_or(ArrayRef<int64_t>()), op.getDextras())) {
-      auto type = cast<RankedTensorType>(gradient.getType());
-      if (type.getElementType().isF32())
+      GradientForm form = formOfGradient(gradient.getType());
+      if (form == GradientForm::Sum)
         continue;
       ScoreProgram program = programOf(op);
       std::string name = program.extraName(size_t(i));
-      if (type.getNumDynamicDims() != type.getRank()) {
+      if (form == GradientForm::Tiles) {
+        auto type = cast<RankedTensorType>(gradient.getType());
         if (failed(checkTiles(op, size_t(i), type)))
           return failure();
         continue;

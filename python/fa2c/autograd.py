@@ -13,6 +13,7 @@ from .operands import in_order, of_types, operand
 from .specification import Specification
 
 WHOLE = ":whole"  # behind a name in `grads`: the gradient is of the operand's own type
+OVER = (":batch", ":heads")  # so it is with these, summed over entries of the batch, or heads
 _OF_16_BITS = (torch.bfloat16, torch.float16)
 
 
@@ -42,7 +43,7 @@ class Plan:
             try:
                 program = self._backward[grads, of_lse] = kernels.program(self.ordinal, gradient, self.heads_first)
             except CompileError as error:
-                if any(name.endswith(WHOLE) for name in grads):
+                if any(":" in name for name in grads):
                     return None
                 if self.specification.program is None:
                     raise
@@ -82,7 +83,7 @@ class Plan:
         grads = self._grads(operands, wanted, q, k) if operands else ()
         program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         if program is None:
-            self._summed.update(name[: -len(WHOLE)] for name in grads if name.endswith(WHOLE))
+            self._summed.update(name.partition(":")[0] for name in grads if ":" in name)
             grads = self._grads(operands, wanted, q, k)
             program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         sums = self._sums(operands, grads, self._scores(q, k), q.device) if operands else {}
@@ -96,29 +97,38 @@ class Plan:
 
     def _grads(self, operands, wanted, q, k):
         """Names of the operands whose gradients are wanted; with WHOLE those of 16 bits that have a value for each of the scores [batch, heads,
-        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32. Where the order of sums is to be fixed, so are those that
-        entries or heads share, and summed afterwards: that takes memory for all of them."""
+        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32. Those that entries or heads share are too where the order
+        of sums is to be fixed, or where there are no more than two of them, and summed afterwards; else behind their names stands what the
+        kernels sum them over."""
         scores = self._scores(q, k)
 
-        def is_whole(value):
+        def form(value):
             shape = tuple(value.shape)
-            if self.deterministic and len(shape) == 4:
-                shape = tuple(most if extent == 1 else extent for extent, most in zip(shape[:2], scores)) + shape[2:]
-            return value.dtype in _OF_16_BITS and shape == scores
+            if value.dtype not in _OF_16_BITS or len(shape) != 4 or shape[2:] != scores[2:]:
+                return ""
+            shared = [dim for dim in (0, 1) if shape[dim] == 1 and scores[dim] != 1]
+            if any(shape[dim] != scores[dim] for dim in (0, 1) if dim not in shared):
+                return ""
+            if self.deterministic or math.prod(scores[dim] for dim in shared) <= 2:
+                return WHOLE
+            return "".join(OVER[dim] for dim in shared)
 
         def named(name, value):
-            return name + WHOLE if is_whole(value) and name not in self._summed else name
+            return name if name in self._summed else name + form(value)
 
         return tuple(named(name, value) for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted)
 
     def _sums(self, operands, grads, scores, device):
-        """Memory for the gradients that `grads` names, by names: of whole ones in rows of a multiple of 8 elements."""
-        sums = {}
+        """Memory for the gradients that `grads` names, by names: of those that are not summed in f32 in rows of a multiple of 8 elements."""
+        sums, forms = {}, dict(name.partition(":")[::2] for name in grads)
         for name, value in zip(self.operands, operands):
-            if name + WHOLE in grads:
-                *rows, columns = scores
-                sums[name] = torch.empty((*rows, -(-columns // 8) * 8), dtype=value.dtype, device=device)[..., :columns]
-            elif name in grads:
+            form = forms.get(name)
+            if form:
+                extents = [1 if over[1:] in form.split(":") else extent for over, extent in zip(OVER, scores)]
+                columns = scores[3]
+                rows = torch.empty((*extents, scores[2], -(-columns // 8) * 8), dtype=value.dtype, device=device)
+                sums[name] = rows[..., :columns]
+            elif form is not None:
                 sums[name] = torch.empty(value.shape, dtype=torch.float32, device=device)
         return sums
 

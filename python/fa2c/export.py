@@ -33,7 +33,7 @@ def export(
     dtype is "bf16" or "f16", or a dtype of PyTorch's or NumPy's. arch "sm_80" runs on every later GPU, "sm_90a" on H100 and
     H200 alone. Captured tensors of a program are arguments x0, x1, ... in the order in which it reads them; with `backward`, those that
     `grads` names have gradients, dx0, ..., in float32; "x0:whole" asks for one in x0's type, of a tensor with a value for each score that is
-    added to it (docs/guide/programs.md). A file appears whole or not at all.
+    added to it, "x0:batch", "x0:heads" and "x0:batch:heads" for one that is summed over those (docs/guide/programs.md). A file appears whole or not at all.
     """
     name = str(getattr(dtype, "name", dtype)).replace("torch.", "")
     if name not in _DTYPES:

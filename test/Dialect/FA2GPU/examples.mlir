@@ -57,6 +57,11 @@ func.func @peers(%ds: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>, %n: index
   return
 }
 
+func.func @copy_out_from(%slot: tensor<64x128xbf16, #fa2gpu.shared<panel = 128>>, %ov: !fa2.view<? x ? x bf16>, %row: index, %column: index) {
+  fa2gpu.copy_out %slot, %ov[%row, %column] : tensor<64x128xbf16, #fa2gpu.shared<panel = 128>>, !fa2.view<? x ? x bf16>
+  return
+}
+
 func.func @copy_out(%slot: tensor<64x64xbf16, #fa2gpu.shared>, %ov: !fa2.view<? x 64 x bf16>, %row: index) {
   fa2gpu.copy_out %slot, %ov[%row] : tensor<64x64xbf16, #fa2gpu.shared>, !fa2.view<? x 64 x bf16>
   fa2gpu.copy_commit
