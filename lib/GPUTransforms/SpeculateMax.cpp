@@ -141,7 +141,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         b, softmax.getLoc(),
         TypeRange{softmax.getP().getType(), softmax.getL().getType()},
         relative ? relative : softmax.getS(),
-        relative ? Value() : softmax.getM(), softmax.getScale());
+        relative ? Value() : softmax.getM(), softmax.getScale(),
+        softmax.getPolynomial());
     return {guess.getP(), guess.getSum()};
   }
 
@@ -168,7 +169,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     for (Value product : started) {
       Value s = DotWaitOp::create(b, loc, half, product);
       auto guess = SoftmaxSpeculateOp::create(
-          b, loc, half, Type(), s, softmax.getM(), softmax.getScale());
+          b, loc, half, Type(), s, softmax.getM(), softmax.getScale(),
+          softmax.getPolynomial());
       p.push_back(guess.getP());
     }
     // The sums come last. Between the halves, compilers would have them wait
@@ -237,7 +239,7 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     auto rebase = SoftmaxRebaseOp::create(b, loc, m, sum, scores, scale, kLost);
     auto again = SoftmaxSpeculateOp::create(
         b, loc, TypeRange{guess.p.getType(), sum.getType()}, scores,
-        rebase.getNewM(), scale);
+        rebase.getNewM(), scale, step.softmax.getPolynomial());
     scf::YieldOp::create(b, loc,
                          ValueRange{again.getP(), rebase.getNewM(),
                                     again.getSum(), rebase.getAlpha()});

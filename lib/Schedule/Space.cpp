@@ -100,7 +100,8 @@ private:
     // They are measured by themselves.
     if (field.member == &Schedule::directOutput ||
         field.member == &Schedule::fromEnd ||
-        field.member == &Schedule::splitScores)
+        field.member == &Schedule::splitScores ||
+        field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.
     if (problem.backward && (field.member == &Schedule::persistent ||

@@ -151,7 +151,8 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   auto step = SoftmaxStepOp::create(
       b, loc, TypeRange{s.getType(), m.getType(), l.getType(), m.getType()}, s,
       m, l, softmaxScale, b.getF32FloatAttr(float(schedule.getLazyRescale())),
-      b.getI64IntegerAttr(start()));
+      b.getI64IntegerAttr(start()),
+      schedule.getPolynomialExp2() ? b.getUnitAttr() : UnitAttr());
   Value p = arith::TruncFOp::create(b, loc, tile(bq, bkv, dtype), step.getP());
   if (dropout)
     p = dropout->leftOf(p, place, headNumber(place), j);

@@ -135,9 +135,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
         {"heads", "batch", sums});
   // Tiles of 64 queries by so many keys, one above the other.
   for (unsigned i : gradientsThatAre(GradientForm::Tiles)) {
-    std::string tiles = llvm::formatv(
-        "ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
-        schedule.getBlockKv(), schedule.getBlockQ());
+    std::string tiles =
+        llvm::formatv("ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
+                      schedule.getBlockKv(), schedule.getBlockQ());
     size_t extra = extraOf(i);
     add("d" + programOf(op).extraName(extra) + "_sum", "workspace",
         RankedTensorType::get({any, any, any, schedule.getBlockQ()}, f32),
@@ -316,9 +316,9 @@ ForEachTileOp GradTiler::createKernelOfTiles(unsigned i, StringRef suffix) {
 
 /// `body` gets the number of each tile of keys.
 template <typename Body> void GradTiler::forEachKeyTile(Body body) {
-  Value keys = arith::CeilDivUIOp::create(
-      b, loc, memref::DimOp::create(b, loc, k, 1),
-      constant(schedule.getBlockKv()));
+  Value keys =
+      arith::CeilDivUIOp::create(b, loc, memref::DimOp::create(b, loc, k, 1),
+                                 constant(schedule.getBlockKv()));
   auto loop = scf::ForOp::create(b, loc, constant(0), keys, constant(1));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
@@ -351,8 +351,8 @@ void GradTiler::createSummed(unsigned i) {
       to = program.viewOf(part, dextras[i]);
   Value from = tilesOf(i, batch, head);
   forEachKeyTile([&](Value j) {
-    Value sum = LoadOp::create(b, loc, tile(bkv, bq, f32), from,
-                               rowOfTiles(j, qBlock));
+    Value sum =
+        LoadOp::create(b, loc, tile(bkv, bq, f32), from, rowOfTiles(j, qBlock));
     Value turned =
         TransposeOp::create(b, loc, tile(bq, bkv, dtype), round(sum));
     StoreOp::create(b, loc, turned, to, times(qBlock, bq), times(j, bkv));

@@ -18,8 +18,9 @@ inline GradientForm formOfGradient(mlir::Type gradient) {
   auto type = mlir::cast<mlir::RankedTensorType>(gradient);
   if (type.getElementType().isF32())
     return GradientForm::Sum;
-  return int64_t(type.getNumDynamicDims()) == type.getRank() ? GradientForm::Whole
-                                                    : GradientForm::Tiles;
+  return int64_t(type.getNumDynamicDims()) == type.getRank()
+             ? GradientForm::Whole
+             : GradientForm::Tiles;
 }
 
 /// A region of fa2.attention or of its gradient that maps scores to numbers,
@@ -45,6 +46,8 @@ public:
   /// Forward's: whether the result is the score plus what does not depend on
   /// it.
   bool addsToScore() const;
+  /// Whether a step of each score takes the unit of exponentials.
+  bool isTranscendental() const;
   /// Whether a step is how far the column lies behind the row, or before it.
   bool usesDistance() const;
 

@@ -99,15 +99,19 @@ class OfAnH100(test_torch.Case):
         self.assertTrue(torch.isfinite(q.grad).all())
 
     def test_gradients_of_biases(self):
-        """A bias with a value for each score has its gradient stored in its own type, others have it summed in float32; in both orders of dimensions,
-        under a mask, where a row's keys are no multiple of 8, and where the program does more than add. Deterministic ones that entries or heads
-        share are stored for each of them too."""
-        for layout, causal, sk, shape, cap, fixed in (("bhsd", False, 40, (2, 4), None, False), ("bshd", True, 43, (2, 4), None, False),
-                                                      ("bhsd", True, 40, (1, 4), None, False), ("bhsd", False, 40, (2, 4), 3.0, False),
-                                                      ("bshd", True, 43, (2, 4), None, True), ("bhsd", False, 40, (1, 4), None, True),
-                                                      ("bshd", True, 43, (2, 1), None, True), ("bhsd", False, 43, (1, 1), None, True)):
-            with self.subTest(layout=layout, causal=causal, sk=sk, shape=shape, cap=cap, deterministic=fixed):
-                q, k, v = self.three(2, 4, 2, 72, sk, 64, 64)
+        """A bias with a value for each score has its gradient stored in its own type; so has one that entries or heads share, summed over them in
+        tiles, or, of two of them or in one order, stored for each and summed afterwards. Others have it summed in float32. In both orders of
+        dimensions, under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""
+        for layout, causal, sk, b, shape, cap, fixed, form in (
+            ("bhsd", False, 40, 2, (2, 4), None, False, ":whole"), ("bshd", True, 43, 2, (2, 4), None, False, ":whole"),
+            ("bhsd", True, 40, 2, (1, 4), None, False, ":whole"), ("bhsd", False, 40, 2, (2, 4), 3.0, False, ""),
+            ("bhsd", True, 40, 3, (1, 4), None, False, ":batch"), ("bshd", False, 43, 2, (2, 1), None, False, ":heads"),
+            ("bshd", True, 43, 2, (1, 1), 3.0, False, ":batch:heads"), ("bhsd", False, 40, 1, (1, 1), None, False, ":heads"),
+            ("bshd", True, 43, 2, (2, 4), None, True, ":whole"), ("bhsd", False, 40, 2, (1, 4), None, True, ":whole"),
+            ("bshd", True, 43, 2, (2, 1), None, True, ":whole"), ("bhsd", False, 43, 2, (1, 1), None, True, ":whole"),
+        ):
+            with self.subTest(layout=layout, causal=causal, sk=sk, batch=b, shape=shape, cap=cap, deterministic=fixed):
+                q, k, v = self.three(b, 4, 2, 72, sk, 64, 64)
                 bias = self.draw(*shape, 72, sk)
                 order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
                 out = order(fa2c.attention(*map(order, (q, k, v)), causal=causal, bias=bias, softcap=cap, layout=layout, deterministic=fixed))
@@ -127,8 +131,7 @@ class OfAnH100(test_torch.Case):
                 for mine, exact in zip((*got[:2], got[3]), wanted):
                     self.expect_close(mine, test_torch.numbers(exact))
                 (plan,) = [call.plan for call in torch_attention._calls.values()][-1:]
-                whole = fixed or shape == (2, 4) and cap is None
-                self.assertEqual([grads for grads, _ in plan._backward][-1], ("bias:whole" if whole else "bias",))
+                self.assertEqual([grads for grads, _ in plan._backward][-1], ("bias" + form,))
 
     def test_deterministic_gradients_of_biases_that_there_are_not(self):
         q, k, v = self.three(1, 2, 2, 24, 40, 64, 64)

@@ -309,6 +309,14 @@ struct SumRowsLowering : public OpConversionPattern<SumRowsOp> {
   }
 };
 
+/// 2^x of element r, of odd columns by a polynomial where there is one: a
+/// column has one way to its exponential in any tile, warp and arm.
+Value exp2Of(Emit &e, const TileLayout &layout, int64_t r, bool polynomial,
+             Value x) {
+  bool odd = layout.at(/*warp=*/0, /*lane=*/0, r).col % 2;
+  return polynomial && odd ? e.ex2ByPolynomial(x) : e.ex2(x);
+}
+
 struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -347,7 +355,7 @@ struct SoftmaxStepLowering : public OpConversionPattern<SoftmaxStepOp> {
       }
       Value shift = e.fneg(e.fmul(m1, k));
       for (int64_t r : regs)
-        p[r] = e.ex2(e.fma(p[r], k, shift));
+        p[r] = exp2Of(e, layout, r, op.getPolynomial(), e.fma(p[r], k, shift));
       SmallVector<Value> row;
       for (int64_t r : regs)
         row.push_back(p[r]);
@@ -378,7 +386,8 @@ struct SoftmaxSpeculateLowering
         shift = e.fneg(e.fmul(adaptor.getM()[slot], k));
       SmallVector<Value> row;
       for (int64_t r : regs) {
-        p[r] = e.ex2(shift ? e.fma(p[r], k, shift) : e.fmul(p[r], k));
+        p[r] = exp2Of(e, layout, r, op.getPolynomial(),
+                      shift ? e.fma(p[r], k, shift) : e.fmul(p[r], k));
         row.push_back(p[r]);
       }
       if (op.getSum())

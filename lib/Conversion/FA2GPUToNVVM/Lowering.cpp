@@ -120,6 +120,27 @@ static Value intrinsic(Emit &e, StringRef name, Type type, ValueRange args) {
 Value Emit::ex2(Value x) {
   return intrinsic(*this, "llvm.nvvm.ex2.approx.ftz", b.getF32Type(), x);
 }
+// A float of 1.5 2^23 has a step of 1: adding it rounds x to a whole number n,
+// which then is in the lowest bits. 2^x = 2^n 2^f, -1/2 <= f <= 1/2, and 2^n is
+// added to the exponent of a polynomial in f: that of least relative error
+// among those that are 1 at 0. At -127 that gives 0, and at 128 infinity.
+Value Emit::ex2ByPolynomial(Value x) {
+  constexpr float kCoefficients[] = {0.69312419f, 0.24024099f, 0.05590643f,
+                                     0.00958285f};
+  Type i32 = b.getI32Type();
+  x = arith::MaximumFOp::create(b, loc, x, f32(-127));
+  x = arith::MinimumFOp::create(b, loc, x, f32(128));
+  Value magic = f32(0x1.8p23f);
+  Value shifted = fadd(x, magic);
+  Value f = fsub(x, fsub(shifted, magic));
+  Value p = f32(kCoefficients[3]);
+  for (int i = 2; i >= 0; --i)
+    p = fma(p, f, f32(kCoefficients[i]));
+  p = fma(p, f, f32(1));
+  Value exponent = shl(LLVM::BitcastOp::create(b, loc, i32, shifted), 23);
+  Value bits = add(exponent, LLVM::BitcastOp::create(b, loc, i32, p));
+  return LLVM::BitcastOp::create(b, loc, b.getF32Type(), bits);
+}
 Value Emit::permute(Value x, Value y, Value selector) {
   return intrinsic(*this, "llvm.nvvm.prmt", b.getI32Type(), {x, y, selector});
 }

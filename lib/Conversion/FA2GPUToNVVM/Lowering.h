@@ -59,6 +59,9 @@ public:
   mlir::Value fmin(mlir::Value x, mlir::Value y);
   /// 2^x, log2 x, 1/x by the units of PTX (ex2.approx.ftz and so on).
   mlir::Value ex2(mlir::Value x);
+  /// 2^x by multiplications and additions, within 3e-6 of it; as ex2 gives it
+  /// for whole numbers, beyond f32's exponents and for NaN.
+  mlir::Value ex2ByPolynomial(mlir::Value x);
   mlir::Value lg2(mlir::Value x);
   mlir::Value rcp(mlir::Value x);
   /// Two f32 to a packed pair of `dtype` in an i32; lo is the low half.

@@ -438,6 +438,8 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ln 2, k is 1 and nothing is rounded: scores of any size, in units of log2(e), keep their
     differences.
 
+    With `polynomial` the exponentials of odd columns come from a polynomial, within 3e-6 of them.
+
     Example:
 
     ```mlir
@@ -446,7 +448,7 @@ def FA2_SoftmaxStepOp : FA2_Op<"softmax_step", [Pure, AllTypesMatch<["s", "p"]>,
     ```
   }];
   let arguments = (ins AnyRankedTensor:$s, AnyRankedTensor:$m, AnyRankedTensor:$l, F32:$scale,
-    DefaultValuedAttr<F32Attr, "0.0f">:$slack, DefaultValuedAttr<I64Attr, "0">:$start);
+    DefaultValuedAttr<F32Attr, "0.0f">:$slack, DefaultValuedAttr<I64Attr, "0">:$start, UnitAttr:$polynomial);
   let results = (outs AnyRankedTensor:$p, AnyRankedTensor:$new_m, AnyRankedTensor:$new_l,
     AnyRankedTensor:$alpha);
   let assemblyFormat = "$s `,` $m `,` $l `scale` $scale attr-dict `:` type($s) `,` type($m) `,` type($l)";

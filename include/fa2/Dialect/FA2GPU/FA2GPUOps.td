@@ -238,12 +238,12 @@ def FA2GPU_SoftmaxSpeculateOp : FA2GPU_Op<"softmax_speculate", [Pure, AllTypesMa
 
     m is any reference. A score far above it makes its lane's sum, which is needed anyway, large, and
     `fa2gpu.exceeds` sees that. Without m, it is in the scores already: p = exp(c s). Without sum, that is left to
-    `fa2gpu.lane_sums`.
+    `fa2gpu.lane_sums`. `polynomial` is that of `fa2.softmax_step`.
 
     Example:
     `%p, %sum = fa2gpu.softmax_speculate %s, %m scale %c : tensor<128x64xf32, #acc>, tensor<128xf32, #row> -> tensor<128xf32, #lrow>`
   }];
-  let arguments = (ins AnyRankedTensor:$s, Optional<AnyRankedTensor>:$m, F32:$scale);
+  let arguments = (ins AnyRankedTensor:$s, Optional<AnyRankedTensor>:$m, F32:$scale, UnitAttr:$polynomial);
   let results = (outs AnyRankedTensor:$p, Optional<AnyRankedTensor>:$sum);
   let assemblyFormat = "$s (`,` $m^)? `scale` $scale attr-dict `:` type($s) (`,` type($m)^)? (`->` type($sum)^)?";
 }
