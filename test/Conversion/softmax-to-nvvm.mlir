@@ -34,6 +34,48 @@ fa2.kernel @step(%n: index, %c: f32)
 
 // -----
 
+// The odd columns' exponentials by a polynomial: 2 of a row's 4 and alpha take the unit. It is rounded to a whole number by adding
+// 1.5 2^23, within -127 and 128; NaN stays NaN.
+// CHECK-LABEL: gpu.func @polynomial
+// CHECK: llvm.nvvm.ex2.approx.ftz
+// CHECK: %[[LEAST:.*]] = arith.constant -1.270000e+02 : f32
+// CHECK: %[[ABOVE:.*]] = arith.maximumf %{{.*}}, %[[LEAST]]
+// CHECK: %[[MOST:.*]] = arith.constant 1.280000e+02 : f32
+// CHECK: %[[X:.*]] = arith.minimumf %[[ABOVE]], %[[MOST]]
+// CHECK: %[[MAGIC:.*]] = arith.constant 0x4B400000 : f32
+// CHECK: %[[SHIFTED:.*]] = arith.addf %[[X]], %[[MAGIC]]
+// CHECK: %[[WHOLE:.*]] = arith.subf %[[SHIFTED]], %[[MAGIC]]
+// CHECK: %[[F:.*]] = arith.subf %[[X]], %[[WHOLE]]
+// CHECK-COUNT-3: llvm.intr.fma(%{{.*}}, %[[F]], %{{.*}})
+// CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
+// CHECK: llvm.intr.fma(%{{.*}}, %[[F]], %[[ONE]])
+// CHECK: arith.shli
+// CHECK: arith.addi
+// CHECK: llvm.nvvm.ex2.approx.ftz
+// CHECK: arith.maximumf
+// CHECK-NOT: maximumf
+// CHECK: llvm.nvvm.ex2.approx.ftz
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
+#row = #fa2gpu.row<#acc>
+#lrow = #fa2gpu.row<#acc, partial = lanes>
+!s = tensor<16x16xf32, #acc>
+!m = tensor<16xf32, #row>
+!l = tensor<16xf32, #lrow>
+fa2.kernel @polynomial(%n: index, %c: f32)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>, #fa2.arg<"scale", "in", [] x f32>], shared_bytes = 4096 : i64} {
+  %s = arith.constant dense<1.0> : !s
+  %m = arith.constant dense<2.0> : !m
+  %l = arith.constant dense<3.0> : !l
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %p, %m1, %l1, %a = fa2.softmax_step %s, %m, %l scale %c {polynomial} : !s, !m, !l
+  }
+  fa2.return
+}
+
+// -----
+
 // Lazy rescaling: the reference moves when the maximum grew by more than 2^8; a warp in which no row's did
 // keeps its accumulator as it is.
 // CHECK-LABEL: gpu.func @lazy
