@@ -215,6 +215,13 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "balanced, which shares tiles of forward among persistent "
                    "blocks, {0}; got balanced",
                    p.backward ? "in backward" : "without persistent");
+  // Blocks wait for those that start before them.
+  if (s.dq == GradQ::Ordered && (s.order == TileOrder::Descending ||
+                                 s.order == TileOrder::LongestBatchesAbreast))
+    return formatv("expected order = ascending, shortest_first or another in "
+                   "place of {0} with dq = ordered, which adds from the first "
+                   "keys on, or with shortest_first from the last",
+                   stringifyTileOrder(s.order));
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "
                    "have one tile of queries; got {0}",

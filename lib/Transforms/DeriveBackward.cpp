@@ -52,21 +52,24 @@ struct DeriveBackwardPass
 
   /// The name in front of what says the form.
   LogicalResult takeForm(AttentionOp op, StringRef &name, Form &form) {
-    SmallVector<StringRef> words;
-    name.split(words, ':');
-    name = words[0];
-    for (StringRef word : llvm::drop_begin(words)) {
-      form.whole = true;
-      if (word == "batch")
-        form.over.insert(ScoreProgram::Batch);
-      else if (word == "heads")
-        form.over.insert(ScoreProgram::Head);
-      else if (word != "whole")
-        return op.emitOpError()
-               << "expected ':whole', ':batch' or ':heads' behind the name of "
-                  "a gradient, got ':"
-               << word << "'";
-    }
+    static constexpr StringRef forms[] = {":whole", ":batch", ":heads",
+                                          ":batch:heads"};
+    StringRef suffix = name.drop_until([](char c) { return c == ':'; });
+    name = name.drop_back(suffix.size());
+    if (suffix.empty())
+      return success();
+    if (!llvm::is_contained(forms, suffix) || name == "sink")
+      return op.emitOpError()
+             << "expected "
+             << (name == "sink" ? "nothing"
+                                : "':whole', ':batch', ':heads' or "
+                                  "':batch:heads'")
+             << " behind '" << name << "' in grads, got '" << suffix << "'";
+    form.whole = true;
+    if (suffix.contains(":batch"))
+      form.over.insert(ScoreProgram::Batch);
+    if (suffix.contains(":heads"))
+      form.over.insert(ScoreProgram::Head);
     return success();
   }
 
@@ -87,7 +90,9 @@ struct DeriveBackwardPass
       Form form;
       if (failed(takeForm(op, name, form)))
         return failure();
-      forms[name] = form;
+      if (!forms.try_emplace(name, form).second)
+        return op.emitOpError() << "expected grads to name each once, got '"
+                                << name << "' twice";
     }
     for (StringRef name : asked)
       if (!llvm::is_contained(names, name))
@@ -101,8 +106,8 @@ struct DeriveBackwardPass
         Type type = gradientType(program, i, forms[names[i]]);
         if (!type)
           return op.emitOpError()
-                 << "expected a gradient that is whole to be of a tensor of 16 "
-                    "bits, got "
+                 << "expected a gradient that is whole, or summed over the "
+                    "batch or heads, to be of a tensor of 16 bits, got "
                  << names[i] << " of " << program.extraType(i);
         wanted.push_back(int64_t(i));
         types.push_back(type);

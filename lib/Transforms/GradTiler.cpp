@@ -133,7 +133,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   if (op.getDsink())
     add("sink_sums", "workspace", RankedTensorType::get({any, any, any}, f32),
         {"heads", "batch", sums});
-  // Tiles of 64 queries by so many keys, one above the other.
+  // Tiles of block_kv keys by block_q queries, one above the other.
   for (unsigned i : gradientsThatAre(GradientForm::Tiles)) {
     std::string tiles =
         llvm::formatv("ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
@@ -349,12 +349,14 @@ void GradTiler::createSummed(unsigned i) {
     if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
         ScoreProgram::FirstExtra + extra)
       to = program.viewOf(part, dextras[i]);
+  Type element = cast<MemRefType>(dextras[i].getType()).getElementType();
   Value from = tilesOf(i, batch, head);
   forEachKeyTile([&](Value j) {
     Value sum =
         LoadOp::create(b, loc, tile(bkv, bq, f32), from, rowOfTiles(j, qBlock));
-    Value turned =
-        TransposeOp::create(b, loc, tile(bq, bkv, dtype), round(sum));
+    Value rounded =
+        arith::TruncFOp::create(b, loc, tile(bkv, bq, element), sum);
+    Value turned = TransposeOp::create(b, loc, tile(bq, bkv, element), rounded);
     StoreOp::create(b, loc, turned, to, times(qBlock, bq), times(j, bkv));
   });
 }

@@ -71,6 +71,14 @@ struct TileAttentionGradPass
           return failure();
         continue;
       }
+      Type element =
+               cast<RankedTensorType>(gradient.getType()).getElementType(),
+           own = cast<RankedTensorType>(op.getQ().getType()).getElementType();
+      if (element != own)
+        return op.emitOpError()
+               << "expected " << name << ", whose gradient is whole, to be of "
+               << own << " as q is, got " << element
+               << "; otherwise a gradient is summed in f32";
       if (!program.isWhole(size_t(i)) || !program.onlyAdds() ||
           !addsOnce(op, i) || op.getDropout())
         return op.emitOpError()
@@ -104,7 +112,8 @@ struct TileAttentionGradPass
         if (variant.getSchedule().getBlockKv() != bkv)
           return op.emitOpError()
                  << "expected variants with the schedule's block_kv = " << bkv
-                 << " because the gradient of " << name << " is whole, got "
+                 << " because the gradient of " << name
+                 << " has a tile for each, got "
                  << variant.getSchedule().getBlockKv();
     return success();
   }
@@ -125,6 +134,15 @@ struct TileAttentionGradPass
              << ", to be read at its batch entry, head, query and key, and the "
                 "gradient to be summed over batch entries or heads; otherwise "
                 "a gradient is summed in f32";
+    auto adds = [&](ContributeOp part) {
+      return cast<BlockArgument>(part.getExtra()).getArgNumber() ==
+             ScoreProgram::FirstExtra + extra;
+    };
+    if (llvm::none_of(op.getScore().getOps<ContributeOp>(), adds))
+      return op.emitOpError()
+             << "expected a gradient of " << name
+             << " that is not summed by tiles, because the score program's "
+                "derivative by it is 0 everywhere";
     ScheduleAttr s = op.getScheduleAttr();
     if (s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute)
       return op.emitOpError()

@@ -25,11 +25,11 @@ class Plan:
         self.heads_first, self.deterministic = heads_first, deterministic
         self.operands = specification.operands  # types by names
         self._backward = {}  # by the names of operands whose gradients are wanted, and whether lse has one
-        self._summed = set()  # operands whose gradients the compiler does not store as tiles
+        self._refused = set()  # names with forms of gradients that the compiler does not have
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
     def backward_for(self, grads, of_lse=False):
-        """The kernels that give the gradients of these operands, too, and take one of lse; None where one of them cannot be whole."""
+        """The kernels that give the gradients of these operands, too, and take one of lse; None where one of them has no such form."""
         program = self._backward.get((grads, of_lse))
         if program is None:
             in_any_order = [name for name in grads if name not in self.specification.beside and not name.endswith(WHOLE)]
@@ -82,8 +82,8 @@ class Plan:
         of_lse = dlse is not None
         grads = self._grads(operands, wanted, q, k) if operands else ()
         program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
-        if program is None:
-            self._summed.update(name.partition(":")[0] for name in grads if ":" in name)
+        while program is None:
+            self._refused.update(name for name in grads if ":" in name)
             grads = self._grads(operands, wanted, q, k)
             program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
         sums = self._sums(operands, grads, self._scores(q, k), q.device) if operands else {}
@@ -102,19 +102,19 @@ class Plan:
         kernels sum them over."""
         scores = self._scores(q, k)
 
-        def form(value):
+        def forms(value):
             shape = tuple(value.shape)
             if value.dtype not in _OF_16_BITS or len(shape) != 4 or shape[2:] != scores[2:]:
-                return ""
+                return []
             shared = [dim for dim in (0, 1) if shape[dim] == 1 and scores[dim] != 1]
             if any(shape[dim] != scores[dim] for dim in (0, 1) if dim not in shared):
-                return ""
-            if self.deterministic or math.prod(scores[dim] for dim in shared) <= 2:
-                return WHOLE
-            return "".join(OVER[dim] for dim in shared)
+                return []
+            few = math.prod(scores[dim] for dim in shared) <= 2
+            over = [] if self.deterministic or not shared else ["".join(OVER[dim] for dim in shared)]
+            return ([WHOLE] if self.deterministic or few else []) + over
 
         def named(name, value):
-            return name if name in self._summed else name + form(value)
+            return next((name + form for form in forms(value) if name + form not in self._refused), name)
 
         return tuple(named(name, value) for name, value, is_wanted in zip(self.operands, operands, wanted) if is_wanted)
 
@@ -134,10 +134,11 @@ class Plan:
 
 
 def _summed_to(value, gradient):
-    """A gradient in the shape and type of what it is of: where that is broadcast over entries or heads, their sum, in f32 and in one order."""
+    """A gradient in the shape and type of what it is of: where that is broadcast over entries or heads, their sum, in one order; PyTorch adds up
+    in f32 and rounds once."""
     shared = [dim for dim, extent in enumerate(value.shape) if extent != gradient.shape[dim]]
     if shared:
-        gradient = gradient.sum(shared, keepdim=True, dtype=torch.float32)
+        gradient = gradient.sum(shared, keepdim=True, dtype=value.dtype)
     return gradient.to(value.dtype)
 
 

@@ -48,9 +48,12 @@ fa2.kernel @step(%n: index, %c: f32)
 // CHECK: %[[F:.*]] = arith.subf %[[X]], %[[WHOLE]]
 // CHECK-COUNT-3: llvm.intr.fma(%{{.*}}, %[[F]], %{{.*}})
 // CHECK: %[[ONE:.*]] = arith.constant 1.000000e+00 : f32
-// CHECK: llvm.intr.fma(%{{.*}}, %[[F]], %[[ONE]])
-// CHECK: arith.shli
-// CHECK: arith.addi
+// CHECK: %[[P:.*]] = llvm.intr.fma(%{{.*}}, %[[F]], %[[ONE]])
+// CHECK: %[[BITS:.*]] = llvm.bitcast %[[SHIFTED]] : f32 to i32
+// CHECK: %[[EXPONENT:.*]] = arith.shli %[[BITS]]
+// CHECK: %[[POWER:.*]] = arith.addi %[[EXPONENT]]
+// CHECK: %[[FACTOR:.*]] = llvm.bitcast %[[POWER]] : i32 to f32
+// CHECK: arith.mulf %[[P]], %[[FACTOR]]
 // CHECK: llvm.nvvm.ex2.approx.ftz
 // CHECK: arith.maximumf
 // CHECK-NOT: maximumf

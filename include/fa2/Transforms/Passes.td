@@ -11,7 +11,7 @@ def DeriveBackward : Pass<"fa2-derive-backward", "::mlir::ModuleOp"> {
     f'(q, k, v, out, lse, dout, scale) -> dq, dk, dv that is one fa2.attention_grad with the
     same mask and sink, so that one file yields forward and backward kernels. "forward" in its name
     becomes "backward". Extras that `grads` names have gradients as further results, in f32; those named with ":whole" in
-    their own type of 16 bits. With `grad-lse`
+    their own type of 16 bits, and with ":batch", ":heads" or both too, summed over those. With `grad-lse`
     f' takes dlse, the gradient of lse, behind dout; with "sink" in `grads` that of the sink is its last result.
   }];
   let options = [

@@ -121,9 +121,10 @@ Value Emit::ex2(Value x) {
   return intrinsic(*this, "llvm.nvvm.ex2.approx.ftz", b.getF32Type(), x);
 }
 // A float of 1.5 2^23 has a step of 1: adding it rounds x to a whole number n,
-// which then is in the lowest bits. 2^x = 2^n 2^f, -1/2 <= f <= 1/2, and 2^n is
-// added to the exponent of a polynomial in f: that of least relative error
-// among those that are 1 at 0. At -127 that gives 0, and at 128 infinity.
+// which then is in the lowest bits. 2^x = 2^n 2^f, -1/2 <= f <= 1/2, and 2^f is
+// a polynomial: that of least relative error among those that are 1 at 0. Of
+// -127 the bits of 2^n are those of 0, of 128 those of infinity. It is a
+// factor, since NaN would be lost if n were added to the polynomial's exponent.
 Value Emit::ex2ByPolynomial(Value x) {
   constexpr float kCoefficients[] = {0.69312419f, 0.24024099f, 0.05590643f,
                                      0.00958285f};
@@ -138,8 +139,8 @@ Value Emit::ex2ByPolynomial(Value x) {
     p = fma(p, f, f32(kCoefficients[i]));
   p = fma(p, f, f32(1));
   Value exponent = shl(LLVM::BitcastOp::create(b, loc, i32, shifted), 23);
-  Value bits = add(exponent, LLVM::BitcastOp::create(b, loc, i32, p));
-  return LLVM::BitcastOp::create(b, loc, b.getF32Type(), bits);
+  Value bits = add(exponent, llvm::bit_cast<int32_t>(1.0f));
+  return fmul(p, LLVM::BitcastOp::create(b, loc, b.getF32Type(), bits));
 }
 Value Emit::permute(Value x, Value y, Value selector) {
   return intrinsic(*this, "llvm.nvvm.prmt", b.getI32Type(), {x, y, selector});

@@ -115,9 +115,12 @@ static LogicalResult verifyExtraNames(Operation *op, ValueRange extras,
       return op->emitOpError() << "expected extra_names of letters, digits and "
                                   "_, not beginning with a digit, got '"
                                << name << "'";
-    if (!taken.insert(name).second ||
-        (llvm::is_contained(grads, i) &&
-         !taken.insert(("d" + name).str()).second))
+    bool other = taken.insert(name).second;
+    // Of a gradient, its sum in the workspace, and the kernel that zeroes it.
+    if (llvm::is_contained(grads, i))
+      for (StringRef of : {"", "_sum", "_zero"})
+        other &= taken.insert(("d" + name + of).str()).second;
+    if (!other)
       return op->emitOpError()
              << "expected extra_names that nothing else has, got '" << name
              << "'";
@@ -220,7 +223,10 @@ static LogicalResult verifyExtraGradients(AttentionGradOp op) {
         !isOfExtrasType(result.getType(), tensor))
       return op.emitOpError()
              << "expected the gradient of extra " << extra << " to be "
-             << expected << ", got " << result.getType();
+             << expected
+             << ", or of the extra's own type of 16 bits, with extents of 1 "
+                "where it is summed; got "
+             << result.getType();
   }
   for (ContributeOp part : op.getScore().getOps<ContributeOp>()) {
     auto argument = dyn_cast<BlockArgument>(part.getExtra());

@@ -137,8 +137,9 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     5. dq, dk and dv have the types of q, k and v.
     6. The score region, where present, is as attention's constraint 5 says, and yields two f32.
     7. `grads` are numbers of extras of floats, each once, in order, with one result of f32 each: of the extra's shape, [1] of a
-       scalar. Their names as arguments, d and the extra's, are free. Of an extra of 16 bits with a place of its own for each score,
-       which the program adds to it, the result may be of the extra's type: no extent of it is 1 where the score's is not.
+       scalar. Their names as arguments, d and the extra's, are free. Of an extra of 16 bits with a place of its own for each score
+       the result may be of the extra's type. Then the program adds the extra to the score, and no extent of the result is 1 where the
+       score's is not; or the result's type has extents of 1, of entries of the batch or heads, and it is summed over those.
     8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type. rng is as its constraint 8 says.
     9. Variants are as attention's constraint 6 says. They differ from the schedule in nothing that the other kernels see: tiles of queries,
        warps, preload, and how dQ is summed.
