@@ -102,16 +102,18 @@ class OfAnH100(test_torch.Case):
         """A bias with a value for each score has its gradient stored in its own type; so has one that entries or heads share, summed over them in
         tiles, or, of two of them or in one order, stored for each and summed afterwards. Others have it summed in float32. In both orders of
         dimensions, under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""
-        for layout, causal, sk, b, shape, cap, fixed, form in (
-            ("bhsd", False, 40, 2, (2, 4), None, False, ":whole"), ("bshd", True, 43, 2, (2, 4), None, False, ":whole"),
-            ("bhsd", True, 40, 2, (1, 4), None, False, ":whole"), ("bhsd", False, 40, 2, (2, 4), 3.0, False, ""),
-            ("bhsd", True, 40, 3, (1, 4), None, False, ":batch"), ("bshd", False, 43, 2, (2, 1), None, False, ":heads"),
-            ("bshd", True, 43, 2, (1, 1), 3.0, False, ":batch:heads"), ("bhsd", False, 40, 1, (1, 1), None, False, ":heads"),
-            ("bshd", True, 43, 2, (2, 4), None, True, ":whole"), ("bhsd", False, 40, 2, (1, 4), None, True, ":whole"),
-            ("bshd", True, 43, 2, (2, 1), None, True, ":whole"), ("bhsd", False, 43, 2, (1, 1), None, True, ":whole"),
+        for layout, causal, sk, b, d, shape, cap, fixed, form in (
+            ("bhsd", False, 40, 2, 64, (2, 4), None, False, ":whole"), ("bshd", True, 43, 2, 64, (2, 4), None, False, ":whole"),
+            ("bhsd", True, 40, 2, 64, (1, 4), None, False, ":whole"), ("bhsd", False, 40, 2, 64, (2, 4), 3.0, False, ""),
+            ("bhsd", True, 40, 3, 64, (1, 4), None, False, ":batch"), ("bshd", False, 43, 2, 64, (2, 1), None, False, ":heads"),
+            ("bshd", True, 43, 2, 64, (1, 1), 3.0, False, ":batch:heads"), ("bhsd", False, 40, 1, 64, (1, 1), None, False, ":heads"),
+            ("bhsd", False, 40, 2, 64, (1, 4), 3.0, False, ":batch"), ("bhsd", False, 40, 3, 192, (1, 4), None, False, ""),
+            ("bshd", True, 43, 2, 64, (2, 4), None, True, ":whole"), ("bhsd", False, 40, 2, 64, (1, 4), None, True, ":whole"),
+            ("bshd", True, 43, 2, 64, (2, 1), None, True, ":whole"), ("bhsd", False, 43, 2, 64, (1, 1), None, True, ":whole"),
         ):
-            with self.subTest(layout=layout, causal=causal, sk=sk, batch=b, shape=shape, cap=cap, deterministic=fixed):
-                q, k, v = self.three(b, 4, 2, 72, sk, 64, 64)
+            with self.subTest(layout=layout, causal=causal, sk=sk, batch=b, d=d, shape=shape, cap=cap, deterministic=fixed):
+                torch_attention._calls.clear()
+                q, k, v = self.three(b, 4, 2, 72, sk, d, d)
                 bias = self.draw(*shape, 72, sk)
                 order = (lambda x: x) if layout == "bhsd" else (lambda x: x.transpose(1, 2))
                 out = order(fa2c.attention(*map(order, (q, k, v)), causal=causal, bias=bias, softcap=cap, layout=layout, deterministic=fixed))
@@ -121,7 +123,7 @@ class OfAnH100(test_torch.Case):
                     for mine, again in zip(got, torch.autograd.grad(out, (q, k, v, bias), dout)):
                         self.assertTrue(torch.equal(mine, again))
                 self.assertEqual((got[3].dtype, got[3].shape), (bias.dtype, bias.shape))
-                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / 8
+                x = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) / d**0.5
                 x = (x if cap is None else cap * torch.tanh(x / cap)) + bias.double()
                 i, j = torch.arange(72, device=DEVICE)[:, None] + sk - 72, torch.arange(sk, device=DEVICE)
                 p = torch.softmax(x.masked_fill(j > i, float("-inf")) if causal else x, 3).nan_to_num(0)
