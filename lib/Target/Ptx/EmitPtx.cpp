@@ -3,13 +3,16 @@
 #include "Checks.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -70,6 +73,40 @@ struct CollectErrors : llvm::DiagnosticHandler {
   }
   std::string &errors;
 };
+
+/// Keeps LLVM's straight-line strength reduction ("slsr") away from functions
+/// that compute many addresses from one base, such as those that read a bias
+/// element by element: it looks at each pair of them, which takes half a second
+/// a kernel, and the machine code is as long without it. No other kernel has
+/// more than 12.
+class SkipSlowPasses : public llvm::OptPassGate {
+public:
+  explicit SkipSlowPasses(const llvm::Module &module) {
+    for (const llvm::Function &f : module)
+      if (mostAddressesOfABase(f) > kMostAddresses)
+        skipped.insert(("function (" + f.getName() + ")").str());
+  }
+  bool isEnabled() const override { return true; }
+  bool shouldRunPass(llvm::StringRef pass,
+                     llvm::StringRef description) const override {
+    return pass != "slsr" || !skipped.contains(description);
+  }
+
+private:
+  static constexpr unsigned kMostAddresses = 24;
+
+  static unsigned mostAddressesOfABase(const llvm::Function &f) {
+    llvm::DenseMap<const llvm::Value *, unsigned> addresses;
+    unsigned most = 0;
+    for (const llvm::Instruction &inst : llvm::instructions(f))
+      if (auto *gep = llvm::dyn_cast<llvm::GetElementPtrInst>(&inst);
+          gep && !gep->hasAllConstantIndices())
+        most = std::max(most, ++addresses[gep->getPointerOperand()]);
+    return most;
+  }
+
+  llvm::StringSet<> skipped;
+};
 } // namespace
 
 FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
@@ -99,7 +136,11 @@ FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
   llvm::LLVMContext &context = module.getContext();
   auto before = context.getDiagnosticHandler();
   context.setDiagnosticHandler(std::make_unique<CollectErrors>(error));
+  llvm::OptPassGate &usual = context.getOptPassGate();
+  SkipSlowPasses gate(module);
+  context.setOptPassGate(gate);
   passes.run(module);
+  context.setOptPassGate(usual);
   context.setDiagnosticHandler(std::move(before));
   if (!error.empty())
     return failure();
