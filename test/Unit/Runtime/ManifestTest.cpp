@@ -80,12 +80,12 @@ TEST(Manifest, NeedsTheMarks) {
 }
 
 TEST(Manifest, RefusesANewerVersion) {
-  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 4");
-  EXPECT_CONTAINS(text, "version 4");
+  std::string text = refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 5");
+  EXPECT_CONTAINS(text, "version 5");
   EXPECT_CONTAINS(text, "newer");
   // Even when it has fields of its own.
   EXPECT_CONTAINS(
-      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 4"),
+      refusalOf("\"fa2_manifest\": 1", "\"new\": 0, \"fa2_manifest\": 5"),
       "newer");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": 0");
   refusalOf("\"fa2_manifest\": 1", "\"fa2_manifest\": \"1\"");

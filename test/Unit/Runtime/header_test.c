@@ -19,5 +19,5 @@ int main(void) {
   if (!strstr(fa2rtLastError(), "nonsense"))
     return 4;
   printf("fa2rt %s\n", fa2rtVersion());
-  return fa2rtManifestVersion() == 3 ? 0 : 5;
+  return fa2rtManifestVersion() == 4 ? 0 : 5;
 }
