@@ -129,6 +129,8 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
       return formatv("expected persistent = 0 with cluster = 2, whose blocks "
                      "take tiles together; got persistent = 1");
   }
+  if (std::string wrong = gradQColumnsError(t, p.headDim, s); !wrong.empty())
+    return wrong;
   // The next tile comes while this one's products are still to start.
   bool all = s.loopOrder == LoopOrder::GradientsBehind;
   if ((all || s.loopOrder == LoopOrder::KeysBehind ||

@@ -4,10 +4,14 @@
 #include "fa2/Schedule/Placement.h"
 #include "fa2/Target/Target.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
+#include <cstdlib>
 
 using namespace mlir;
 using namespace fa2;
+using llvm::formatv;
 
 int64_t fa2::blocksPerMultiprocessor(const Target &t, const Footprint &f) {
   const TargetLimits &l = t.limits();
@@ -43,6 +47,58 @@ bool fa2::padsColumns(const Target &t, const Problem &p, const Schedule &s) {
          (pads(p.headDim, partsOfGradKV(s)) ||
           pads(p.headDimV, partsOfGradKV(s)) ||
           pads(p.headDim, partsOfGradQ(s)));
+}
+
+/// Whether pieces of so many columns all begin where a matmul can: with a
+/// panel, or in its middle where no more than half a panel is left.
+static bool piecesBeginInPanels(int64_t headDim, int64_t columns,
+                                int64_t panel) {
+  return columns % panel == 0 || columns == panel / 2 ||
+         columns >= headDim - panel / 2;
+}
+
+/// Whether the parts of a piece hold its columns alone. The padding of the last
+/// piece lies behind all columns; that of another would lie where the next one
+/// begins.
+static bool piecesAreWhole(int64_t headDim, int64_t columns, int64_t parts,
+                           int64_t panel) {
+  return columns >= headDim ||
+         parts * fa2::gpu::columnsPerPart(columns, parts, panel) == columns;
+}
+
+std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
+                                   const Schedule &s) {
+  int64_t panel = t.sharedPanelBytes() / kElementBytes;
+  int64_t columns = s.dqColumns, parts = partsOfGradQ(s);
+  if (columns == 0 || panel == 0 || s.dq == GradQ::Recompute)
+    return "";
+  auto begins = [&](int64_t n) {
+    return piecesBeginInPanels(headDim, n, panel);
+  };
+  auto whole = [&](int64_t n) {
+    return piecesAreWhole(headDim, n, parts, panel);
+  };
+  if (begins(columns) && whole(columns))
+    return "";
+  // Of two as near the narrower, which takes no more registers.
+  int64_t nearest = up(headDim, panel);
+  for (int64_t n = nearest - panel / 2; n > 0; n -= panel / 2)
+    if (begins(n) && whole(n) &&
+        (s.cluster == 1 || headDim / s.cluster % n == 0) &&
+        std::abs(n - columns) <= std::abs(nearest - columns))
+      nearest = n;
+  if (!begins(columns))
+    return formatv("expected dq_columns to be {0}, a multiple of {1} or at "
+                   "least {2}, because a piece of dQ's columns begins with a "
+                   "panel of {1}, or has the half of one; got {3}; the nearest "
+                   "is {4}",
+                   panel / 2, panel, headDim - panel / 2, columns, nearest);
+  return formatv("expected dq_columns / {0} to be 16, 32 or a multiple of {1}, "
+                 "or dq_columns to be at least {2}, the head dim, because {0} "
+                 "warpgroups split each piece of dQ's columns and the next one "
+                 "lies right behind it; got dq_columns = {3}; the nearest is "
+                 "{4}",
+                 parts, panel, headDim, columns, nearest);
 }
 
 namespace {

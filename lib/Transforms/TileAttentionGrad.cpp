@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GradTiler.h"
+#include "fa2/Schedule/Footprint.h"
 #include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
 
@@ -186,6 +187,14 @@ struct TileAttentionGradPass
       return op.emitOpError() << "expected dq_schedule because dq = recompute "
                                  "gives dQ a kernel of its own; run "
                                  "fa2-select-schedule";
+    std::string error;
+    const Target *target = lookupTarget(s.getTarget(), error);
+    if (!target)
+      return success(); // its tiles are in no panels
+    auto q = cast<ShapedType>(op.getQ().getType());
+    error = gradQColumnsError(*target, q.getDimSize(3), s.getFields());
+    if (!error.empty())
+      return op.emitOpError() << error;
     return success();
   }
 };

@@ -110,7 +110,7 @@ private:
     loaded.program.reset(program);
     programs.push_front(std::move(loaded));
     // As many as a cell has, so that finalists stay.
-    constexpr size_t most = 128;
+    constexpr size_t most = 512;
     if (programs.size() > most)
       programs.pop_back();
     return programs.front();

@@ -4,6 +4,8 @@
 
 #include "fa2/Target/Problem.h"
 
+#include <string>
+
 namespace fa2 {
 
 class Target;
@@ -41,6 +43,11 @@ Footprint footprint(const Target &target, const Problem &problem,
 /// of what they multiply is then thrown away.
 bool padsColumns(const Target &target, const Problem &problem,
                  const Schedule &schedule);
+
+/// Why dQ cannot be multiplied and summed in pieces of dq_columns on a target
+/// whose tiles are in uniform panels, or an empty string.
+std::string gradQColumnsError(const Target &target, int64_t headDim,
+                              const Schedule &schedule);
 
 /// Blocks of this footprint that a multiprocessor holds at once.
 int64_t blocksPerMultiprocessor(const Target &target,

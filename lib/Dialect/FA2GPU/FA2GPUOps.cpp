@@ -235,6 +235,14 @@ LogicalResult DotStartOp::verify() {
   if (!refusal.empty())
     return emitOpError() << "expected " << refusal << " because "
                          << acc.getFamily() << " multiplies";
+  // As much is read from a later column on as from the first.
+  int64_t held = acc.warpCols() * acc.tileLayout(d.getShape()).colsPerWarp();
+  int64_t there = getTransposeB() ? n : sharedLayout(b).paddedCols();
+  if (first != 0 && acc.warpCols() > 1 && first + held > there)
+    return emitOpError() << "expected " << held << " columns of b from column "
+                         << first << " on, " << held / acc.warpCols()
+                         << " for each of " << acc.warpCols()
+                         << " warpgroups, got " << there << " in all";
   if (getAcc() && getAcc().getType() != d)
     return emitOpError() << "expected acc to have the result's type " << d;
   if (getClears() && !getAcc())

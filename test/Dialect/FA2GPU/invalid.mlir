@@ -254,6 +254,16 @@ func.func @registers(%a: tensor<64x64xbf16, #op>, %b: tensor<64x128xbf16, #share
 
 // -----
 
+#acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 3]>
+#shared = #fa2gpu.shared<panel = 128>
+func.func @columns_further_on(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {
+  // expected-error @+1 {{expected 48 columns of b from column 32 on, 16 for each of 3 warpgroups, got 64 in all}}
+  %f = fa2gpu.dot_start %a, %b {first_column = 32 : i64} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x32xf32, #acc>>
+  return
+}
+
+// -----
+
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 1]>
 #shared = #fa2gpu.shared<panel = 128>
 func.func @rows_between_atoms(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>) {

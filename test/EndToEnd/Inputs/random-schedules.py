@@ -93,7 +93,7 @@ def draw_sm90a_backward(d):
     if d.chance(0.3):
         fields["dq"] = d.pick("atomic", "atomic_v4", "ordered", "recompute")
     for name, values in (("stages", (1, 2, 2, 3, 4)), ("rings.exchange", (1, 2, 3)), ("rings.dout", (0, 1, 1, 2)), ("preload", ("none", "delta", "both")),
-                         ("dq_columns", (0, 32, 64, 128, 256)), ("dq_by_producer", (0, 1)), ("persistent", (0, 1)), ("ping_pong", (0, 1)),
+                         ("dq_columns", (0, 32, 64, 96, 128, 192, 224, 256)), ("dq_by_producer", (0, 1)), ("persistent", (0, 1)), ("ping_pong", (0, 1)),
                          ("q_in_registers", (0, 1)), ("separate_output", (0, 1)), ("rounded_p", (0, 1)), ("chained", ("none", "late", "early")),
                          ("order", ("ascending", "longest_first", "interleaved"))):
         if d.chance(0.2):

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace fa2;
 
@@ -123,6 +124,28 @@ TEST_F(Space, NothingFits) {
   EXPECT_TRUE(llvm::any_of(space.dropped, [](const auto &drop) {
     return drop.example.find("expected overlap = false") != std::string::npos;
   }));
+}
+
+// Two warpgroups that share rows of dQ split its pieces: a piece of which they
+// hold more than its columns would lie where the next one does.
+TEST_F(Space, PiecesOfGradQLieApart) {
+  Problem problem{128, 128, false, /*backward=*/true};
+  for (bool byProducer : {false, true}) {
+    ScheduleOverrides asked;
+    ASSERT_EQ(asked.setFields("schedule",
+                              "block_q=64,block_kv=64,warps=8,key_warps=4,"
+                              "stages=2,rings.exchange=1,loop_order=written,"
+                              "dq=atomic_v4,preload=both,chained=early"),
+              "");
+    asked.dqByProducer = byProducer;
+    SearchSpace space = searchSpace(target("sm_90a"), problem, asked);
+    std::set<int64_t> columns;
+    for (const Schedule &s : space.fits)
+      if (s.cluster == 1)
+        columns.insert(s.dqColumns);
+    EXPECT_EQ(columns.count(64), 1u);
+    EXPECT_EQ(columns.count(96), byProducer ? 1u : 0u);
+  }
 }
 
 // What must hold of any estimate: more work takes longer, half of the scores
