@@ -164,6 +164,13 @@ bool ScoreProgram::addsToScore() const {
   return true;
 }
 
+bool ScoreProgram::isTranscendental() const {
+  return llvm::any_of(block().without_terminator(), [&](Operation &step) {
+    return isa<math::TanhOp, math::ExpOp, math::Exp2Op, arith::DivFOp>(step) &&
+           dependsOn(step.getResult(0), Score);
+  });
+}
+
 bool ScoreProgram::usesDistance() const {
   return llvm::any_of(block().without_terminator(), [&](Operation &step) {
     return distance(&step).has_value();

@@ -46,6 +46,8 @@ public:
   /// Forward's: whether the result is the score plus what does not depend on
   /// it.
   bool addsToScore() const;
+  /// Whether a step of each score takes the unit of exponentials.
+  bool isTranscendental() const;
   /// Whether a step is how far the column lies behind the row, or before it.
   bool usesDistance() const;
 

@@ -66,6 +66,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         problem.distanceReads = program.program().readsByDistance();
         problem.distance = program.program().usesDistance();
         problem.slope = !programOf(op).addsToScore();
+        problem.transcendental = program.program().isTranscendental();
       }
     if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (problem.program) {

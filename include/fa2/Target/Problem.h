@@ -18,6 +18,9 @@ struct Problem {
   /// Whether it does more than add to the score: backward multiplies with the
   /// program's derivative, which is not 1.
   bool slope = false;
+  /// Whether forward's program asks the unit of exponentials for something of
+  /// each score.
+  bool transcendental = false;
   /// Whether backward sums gradients of what the program reads.
   bool sums = false;
   /// Whether it stores tiles of dS as such a gradient.

@@ -127,25 +127,49 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
       push("stride", arg.getName(), d);
 }
 
-/// Heads of which tiles start side by side: as many as have in 32 MB of the
-/// level-2 cache at once what all tiles of a head read, the other sequence:
-/// keys and values, or, where it is that of the first argument, queries, dO and
-/// the sum of dQ.
-std::string sectionExpression(SpecAttr spec, ArrayAttr arguments,
+/// Heads of which tiles start side by side: a section. As many at most as have
+/// in 32 MB of the level-2 cache at once what all tiles of a head read, the
+/// other sequence: keys and values, or, where it is that of the first argument,
+/// queries, dO and the sum of dQ. Sections are as many as that asks for, and
+/// alike. With few tiles a head, of roles, which leave no room for a second
+/// block, a section is instead one tile a multiprocessor at most: where the
+/// longest tiles of many heads run at once they wait for memory, and later the
+/// short ones for the tensor cores
+/// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
+std::string sectionExpression(KernelOp op, const TileSource &source,
                               ArrayRef<std::string> extents) {
   constexpr int64_t cacheBytes = 32 << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
   };
+  ArrayAttr arguments = op.getArguments();
   std::string first = rowsOf(cast<ArgumentAttr>(arguments[0])), other = first;
   for (auto arg : arguments.getAsRange<ArgumentAttr>())
     if (other == extents[0])
       other = rowsOf(arg);
+  SpecAttr spec = op.getSpec();
+  bool sums = other == first;
   int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
-                     (other == first ? spec.getHeadDim() * 4 : 0);
-  return llvm::formatv("min({0} * {1}, pow2floor(max(1, {2} / max(1, "
-                       "{3} * {4}))))",
-                       extents[2], extents[1], cacheBytes, other, rowBytes);
+                     (sums ? spec.getHeadDim() * 4 : 0);
+  std::string heads = llvm::formatv("{0} * {1}", extents[2], extents[1]);
+  std::string fits = llvm::formatv("pow2floor(max(1, {0} / max(1, {1} * {2})))",
+                                   cacheBytes, other, rowBytes);
+  std::string alike =
+      llvm::formatv("ceildiv({0}, max(1, ceildiv({0}, {1})))", heads, fits);
+  constexpr int64_t mostRowBytes = 512; // of keys and values: as measured
+  if (op.getOps<RolesOp>().empty() || (!sums && rowBytes > mostRowBytes))
+    return alike;
+  std::string tiles =
+      llvm::formatv("ceildiv({0}, {1})", extents[0], source.block);
+  std::string blocks = "device.multiprocessors";
+  std::string taken = tiles; // multiprocessors, by a head
+  if (source.cluster > 1)
+    taken = llvm::formatv("{0} * {1}", source.cluster, tiles);
+  std::string narrow =
+      llvm::formatv("pow2floor(max(1, {0} / max(1, {1})))", blocks, taken);
+  return llvm::formatv("if({0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}, "
+                       "min({3}, {4}), {5})",
+                       tiles, heads, blocks, narrow, fits, alike);
 }
 
 /// Of the order `balanced`, how many of the longest of `tiles` start before any
@@ -241,8 +265,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         signature.addInputs(rewriter.getIndexType());
         params.push_back(ParamAttr::get(ctx, "i32", value, 0, 1));
       };
-      std::string section =
-          sectionExpression(op.getSpec(), op.getArguments(), extents);
+      std::string section = sectionExpression(op, *tiles, extents);
       if (tiles->persistent && tiles->order == TileOrder::Balanced)
         add(longestExpression(*tiles, grid, section, extents));
       add(section);

@@ -379,6 +379,12 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
     add(problem.masked ? llvm::ArrayRef(kMaskedElementTable) : kElementTable,
         /*speculates=*/false);
   add(kTable, /*speculates=*/!problem.elementReads);
+  // Measured with a softcap: 1.01 to 1.05 of the speed without a mask, 0.97 to
+  // 0.99 with one; from head dim 96 on, 0.90 to 0.93.
+  bool sparesExponentials = problem.transcendental && !problem.masked &&
+                            std::max(problem.headDim, problem.headDimV) <= 64;
+  for (Schedule &s : schedules)
+    s.polynomialExp2 = sparesExponentials;
   return schedules;
 }
 
