@@ -41,7 +41,8 @@ private:
   bool tryEntry(const Schedule &tuned, bool first);
   Schedule askedOf(Schedule schedule) const;
   std::string flawOf(const Schedule &schedule,
-                     const FailureOr<Selection> &tried) const;
+                     const FailureOr<Selection> &tried,
+                     bool paddingCounts = true) const;
   void applyRule();
   void orderSums();
 
@@ -153,12 +154,13 @@ FailureOr<Selection> Choice::tryOut(const Schedule &schedule) {
 
 /// Why another schedule may be better, or an empty string.
 std::string Choice::flawOf(const Schedule &schedule,
-                           const FailureOr<Selection> &tried) const {
+                           const FailureOr<Selection> &tried,
+                           bool paddingCounts) const {
   if (failed(tried))
     return error;
   if (!tried->warnings.empty())
     return tried->warnings.front();
-  if (padsColumns(target, problem, schedule))
+  if (paddingCounts && padsColumns(target, problem, schedule))
     return formatv("its warps split {0} and {1} columns only with padding",
                    problem.headDim, problem.headDimV);
   return "";
@@ -174,7 +176,8 @@ bool Choice::tryMeasured() {
   ScheduleOverrides own = asked;
   if (!problem.backward)
     completeRows(own, target);
-  Schedule schedule = withAsked(scheduleOf(*measured, target, problem), own);
+  Schedule row = scheduleOf(*measured, target, problem);
+  Schedule schedule = withAsked(row, own);
   Candidate tried{tryOut(schedule),
                   "database",
                   formatv("schedule from the database for head dims {0} and "
@@ -185,7 +188,8 @@ bool Choice::tryMeasured() {
                   {{"Candidates", std::to_string(measured->candidates)},
                    {"Device", measured->device},
                    {"Date", measured->date}}};
-  std::string flaw = flawOf(schedule, tried.selection);
+  // What padding costs was measured.
+  std::string flaw = flawOf(schedule, tried.selection, schedule != row);
   if (flaw.empty()) {
     chosen = std::move(tried);
     chosen.selection->measuredVariants = variantsOf(*measured, problem);
