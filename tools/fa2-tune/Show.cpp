@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -178,7 +179,37 @@ private:
   std::set<int> rows, columns;
 };
 
+std::string rowOf(const Contestant &c, const Cell &cell, const Timing &timing) {
+  std::vector<double> times;
+  for (const Visit &visit : timing.visits)
+    if (visit.round == timing.round())
+      times.push_back(visit.milliseconds);
+  auto [least, most] = std::minmax_element(times.begin(), times.end());
+  std::string schedule = c.schedule;
+  std::replace(schedule.begin(), schedule.end(), ',', ';');
+  const Problem &p = c.problem;
+  return fmt::format("{},{},{},{},{},{},{},{},{:.5f},{:.5f},{:.5f},{}\n",
+                     p.pass, p.arch, p.headDim, p.mask, cell.shape, c.source,
+                     timing.round(), times.size(), timing.milliseconds(),
+                     *least, *most, schedule);
+}
+
 } // namespace
+
+std::string measuredRows(const Results &results, const ShowOptions &options) {
+  std::string text = "pass,arch,head_dim,mask,shape,source,round,visits,ms,"
+                     "least,most,schedule\n";
+  for (const auto &[key, cell] : results.cells) {
+    if (nameOf(key).find(options.only) == std::string::npos)
+      continue;
+    for (const std::string &kernel : results.ranking(cell)) {
+      const Contestant &c = results.contestants.at(kernel);
+      if (c.problem.group.empty() && c.problem.headDim == c.problem.headDimV)
+        text += rowOf(c, cell, cell.timings.at(kernel));
+    }
+  }
+  return text;
+}
 
 std::string tables(const Results &results, const ShowOptions &options) {
   std::string text;

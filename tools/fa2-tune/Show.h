@@ -11,6 +11,7 @@ struct ShowOptions {
   size_t most = 8;       // candidates of a cell
   bool model = false;    // how far the estimates were right, in place of tables
   std::string landscape; // an SVG file
+  std::string rows;      // a CSV file
 };
 
 /// "block_q=128,block_kv=64" as names and values.
@@ -18,6 +19,11 @@ std::map<std::string, std::string> fieldsOf(const std::string &schedule);
 
 std::string tables(const Results &results, const ShowOptions &options);
 std::string modelQuality(const Results &results, const ShowOptions &options);
+
+/// A line of CSV for each candidate on each shape, as `fa2-tune fit` reads
+/// them: of problems with one head dim. Groups that a person named are left
+/// out, since their candidates differ in more than the schedule.
+std::string measuredRows(const Results &results, const ShowOptions &options);
 
 /// A panel a cell: the best time of each size of tiles over the cell's best.
 std::string landscapeSvg(const Results &results, const ShowOptions &options);

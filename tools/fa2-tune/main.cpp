@@ -40,12 +40,18 @@ Results resultsOf(const std::string &path) {
 }
 
 int show(const std::vector<std::string> &files, const ShowOptions &options) {
+  if (files.size() > 1 && !(options.landscape.empty() && options.rows.empty()))
+    refuse("--landscape and --rows write a file for one file of results, got "
+           "{} of them",
+           files.size());
   for (const std::string &path : files) {
     Results results = resultsOf(path);
     fmt::print("{}", options.model ? modelQuality(results, options)
                                    : tables(results, options));
     if (!options.landscape.empty())
       writeFile(options.landscape, landscapeSvg(results, options));
+    if (!options.rows.empty())
+      writeFile(options.rows, measuredRows(results, options));
   }
   return kPassed;
 }
@@ -122,6 +128,8 @@ int run(int argc, char **argv) {
   showApp->add_option("--most", s.most, "candidates of a cell (8)");
   showApp->add_flag("--model", s.model, "how far the estimates were right");
   showApp->add_option("--landscape", s.landscape, "draw tiles' speeds (SVG)");
+  showApp->add_option("--rows", s.rows,
+                      "write what was measured as CSV, which fit reads");
   auto *chooseApp =
       app.add_subcommand("choose", "a database of schedules from results");
   chooseApp->add_option("results", files, "files of fa2-tune measure")
