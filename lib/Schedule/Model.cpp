@@ -1,10 +1,14 @@
 //===- Model.cpp - what a schedule's time is made of ----------------------===//
 
 #include "fa2/Schedule/Model.h"
+#include "Dispatch.h"
 #include "fa2/Target/Target.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 using namespace fa2;
 
@@ -226,18 +230,69 @@ private:
       e.ends += double(f.scratchBytes) * 2 / rates.sharedBytes;
   }
 
+  bool longestFirst() const {
+    return s.order == TileOrder::LongestFirst ||
+           s.order == TileOrder::Balanced ||
+           s.order == TileOrder::LongestBatchesAbreast;
+  }
+
+  /// Blocks a multiprocessor up to which they are placed one by one: with more,
+  /// what the last ones leave idle is little, and placing them takes long.
+  static constexpr double kPlacedOneByOne = 8;
+
+  /// A mask's blocks in the order in which they start. Ascending: head by head,
+  /// in which the last queries, or in backward the first keys, have the most
+  /// steps. Longest first: all heads' longest ones.
+  double placeBlocks() const {
+    double own = double(p.backward ? s.blockKV : s.blockQ);
+    double other = double(p.backward ? s.blockQ : s.blockKV);
+    double length = double(p.backward ? shape.seqlenK : shape.seqlenQ);
+    double through = double(p.backward ? shape.seqlenQ : shape.seqlenK);
+    int64_t heads = shape.batch * shape.heads / s.packedHeads;
+    int64_t tiles = e.blocks / std::max<int64_t>(heads, 1);
+    // What of a block no step is, as steps: blocks that share a multiprocessor
+    // wait side by side.
+    double average = double(e.blocks) / double(rates.multiprocessors);
+    double sharing =
+        std::min(double(e.blocksPerMultiprocessor), std::ceil(average));
+    double around = e.ends / std::max(e.stepAlone, e.step * sharing);
+    std::vector<double> head;
+    for (int64_t i = 0; i < tiles; ++i) {
+      double seen = p.backward ? through - std::floor(double(i) * own / other) *
+                                               other
+                               : std::min(double(i + 1) * own, length) +
+                                     through - length;
+      head.push_back(std::clamp(std::ceil(seen / other), 1.0, e.longest) +
+                     around);
+    }
+    std::vector<double> all;
+    all.reserve(size_t(e.blocks));
+    if (longestFirst()) {
+      llvm::sort(head, std::greater<>());
+      for (double steps : head)
+        all.insert(all.end(), size_t(heads), steps);
+    } else {
+      for (int64_t i = 0; i < heads; ++i)
+        all.insert(all.end(), head.begin(), head.end());
+    }
+    BlockRates blocks{rates.multiprocessors, e.blocksPerMultiprocessor,
+                      e.stepAlone, e.step};
+    return s.persistent ? clocksOfPersistent(all, blocks,
+                                             s.order == TileOrder::Balanced)
+                        : clocksOfBlocks(all, blocks);
+  }
+
   void shareOut() {
     double perBlock =
         e.steps * e.step + e.ends / double(e.blocksPerMultiprocessor);
     double longest = e.longest * e.stepAlone + e.ends;
     double average = double(e.blocks) / double(rates.multiprocessors);
     double clocks = 0;
-    if (p.masked) {
+    if (p.masked && average <= kPlacedOneByOne) {
+      clocks = placeBlocks();
+    } else if (p.masked) {
       // In backward the first keys of each head have the most queries.
-      bool sorted = s.order == TileOrder::LongestFirst ||
-                    s.order == TileOrder::Balanced ||
-                    s.order == TileOrder::LongestBatchesAbreast ||
-                    (p.backward && target.producerWarps() > 0);
+      bool sorted = longestFirst() || (p.backward && target.producerWarps());
       clocks = std::max(average * perBlock +
                             (sorted ? n.sortedTail : n.unsortedTail) * longest *
                                 std::min(1.0, average),

@@ -13,9 +13,11 @@ using namespace fa2;
 using llvm::formatv;
 
 bool fa2::isWhole(const Target &t, const Schedule &s) {
-  if (t.asynchronousMatmul() && s.partition == Partition::Keys)
+  if (t.asynchronousMatmul() && s.partition == Partition::Keys) {
+    int64_t rows = 16 * s.derived().dqWarps;
     return s.blockKV == 16 * s.derived().keyWarps &&
-           s.blockQ == 16 * s.derived().dqWarps;
+           (s.dqByProducer ? s.blockQ % rows == 0 : s.blockQ == rows);
+  }
   if (t.asynchronousMatmul())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;
   if (s.partition == Partition::Keys) {

@@ -169,8 +169,14 @@ private:
       return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};
+    // Pieces of dQ are no wider than it is, and a block's half of it is panels.
+    int64_t most = field.range.to;
+    if (is(&Schedule::dqColumns))
+      most = std::min<int64_t>(most, (problem.headDim + 63) / 64 * 64);
+    if (is(&Schedule::cluster) && problem.headDim % 128 != 0)
+      most = 1;
     std::vector<int64_t> all;
-    for (int64_t n = field.range.from; n <= field.range.to; ++n)
+    for (int64_t n = field.range.from; n <= most; ++n)
       if (field.range.contains(n))
         all.push_back(n);
     return all;

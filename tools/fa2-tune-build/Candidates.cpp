@@ -145,7 +145,7 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
           picker.add(space.fits[i], source))
         --most;
   };
-  int64_t third = amounts.top / 3;
+  int64_t third = amounts.top / 3, todays = int64_t(picked.size());
   pick(third, "neighbour", [&](const Schedule &s) {
     return standing && distance(s, *standing) == 1;
   });
@@ -154,6 +154,12 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
        [&](const Schedule &s) { return picker.ofTile(s) < alike; });
   pick(amounts.top - 2 * third, "model",
        [&](const Schedule &s) { return picker.ofTile(s) == 0; });
+  // There may be fewer neighbours or tiles than that: more of each tile.
+  auto left = [&] { return todays + amounts.top - int64_t(picked.size()); };
+  for (int64_t most = 2 * alike; left() > 0 && most < 2 * int64_t(order.size());
+       most *= 2)
+    pick(left(), "model",
+         [&](const Schedule &s) { return picker.ofTile(s) < most; });
   std::mt19937_64 random(amounts.seed);
   std::shuffle(order.begin(), order.end(), random);
   pick(amounts.random, "random", [](const Schedule &) { return true; });
