@@ -137,18 +137,31 @@ ScheduleDatabase::parse(StringRef text, StringRef name, std::string &error) {
   return database;
 }
 
+/// The shipped database's rows of a head dim, as a document. It has a line a
+/// row, and few of them are read: a compilation has no time for all.
+static std::string shippedRowsOf(int64_t headDim) {
+  llvm::SmallVector<StringRef> lines;
+  StringRef(kShippedSchedules).split(lines, '\n', -1, /*KeepEmpty=*/false);
+  std::string member = formatv("\"head_dim\":{0},", headDim);
+  std::string text = formatv("{{\"fa2_schedules\": {0}, \"rows\": [",
+                             kDatabaseVersion);
+  StringRef between = "";
+  for (StringRef line : lines)
+    if (line.contains(member)) {
+      line.consume_back("]}") || line.consume_back(",");
+      text += (between + line).str();
+      between = ",";
+    }
+  return text + "]}";
+}
+
 FailureOr<ScheduleDatabase> ScheduleDatabase::open(StringRef where,
+                                                   const Problem &problem,
                                                    std::string &error) {
   if (where == "none")
     return ScheduleDatabase();
-  if (where.empty()) {
-    // Parsed once: it is the same for all compilations.
-    static std::string wrong;
-    static const auto shipped =
-        parse(kShippedSchedules, "the shipped database", wrong);
-    error = wrong;
-    return shipped;
-  }
+  if (where.empty())
+    return parse(shippedRowsOf(problem.headDim), "the shipped database", error);
   auto file = llvm::MemoryBuffer::getFile(where, /*IsText=*/true);
   if (!file) {
     error = formatv("cannot read the database '{0}': {1}", where,
@@ -156,6 +169,10 @@ FailureOr<ScheduleDatabase> ScheduleDatabase::open(StringRef where,
     return failure();
   }
   return parse((*file)->getBuffer(), where, error);
+}
+
+FailureOr<ScheduleDatabase> ScheduleDatabase::shipped(std::string &error) {
+  return parse(kShippedSchedules, "the shipped database", error);
 }
 
 /// How well a row serves: 0 not at all, the larger the better.

@@ -1,6 +1,6 @@
 //===- Dispatch.cpp - when the blocks of a launch end ---------------------===//
 
-#include "Dispatch.h"
+#include "fa2/Schedule/Dispatch.h"
 
 #include <algorithm>
 #include <queue>

@@ -1,7 +1,7 @@
 //===- Model.cpp - what a schedule's time is made of ----------------------===//
 
 #include "fa2/Schedule/Model.h"
-#include "Dispatch.h"
+#include "fa2/Schedule/Dispatch.h"
 #include "fa2/Target/Target.h"
 
 #include "llvm/ADT/STLExtras.h"

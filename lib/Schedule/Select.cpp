@@ -172,6 +172,12 @@ bool Choice::tryMeasured() {
     missing = "the database of measured schedules has none for it";
     return false;
   }
+  // Rings and the order are those of blocks in so many, or alone.
+  if (asked.cluster && *asked.cluster != measured->schedule.cluster) {
+    missing = formatv("the database's schedule has cluster = {0}",
+                      measured->schedule.cluster);
+    return false;
+  }
   // What follows from the problem is in the row already.
   ScheduleOverrides own = asked;
   if (!problem.backward)

@@ -150,7 +150,7 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
   FailureOr<Selection> choose(const Target &t, const Problem &problem,
                               const ScheduleOverrides &asked,
                               std::string &error) {
-    auto rows = ScheduleDatabase::open(database, error);
+    auto rows = ScheduleDatabase::open(database, problem, error);
     if (failed(rows))
       return failure();
     return selectSchedule(&getContext(), t, problem, asked, error,

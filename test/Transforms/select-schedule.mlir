@@ -7,23 +7,23 @@
 // What the tables hold is for tuning to say; here is who wins.
 
 // From the table of the target, and without a mask in ascending order (not printed).
-// WHY: remark: [Passed] table | Category:fa2-select-schedule | Function=d64 | Reason="schedule from sm_80's table for head dims 64 and 64"
+// WHY: remark: [Passed] table | Category:fa2-select-schedule | Function=d72 | Reason="schedule from sm_80's table for head dims 72 and 72"
 // WHY: remark: [Missed] database | {{.*}}Reason="the database of measured schedules has none for it", Suggestion="fa2-tune measures schedules on a GPU"
 // WHY: remark: [Analysis] shared-memory | {{.*}}Bytes={{[0-9]+}}, Limit=166912, Reason="shared memory: {{[0-9]+}} of 166912 bytes a block
-// SM80-LABEL: func @d64
+// SM80-LABEL: func @d72
 // SM80: schedule = #fa2.schedule<target = "sm_80", block_q =
 // SM80-NOT: order
-// WHY86: remark: [Passed] table | {{.*}}Reason="schedule from sm_86's table for head dims 64 and 64
+// WHY86: remark: [Passed] table | {{.*}}Reason="schedule from sm_86's table for head dims 72 and 72
 // WHY86: remark: [Analysis] shared-memory | {{.*}}Reason="shared memory: {{[0-9]+}} of 101376 bytes a block
-// SM86-LABEL: func @d64
+// SM86-LABEL: func @d72
 // SM86: target = "sm_86", block_q =
 
 // Everything as asked.
-// ASKED-LABEL: func @d64
+// ASKED-LABEL: func @d72
 // ASKED: <target = "sm_80", block_q = 64, block_kv = 16, warps = 2, stages = 1, lazy_rescale = 3, min_blocks = 2>
-func.func @d64(%q: tensor<?x?x?x64xbf16>) {
-  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
-      -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+func.func @d72(%q: tensor<?x?x?x72xbf16>) {
+  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>
+      -> tensor<?x?x?x72xbf16>, tensor<?x?x?xf32>
   return
 }
 
@@ -32,13 +32,13 @@ func.func @d64(%q: tensor<?x?x?x64xbf16>) {
 // Masked: the longest blocks first, unless asked otherwise.
 // WHY: remark: [Passed] field | {{.*}}Reason="order = longest_first: the mask {{.*}}", order=longest_first
 // WHY: remark: [Analysis] model-step | {{.*}}Bound="{{.*}}", Clocks={{[0-9]+}},
-// SM80-LABEL: func @causal256
+// SM80-LABEL: func @causal248
 // SM80: order = longest_first>
-// ASKED-LABEL: func @causal256
+// ASKED-LABEL: func @causal248
 // ASKED: <target = "sm_80", block_q = 64, block_kv = 16, warps = 2, stages = 1, lazy_rescale = 3, min_blocks = 2>
-func.func @causal256(%q: tensor<?x?x?x256xbf16>) {
-  %o, %l = fa2.attention ins(%q, %q, %q) {mask = #fa2.mask<causal>} : tensor<?x?x?x256xbf16>, tensor<?x?x?x256xbf16>, tensor<?x?x?x256xbf16>
-      -> tensor<?x?x?x256xbf16>, tensor<?x?x?xf32>
+func.func @causal248(%q: tensor<?x?x?x248xbf16>) {
+  %o, %l = fa2.attention ins(%q, %q, %q) {mask = #fa2.mask<causal>} : tensor<?x?x?x248xbf16>, tensor<?x?x?x248xbf16>, tensor<?x?x?x248xbf16>
+      -> tensor<?x?x?x248xbf16>, tensor<?x?x?xf32>
   return
 }
 

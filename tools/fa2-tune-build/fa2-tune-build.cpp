@@ -7,6 +7,7 @@
 #include "Bundle.h"
 #include "Fit.h"
 #include "Shapes.h"
+#include "Terms.h"
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Target/Target.h"
 
@@ -50,6 +51,11 @@ static cl::opt<unsigned>
                cl::desc("print that many cells where the model's own choice "
                         "loses most"),
                cl::sub(kFit));
+
+static cl::opt<std::string>
+    terms("terms", cl::value_desc("file"),
+          cl::desc("write what the model sees of each row as CSV, and no more"),
+          cl::sub(kFit));
 
 static cl::list<std::string>
     specifications(cl::Positional, cl::OneOrMore,
@@ -218,6 +224,10 @@ int main(int argc, char **argv) {
                               nullptr, nullptr, nullptr,
                               /*LongOptionsUseDoubleDash=*/true);
   std::string error;
+  if (kFit && !terms.empty()) {
+    error = writeTerms(measured, terms);
+    return error.empty() ? 0 : fail(error);
+  }
   if (kFit) {
     error = reportFit(measured, leaveOut, {fitSteps, fitPull, seed},
                       printNumbers, worstCells, jobs);

@@ -162,9 +162,8 @@ Landscape landscapeOf(const Results &results, const Cells &cells,
 
 /// Several kernels where they are worth it; backward has one.
 Choice chooseSeveral(const Results &results, const Cells &cells,
-                     const std::string &today) {
+                     const std::string &today, size_t most) {
   std::vector<std::string> candidates = candidatesOf(results, cells);
-  constexpr size_t most = 3;
   bool backward =
       results.contestants.at(candidates.front()).problem.pass == "backward";
   Cover cover = findCover(landscapeOf(results, cells, candidates, today),
@@ -190,7 +189,7 @@ Choice chooseSeveral(const Results &results, const Cells &cells,
 
 } // namespace
 
-std::vector<OrderedJson> chooseRows(const Results &results) {
+std::vector<OrderedJson> chooseRows(const Results &results, size_t kernels) {
   std::map<std::string, Cells> problems;
   for (const auto &[key, cell] : results.cells) {
     std::vector<std::string> order = results.ranking(cell);
@@ -211,7 +210,7 @@ std::vector<OrderedJson> chooseRows(const Results &results) {
         today.empty() ? INFINITY : lossOf(results, cells, today, fastestOf);
     if (!std::isfinite(before))
       today.clear(); // on some shape it was not measured
-    Choice choice = chooseSeveral(results, cells, today);
+    Choice choice = chooseSeveral(results, cells, today, kernels);
     // What does not gain more than noise changes nothing.
     if (!today.empty() && choice.loss >= before / kNoise)
       choice = {std::vector<std::string>(cells.size(), today), today, "",

@@ -11,8 +11,10 @@ constexpr int64_t kDatabaseVersion = 1;
 
 /// A row for each problem: of the schedules that are nowhere slower than
 /// today's the one, or the two or three for launches of different lengths, that
-/// lose least over all shapes together; today's where none gains enough.
-std::vector<OrderedJson> chooseRows(const Results &results);
+/// lose least over all shapes together; today's where none gains enough. A row
+/// has at most `kernels` schedules.
+std::vector<OrderedJson> chooseRows(const Results &results,
+                                    size_t kernels = 3);
 
 /// The rows of a database's file. Throws Failure.
 std::vector<OrderedJson> readDatabase(const std::string &path);

@@ -56,10 +56,11 @@ int show(const std::vector<std::string> &files, const ShowOptions &options) {
   return kPassed;
 }
 
-int choose(const std::vector<std::string> &files, const std::string &output) {
+int choose(const std::vector<std::string> &files, const std::string &output,
+           size_t kernels) {
   std::vector<std::vector<OrderedJson>> rows;
   for (const std::string &path : files)
-    rows.push_back(chooseRows(resultsOf(path)));
+    rows.push_back(chooseRows(resultsOf(path), kernels));
   writeFile(output, databaseText(mergeRows(rows)));
   return kPassed;
 }
@@ -135,6 +136,11 @@ int run(int argc, char **argv) {
   chooseApp->add_option("results", files, "files of fa2-tune measure")
       ->required();
   chooseApp->add_option("-o,--output", output, "the database")->required();
+  size_t kernels = 3;
+  chooseApp
+      ->add_option("--kernels", kernels,
+                   "schedules that a row has at most, by lengths (default: 3)")
+      ->check(CLI::Range(1, 3));
   auto *mergeApp =
       app.add_subcommand("merge", "one database of several; later rows win");
   mergeApp->add_option("databases", files, "files")->required();
@@ -153,7 +159,7 @@ int run(int argc, char **argv) {
   if (showApp->parsed())
     return show(files, s);
   if (chooseApp->parsed())
-    return choose(files, output);
+    return choose(files, output, kernels);
   if (mergeApp->parsed())
     return merge(files, output);
   return measure(m);

@@ -35,9 +35,12 @@ public:
   /// what is wrong, and of which row.
   static mlir::FailureOr<ScheduleDatabase>
   parse(llvm::StringRef text, llvm::StringRef name, std::string &error);
-  /// The shipped one, "none" or a file's. Fails as parse() does.
-  static mlir::FailureOr<ScheduleDatabase> open(llvm::StringRef where,
-                                                std::string &error);
+  /// The shipped one, "none" or a file's: of the shipped one those rows that
+  /// `problem` may have. Fails as parse() does.
+  static mlir::FailureOr<ScheduleDatabase>
+  open(llvm::StringRef where, const Problem &problem, std::string &error);
+  /// All of the shipped one.
+  static mlir::FailureOr<ScheduleDatabase> shipped(std::string &error);
 
   /// The row of a problem, or null. One of another type of 16 bits serves, and
   /// one of an older target of a family; the schedule is then what find() says
