@@ -309,10 +309,10 @@ std::string fa2::fitError(const Target &t, const Problem &p, const Schedule &s,
   if (wrong.empty())
     wrong = togetherError(p, s);
   if (wrong.empty() && t.producerWarps() == 0)
-    if (auto [expected, got] = fieldsOf({FieldGroup::AnyRoles,
-                                         FieldGroup::Roles,
-                                         FieldGroup::GradientRoles},
-                                        s);
+    if (auto [expected, got] =
+            fieldsOf({FieldGroup::AnyRoles, FieldGroup::Roles,
+                      FieldGroup::GradientRoles},
+                     s);
         !got.empty())
       wrong = formatv("expected {0} on {1}, which has no roles; got {2}",
                       expected, t.name(), got);

@@ -143,8 +143,8 @@ static std::string shippedRowsOf(int64_t headDim) {
   llvm::SmallVector<StringRef> lines;
   StringRef(kShippedSchedules).split(lines, '\n', -1, /*KeepEmpty=*/false);
   std::string member = formatv("\"head_dim\":{0},", headDim);
-  std::string text = formatv("{{\"fa2_schedules\": {0}, \"rows\": [",
-                             kDatabaseVersion);
+  std::string text =
+      formatv("{{\"fa2_schedules\": {0}, \"rows\": [", kDatabaseVersion);
   StringRef between = "";
   for (StringRef line : lines)
     if (line.contains(member)) {

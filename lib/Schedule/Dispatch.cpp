@@ -9,7 +9,8 @@ using namespace fa2;
 
 namespace {
 /// A multiprocessor with the blocks that it holds. All have done the same steps
-/// since they started, so that steps of the multiprocessor serve as their clock.
+/// since they started, so that steps of the multiprocessor serve as their
+/// clock.
 class Multiprocessor {
 public:
   explicit Multiprocessor(const BlockRates &rates) : rates(&rates) {}
@@ -66,8 +67,7 @@ double fa2::clocksOfBlocks(const std::vector<double> &steps,
 
 double fa2::clocksOfPersistent(const std::vector<double> &steps,
                                const BlockRates &rates, bool balanced) {
-  size_t blocks =
-      size_t(rates.multiprocessors * rates.blocksPerMultiprocessor);
+  size_t blocks = size_t(rates.multiprocessors * rates.blocksPerMultiprocessor);
   std::vector<double> all(std::min(blocks, steps.size()), 0);
   for (size_t i = 0; i < steps.size(); ++i) {
     size_t turn = i / all.size(), at = i % all.size();

@@ -258,10 +258,9 @@ private:
     double around = e.ends / std::max(e.stepAlone, e.step * sharing);
     std::vector<double> head;
     for (int64_t i = 0; i < tiles; ++i) {
-      double seen = p.backward ? through - std::floor(double(i) * own / other) *
-                                               other
-                               : std::min(double(i + 1) * own, length) +
-                                     through - length;
+      double seen =
+          p.backward ? through - std::floor(double(i) * own / other) * other
+                     : std::min(double(i + 1) * own, length) + through - length;
       head.push_back(std::clamp(std::ceil(seen / other), 1.0, e.longest) +
                      around);
     }
@@ -277,9 +276,9 @@ private:
     }
     BlockRates blocks{rates.multiprocessors, e.blocksPerMultiprocessor,
                       e.stepAlone, e.step};
-    return s.persistent ? clocksOfPersistent(all, blocks,
-                                             s.order == TileOrder::Balanced)
-                        : clocksOfBlocks(all, blocks);
+    return s.persistent
+               ? clocksOfPersistent(all, blocks, s.order == TileOrder::Balanced)
+               : clocksOfBlocks(all, blocks);
   }
 
   void shareOut() {

@@ -63,9 +63,8 @@ void writeCell(llvm::raw_ostream &os, const MeasuredCell &cell) {
                   os << llvm::formatv(",{0:f4}", value);
                 });
     Schedule derived = s.derived();
-    forEachScheduleField([&](auto field) {
-      os << "," << field.text(derived.*field.member);
-    });
+    forEachScheduleField(
+        [&](auto field) { os << "," << field.text(derived.*field.member); });
     os << "\n";
   }
 }

@@ -13,8 +13,7 @@ constexpr int64_t kDatabaseVersion = 1;
 /// today's the one, or the two or three for launches of different lengths, that
 /// lose least over all shapes together; today's where none gains enough. A row
 /// has at most `kernels` schedules.
-std::vector<OrderedJson> chooseRows(const Results &results,
-                                    size_t kernels = 3);
+std::vector<OrderedJson> chooseRows(const Results &results, size_t kernels = 3);
 
 /// The rows of a database's file. Throws Failure.
 std::vector<OrderedJson> readDatabase(const std::string &path);
