@@ -119,6 +119,13 @@ std::string checkSource(ModuleOp module) {
   return "";
 }
 
+/// Whether a stage's output is scalars, of which LLVM's verifier sees the last
+/// ones again: verifying tens of thousands of them after each pass takes a
+/// tenth of a compilation.
+bool verifiedByLLVM(llvm::StringRef stage) {
+  return stage == "fa2-reduce-divisions" || stage == "nvvm";
+}
+
 class Run {
 public:
   /// `source` is a module's text; without it one is built from `spec`.
@@ -152,6 +159,7 @@ public:
       start = threadMilliseconds();
       PassManager pm(&context, ModuleOp::getOperationName());
       addStage(pm, stage, pipeline);
+      pm.enableVerifier(!verifiedByLLVM(stage));
       if (!options.reproducer.empty())
         pm.enableCrashReproducerGeneration(options.reproducer);
       if (failed(pm.run(*module)))

@@ -46,20 +46,29 @@ TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
       gridRows(ceilDiv(ceilDiv(rows, warpRows), frag.rows)),
       gridCols(ceilDiv(columnsPerPart(cols, warpCols, panelCols), frag.cols)) {}
 
+Coord TileLayout::originOf(int64_t warp) const {
+  int64_t stack = warp / stacked;
+  int64_t row = stack / warpCols * stacked + warp % stacked;
+  return {row * rowsPerWarp(), stack % warpCols * colsPerWarp()};
+}
+
 Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {
   int64_t f = reg / frag.numRegs();
   Coord c = frag.at(lane, reg % frag.numRegs());
   c = c + Coord{f / gridCols * frag.rows, f % gridCols * frag.cols};
-  int64_t stack = warp / stacked;
-  int64_t row = stack / warpCols * stacked + warp % stacked;
-  return c + Coord{row * rowsPerWarp(), stack % warpCols * colsPerWarp()};
+  return c + originOf(warp);
 }
 
 std::optional<int64_t> TileLayout::find(int64_t warp, int64_t lane,
                                         Coord c) const {
-  for (int64_t r = 0; r < numRegs(); ++r)
-    if (at(warp, lane, r) == c)
-      return r;
+  Coord origin = originOf(warp);
+  int64_t row = c.row - origin.row, col = c.col - origin.col;
+  if (row < 0 || col < 0 || row >= rowsPerWarp() || col >= colsPerWarp())
+    return std::nullopt;
+  Coord inFragment{row % frag.rows, col % frag.cols};
+  for (int64_t r = 0; r < frag.numRegs(); ++r)
+    if (frag.at(lane, r) == inFragment)
+      return reg(row / frag.rows, col / frag.cols, r);
   return std::nullopt;
 }
 

@@ -96,6 +96,9 @@ public:
   std::string print() const;
 
 private:
+  /// The first element of a warp's part.
+  Coord originOf(int64_t warp) const;
+
   Fragment frag;
   int64_t tileRows, tileCols, warpRows, warpCols, stacked, gridRows, gridCols;
 };
