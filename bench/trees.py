@@ -1,6 +1,6 @@
 """How far trees beside the model's estimate are right, on what they were not fitted to.
 
-  xz -dc docs/measurements/data/tuning/2026-11-26-h100*.csv.xz | awk 'NR == 1 || !/^pass,/' > rows.csv
+  xz -dc docs/measurements/data/tuning/2026-11-26-h100.csv.xz docs/measurements/data/tuning/2026-11-26-h100-others.csv.xz | awk 'NR == 1 || !/^pass,/' > rows.csv
   fa2-tune fit rows.csv --terms terms.csv
   pip install lightgbm pandas
   python3 bench/trees.py terms.csv --leave-out head_dim
@@ -23,6 +23,8 @@ NAMES = ["partition", "order", "dq", "preload", "loop_order"]
 
 def read(path):
     rows = pandas.read_csv(path)
+    # Of a candidate that was measured on two days the later times.
+    rows = rows.drop_duplicates(CELL + list(rows.columns[rows.columns.get_loc("block_q"):]), keep="last")
     rows = rows[rows.groupby(CELL).ms.transform("size") > 20].reset_index(drop=True)
     rows["cell"] = rows.groupby(CELL).ngroup()
     rows["loss"] = numpy.log(rows.ms / rows.groupby("cell").ms.transform("min"))

@@ -119,13 +119,6 @@ std::string checkSource(ModuleOp module) {
   return "";
 }
 
-/// Whether a stage's output is scalars, of which LLVM's verifier sees the last
-/// ones again: verifying tens of thousands of them after each pass takes a
-/// tenth of a compilation.
-bool verifiedByLLVM(llvm::StringRef stage) {
-  return stage == "fa2-reduce-divisions" || stage == "nvvm";
-}
-
 class Run {
 public:
   /// `source` is a module's text; without it one is built from `spec`.
@@ -159,7 +152,10 @@ public:
       start = threadMilliseconds();
       PassManager pm(&context, ModuleOp::getOperationName());
       addStage(pm, stage, pipeline);
-      pm.enableVerifier(!verifiedByLLVM(stage));
+      // On the way to PTX LLVM's verifier sees the last scalars again, and
+      // verifying tens of thousands after each pass takes a tenth of the time.
+      pm.enableVerifier(options.emit != OutputKind::PTX ||
+                        !leavesScalars(stage));
       if (!options.reproducer.empty())
         pm.enableCrashReproducerGeneration(options.reproducer);
       if (failed(pm.run(*module)))

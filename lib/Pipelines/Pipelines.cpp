@@ -99,6 +99,7 @@ void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
 struct Stage {
   llvm::StringRef name;
   void (*add)(OpPassManager &, const PipelineOptions &);
+  bool scalars = false; // what it leaves is scalars alone
 };
 
 const std::array kStages = {
@@ -132,8 +133,8 @@ const std::array kStages = {
     Stage{"fa2gpu-chain-kernels", chainKernels},
     Stage{"fa2gpu-verify", onKernels<createVerify, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},
-    Stage{"fa2-reduce-divisions", reduceDivisions},
-    Stage{"nvvm", toLLVM},
+    Stage{"fa2-reduce-divisions", reduceDivisions, /*scalars=*/true},
+    Stage{"nvvm", toLLVM, /*scalars=*/true},
 };
 
 } // namespace
@@ -142,6 +143,12 @@ llvm::ArrayRef<llvm::StringRef> fa2::pipelineStages() {
   static const auto names = llvm::map_to_vector(
       kStages, [](const Stage &stage) { return stage.name; });
   return names;
+}
+
+bool fa2::leavesScalars(llvm::StringRef name) {
+  return llvm::any_of(kStages, [&](const Stage &stage) {
+    return stage.name == name && stage.scalars;
+  });
 }
 
 void fa2::addStage(OpPassManager &pm, llvm::StringRef name,

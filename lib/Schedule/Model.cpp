@@ -192,12 +192,21 @@ private:
     e.step = std::max(e.step, e.stepAlone / blocks);
   }
 
+  /// Rows that a block keeps and those of a step, and of them all.
+  struct Sides {
+    double own, other, length, through;
+  };
+  Sides sides() const {
+    Sides forward{double(s.blockQ), double(s.blockKV), double(shape.seqlenQ),
+                  double(shape.seqlenK)};
+    return p.backward ? Sides{forward.other, forward.own, forward.through,
+                              forward.length}
+                      : forward;
+  }
+
   /// A block's steps. Under a mask the diagonal's tiles count whole.
   void countSteps() {
-    double own = double(p.backward ? s.blockKV : s.blockQ);
-    double other = double(p.backward ? s.blockQ : s.blockKV);
-    double length = double(p.backward ? shape.seqlenK : shape.seqlenQ);
-    double through = double(p.backward ? shape.seqlenQ : shape.seqlenK);
+    auto [own, other, length, through] = sides();
     e.blocks = int64_t(std::ceil(length / own)) * shape.batch * shape.heads /
                s.packedHeads;
     e.longest = std::ceil(through / other);
@@ -244,10 +253,7 @@ private:
   /// in which the last queries, or in backward the first keys, have the most
   /// steps. Longest first: all heads' longest ones.
   double placeBlocks() const {
-    double own = double(p.backward ? s.blockKV : s.blockQ);
-    double other = double(p.backward ? s.blockQ : s.blockKV);
-    double length = double(p.backward ? shape.seqlenK : shape.seqlenQ);
-    double through = double(p.backward ? shape.seqlenQ : shape.seqlenK);
+    auto [own, other, length, through] = sides();
     int64_t heads = shape.batch * shape.heads / s.packedHeads;
     int64_t tiles = e.blocks / std::max<int64_t>(heads, 1);
     // What of a block no step is, as steps: blocks that share a multiprocessor

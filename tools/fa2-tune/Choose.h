@@ -9,11 +9,13 @@ namespace fa2tune {
 /// The version of the database; the compiler reads this one.
 constexpr int64_t kDatabaseVersion = 1;
 
+/// Schedules that a row has at most, for launches of different lengths.
+constexpr size_t kMostKernels = 3;
+
 /// A row for each problem: of the schedules that are nowhere slower than
-/// today's the one, or the two or three for launches of different lengths, that
-/// lose least over all shapes together; today's where none gains enough. A row
-/// has at most `kernels` schedules.
-std::vector<OrderedJson> chooseRows(const Results &results, size_t kernels = 3);
+/// today's the one, or several up to `kernels`, that lose least over all shapes
+/// together; today's where none gains enough.
+std::vector<OrderedJson> chooseRows(const Results &results, size_t kernels);
 
 /// The rows of a database's file. Throws Failure.
 std::vector<OrderedJson> readDatabase(const std::string &path);

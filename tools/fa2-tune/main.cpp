@@ -136,11 +136,11 @@ int run(int argc, char **argv) {
   chooseApp->add_option("results", files, "files of fa2-tune measure")
       ->required();
   chooseApp->add_option("-o,--output", output, "the database")->required();
-  size_t kernels = 3;
+  size_t kernels = kMostKernels;
   chooseApp
       ->add_option("--kernels", kernels,
                    "schedules that a row has at most, by lengths (default: 3)")
-      ->check(CLI::Range(1, 3));
+      ->check(CLI::Range(size_t(1), kMostKernels));
   auto *mergeApp =
       app.add_subcommand("merge", "one database of several; later rows win");
   mergeApp->add_option("databases", files, "files")->required();

@@ -62,6 +62,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
 /// The steps by name, in order: the names of our passes, then "nvvm".
 llvm::ArrayRef<llvm::StringRef> pipelineStages();
 
+/// Whether a stage leaves scalars alone, and no tiles.
+bool leavesScalars(llvm::StringRef stage);
+
 /// Adds one of those steps to a pass manager of builtin.module.
 void addStage(mlir::OpPassManager &pm, llvm::StringRef stage,
               const PipelineOptions &options);

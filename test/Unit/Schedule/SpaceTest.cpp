@@ -43,6 +43,16 @@ ScheduleOverrides tilesOf(const Problem &problem) {
   return asked;
 }
 
+// Tiles of several groups of rows whose dQ the producer multiplies are whole.
+TEST_F(Space, TheProducerTakesSeveralGroupsOfRows) {
+  ScheduleOverrides asked;
+  ASSERT_EQ(asked.setFields("schedule", "block_q=128,block_kv=64,warps=4,"
+                                        "dq_by_producer=1,dq_warps=4,stages=1"),
+            "");
+  Problem problem{64, 64, false, /*backward=*/true};
+  EXPECT_FALSE(searchSpace(target("sm_90a"), problem, asked).fits.empty());
+}
+
 // What fits is what the check of any schedule takes, and nothing is counted
 // twice or not at all.
 TEST_F(Space, FitsAreChecked) {
