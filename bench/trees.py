@@ -1,13 +1,14 @@
 """How far trees beside the model's estimate are right, on what they were not fitted to.
 
-  xz -dc docs/measurements/data/tuning/2026-11-26-h100.csv.xz docs/measurements/data/tuning/2026-11-26-h100-others.csv.xz | awk 'NR == 1 || !/^pass,/' > rows.csv
+  (cd docs/measurements/data/tuning && xz -dc 2026-11-26-h100.csv.xz 2026-11-26-h100-others.csv.xz 2026-11-26-h200-odd-head-dims.csv.xz) |
+    awk 'NR == 1 || !/^pass,/' > rows.csv
   fa2-tune fit rows.csv --terms terms.csv
   pip install lightgbm pandas
   python3 bench/trees.py terms.csv --leave-out head_dim
 
-A cell is a problem on a shape. Of each cell it says the speed of the candidate that comes first, and of the best of the first
-eight, over the best that was measured: the median and the 5th percentile over all cells, and over those with `--many`
-candidates. Gradient-boosted regression trees (LightGBM) are fitted to what a candidate loses against its cell's best, or to what
+A cell is a problem on a shape; shapes of one sequence are others than those of 16384 tokens. Of each cell it says the speed of the
+candidate that comes first, and of the best of the first eight, over the best that was measured: the median and the 5th percentile
+over all cells, and over those with `--many` candidates. Gradient-boosted regression trees (LightGBM) are fitted to what a candidate loses against its cell's best, or to what
 the estimate is off by; fast candidates weigh most.
 """
 import argparse
@@ -27,13 +28,15 @@ def read(path):
     rows = rows.drop_duplicates(CELL + list(rows.columns[rows.columns.get_loc("block_q"):]), keep="last")
     rows = rows[rows.groupby(CELL).ms.transform("size") > 20].reset_index(drop=True)
     rows["cell"] = rows.groupby(CELL).ngroup()
+    rows["shape"] = rows.groupby([rows.batch == 1, "seqlen_q"]).ngroup()
     rows["loss"] = numpy.log(rows.ms / rows.groupby("cell").ms.transform("min"))
     rows["estimated"] = numpy.log(rows.estimate_ms / rows.groupby("cell").estimate_ms.transform("min"))
     return rows
 
 
 def features(rows):
-    """The terms, the fields, and what follows from them: of tiles, of a warp, of a multiprocessor."""
+    """The terms, the fields, and what follows from them: of tiles, of a warp, of a multiprocessor. None of them asks what other candidates a
+    cell has."""
     f = pandas.DataFrame(index=rows.index)
     f["backward"], f["roles"] = (rows["pass"] == "backward").astype(int), (rows.arch == "sm_90a").astype(int)
     for name in ("head_dim", "masked", "registers", "accumulators", "score_registers", "shared_bytes", "blocks_held", "imbalance", "pads"):
@@ -45,8 +48,8 @@ def features(rows):
         f["part_" + name] = rows[name] / rows.step
         f["all_" + name] = numpy.log(rows[name] * rows.steps * rows.blocks + 1) - 2 * numpy.log(rows.seqlen_q) - numpy.log(rows.batch * rows.heads)
     f["part_softmax"] = (rows.exponential + rows.arithmetic) / rows.step
-    f["estimated"] = rows.estimated
-    f["beside_median"] = numpy.log(rows.estimate_ms / rows.groupby("cell").estimate_ms.transform("median"))
+    work = numpy.log(rows.batch * rows.heads * rows.head_dim) + numpy.log(rows.seqlen_q) + numpy.log(rows.seqlen_k)
+    f["estimate_over_work"] = numpy.log(rows.estimate_ms) - work
     f["steps"], f["longest"], f["waves"] = numpy.log(rows.steps), numpy.log(rows.longest), rows.blocks / 132 / rows.blocks_held
     for name in rows.columns[rows.columns.get_loc("block_q"):rows.columns.get_loc("chained")]:
         if name in NAMES:
@@ -107,7 +110,7 @@ def main():
     arguments = parser.parse_args()
     rows = read(arguments.terms)
     x = features(rows)
-    by = {"head_dim": "head_dim", "shape": "seqlen_q"}[arguments.leave_out]
+    by = arguments.leave_out
     print(f"{'':44s} cells   first,       5% best of 8        5%")
     show("the estimate", rows, rows.estimate_ms, arguments.many)
     total = 0

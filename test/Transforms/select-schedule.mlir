@@ -6,14 +6,14 @@
 
 // What the tables hold is for tuning to say; here is who wins.
 
-// From the table of the target, and without a mask in ascending order (not printed).
-// WHY: remark: [Passed] table | Category:fa2-select-schedule | Function=d72 | Reason="schedule from sm_80's table for head dims 72 and 72"
+// Where head dims differ, from the table of the target, and without a mask in ascending order (not printed).
+// WHY: remark: [Passed] table | Category:fa2-select-schedule | Function=d72 | Reason="schedule from sm_80's table for head dims 72 and 64"
 // WHY: remark: [Missed] database | {{.*}}Reason="the database of measured schedules has none for it", Suggestion="fa2-tune measures schedules on a GPU"
 // WHY: remark: [Analysis] shared-memory | {{.*}}Bytes={{[0-9]+}}, Limit=166912, Reason="shared memory: {{[0-9]+}} of 166912 bytes a block
 // SM80-LABEL: func @d72
 // SM80: schedule = #fa2.schedule<target = "sm_80", block_q =
 // SM80-NOT: order
-// WHY86: remark: [Passed] table | {{.*}}Reason="schedule from sm_86's table for head dims 72 and 72
+// WHY86: remark: [Passed] table | {{.*}}Reason="schedule from sm_86's table for head dims 72 and 64
 // WHY86: remark: [Analysis] shared-memory | {{.*}}Reason="shared memory: {{[0-9]+}} of 101376 bytes a block
 // SM86-LABEL: func @d72
 // SM86: target = "sm_86", block_q =
@@ -21,9 +21,9 @@
 // Everything as asked.
 // ASKED-LABEL: func @d72
 // ASKED: <target = "sm_80", block_q = 64, block_kv = 16, warps = 2, stages = 1, lazy_rescale = 3, min_blocks = 2>
-func.func @d72(%q: tensor<?x?x?x72xbf16>) {
-  %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>
-      -> tensor<?x?x?x72xbf16>, tensor<?x?x?xf32>
+func.func @d72(%q: tensor<?x?x?x72xbf16>, %v: tensor<?x?x?x64xbf16>) {
+  %o, %l = fa2.attention ins(%q, %q, %v) : tensor<?x?x?x72xbf16>, tensor<?x?x?x72xbf16>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return
 }
 
@@ -36,9 +36,9 @@ func.func @d72(%q: tensor<?x?x?x72xbf16>) {
 // SM80: order = longest_first>
 // ASKED-LABEL: func @causal248
 // ASKED: <target = "sm_80", block_q = 64, block_kv = 16, warps = 2, stages = 1, lazy_rescale = 3, min_blocks = 2>
-func.func @causal248(%q: tensor<?x?x?x248xbf16>) {
-  %o, %l = fa2.attention ins(%q, %q, %q) {mask = #fa2.mask<causal>} : tensor<?x?x?x248xbf16>, tensor<?x?x?x248xbf16>, tensor<?x?x?x248xbf16>
-      -> tensor<?x?x?x248xbf16>, tensor<?x?x?xf32>
+func.func @causal248(%q: tensor<?x?x?x248xbf16>, %v: tensor<?x?x?x240xbf16>) {
+  %o, %l = fa2.attention ins(%q, %q, %v) {mask = #fa2.mask<causal>} : tensor<?x?x?x248xbf16>, tensor<?x?x?x248xbf16>, tensor<?x?x?x240xbf16>
+      -> tensor<?x?x?x240xbf16>, tensor<?x?x?xf32>
   return
 }
 

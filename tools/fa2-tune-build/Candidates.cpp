@@ -3,7 +3,10 @@
 #include "Candidates.h"
 
 #include "fa2/Compiler/Compiler.h"
+#include "fa2/Schedule/Database.h"
 #include "fa2/Target/Target.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -70,6 +73,37 @@ std::vector<std::string> todaysChoices(const Specification &spec,
                          ? choice.str()
                          : choice.rsplit(": ").second.str());
   return fields;
+}
+
+/// What the shipped database has of the target for other head dims, the
+/// nearest first, and of them what this problem can have too.
+std::vector<Schedule> rowsBeside(const Target &target, const Problem &problem,
+                                 const ScheduleOverrides &asked,
+                                 std::string &error) {
+  auto database = ScheduleDatabase::shipped(error);
+  if (mlir::failed(database))
+    return {};
+  auto farness = [&](const ScheduleRow *row) {
+    return std::abs(row->problem.headDim - problem.headDim);
+  };
+  std::vector<const ScheduleRow *> rows;
+  for (const ScheduleRow &row : database->rows())
+    if (row.arch == target.name() && row.problem.masked == problem.masked &&
+        row.problem.backward == problem.backward && farness(&row) > 0)
+      rows.push_back(&row);
+  llvm::stable_sort(rows,
+                    [&](auto *a, auto *b) { return farness(a) < farness(b); });
+  std::vector<Schedule> schedules;
+  for (const ScheduleRow *row : rows) {
+    Schedule schedule = scheduleOf(*row, target, problem);
+    ScheduleOverrides fields;
+    error = fields.setFields("schedule", fieldsText(schedule));
+    if (!error.empty())
+      return {};
+    if (asked.applyTo(schedule) == schedule)
+      llvm::append_range(schedules, searchSpace(target, problem, fields).fits);
+  }
+  return schedules;
 }
 
 class Picker {
@@ -146,13 +180,19 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
         --most;
   };
   int64_t third = amounts.top / 3, todays = int64_t(picked.size());
+  int64_t rows = amounts.top / 6;
+  for (const Schedule &s : rowsBeside(*target, problem, asked, error))
+    if (rows > 0 && picker.add(s, "row"))
+      --rows;
+  if (!error.empty())
+    return {};
   pick(third, "neighbour", [&](const Schedule &s) {
     return standing && distance(s, *standing) == 1;
   });
   constexpr int64_t alike = 3;
   pick(third, "model",
        [&](const Schedule &s) { return picker.ofTile(s) < alike; });
-  pick(amounts.top - 2 * third, "model",
+  pick(amounts.top / 6, "model",
        [&](const Schedule &s) { return picker.ofTile(s) == 0; });
   // There may be fewer neighbours or tiles than that: more of each tile.
   auto left = [&] { return todays + amounts.top - int64_t(picked.size()); };

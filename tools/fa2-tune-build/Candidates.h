@@ -13,8 +13,8 @@ namespace fa2tune {
 
 struct Candidate {
   std::string schedule; // as --schedule takes it
-  std::string source;   // "today", "variant" (of it), "neighbour", "model"
-                        // or "random"
+  std::string source;   // "today", "variant" (of it), "row" (of another head
+                        // dim), "neighbour", "model" or "random"
   std::string bits;     // what a row's bits follow from
   std::vector<double> milliseconds; // estimated, a shape each
 };
@@ -35,9 +35,10 @@ std::string problemOf(const fa2::Specification &spec,
 /// target's: those of its matmuls.
 fa2::Rates ratesOn(const fa2::Target &target, llvm::StringRef device);
 
-/// Today's choice and its variants; then, by the model, a third from what
-/// differs from it in one field, a third from all and a third from tiles that
-/// no other has; then others at random. Fails with `error` set where the
+/// Today's choice and its variants; a sixth from the database's rows of other
+/// head dims, the nearest first; then, by the model, a third from what differs
+/// from it in one field, a third from all and a sixth from tiles that no other
+/// has; then others at random. Fails with `error` set where the
 /// specification has no schedule.
 /// `device` is an architecture whose GPU they are to run on, or "" for the
 /// specification's.

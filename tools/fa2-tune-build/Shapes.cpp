@@ -50,7 +50,8 @@ std::vector<Shape> fa2tune::defaultShapes(const Specification &spec) {
   int64_t heads = std::max<int64_t>(1, 2048 / spec.headDim);
   for (int64_t length : {512, 2048, 8192})
     shapes.push_back({16384 / length, heads, heads, length, length});
-  shapes.push_back({1, heads, heads, 1024, 1024});
+  for (int64_t length : {1024, 2048})
+    shapes.push_back({1, heads, heads, length, length});
   return shapes;
 }
 

@@ -89,13 +89,12 @@ static cl::opt<std::string>
            cl::desc("the GPU that the model ranks for, such as sm_90 for an "
                     "H200 (default: the specification's)"),
            cl::sub(kBuild), cl::sub(kSpace));
-static cl::list<std::string>
-    shapeTexts("shape",
-               cl::value_desc("batch,heads,heads_kv,seqlen_q,seqlen_k"),
-               cl::desc("what to choose and measure for (default: 16384 tokens "
-                        "of 512, 2048 and 8192, and 1024 alone, a width "
-                        "of 2048)"),
-               cl::sub(kBuild), cl::sub(kSpace));
+static cl::list<std::string> shapeTexts(
+    "shape", cl::value_desc("batch,heads,heads_kv,seqlen_q,seqlen_k"),
+    cl::desc("what to choose and measure for (default: 16384 tokens "
+             "of 512, 2048 and 8192, and one sequence of 1024 and of "
+             "2048, a width of 2048)"),
+    cl::sub(kBuild), cl::sub(kSpace));
 static cl::opt<std::string>
     shapeFile("shapes", cl::value_desc("file"),
               cl::desc("the same from a file: a JSON list, or what a program "
