@@ -5,8 +5,6 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 using namespace fa2;
 using llvm::formatv;
@@ -61,25 +59,4 @@ std::vector<Decision> Estimate::explain() const {
        {"Imbalance", formatv("{0:f2}", imbalance)}},
       ""};
   return {step, time};
-}
-
-std::vector<size_t> fa2::rankSchedules(const Target &target, const Rates &rates,
-                                       const Problem &problem,
-                                       const std::vector<Schedule> &schedules,
-                                       const std::vector<Shape> &shapes) {
-  std::vector<double> loss(schedules.size(), 0);
-  for (const Shape &shape : shapes) {
-    std::vector<double> times;
-    for (const Schedule &s : schedules)
-      times.push_back(estimate(target, rates, problem, s, shape).milliseconds);
-    double best =
-        times.empty() ? 1 : *std::min_element(times.begin(), times.end());
-    for (size_t i = 0; i < times.size(); ++i)
-      loss[i] += std::log(times[i] / best);
-  }
-  std::vector<size_t> order(schedules.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return loss[a] < loss[b]; });
-  return order;
 }

@@ -1,6 +1,7 @@
 //===- Candidates.cpp - which schedules of a space are compiled -----------===//
 
 #include "Candidates.h"
+#include "Ranking.h"
 
 #include "fa2/Compiler/Compiler.h"
 #include "fa2/Schedule/Database.h"
@@ -171,7 +172,7 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
   if (!error.empty())
     return {};
   SearchSpace space = searchSpace(*target, problem, asked);
-  auto order = rankSchedules(*target, rates, problem, space.fits, shapes);
+  auto order = rankSchedules({*target, rates, problem, shapes}, space.fits);
   // Those for which `wanted` holds, as many as are left, the best first.
   auto pick = [&](int64_t most, llvm::StringRef source, auto wanted) {
     for (size_t i : order)

@@ -2,6 +2,7 @@
 
 #include "Fit.h"
 #include "Candidates.h"
+#include "Forest.h"
 
 #include "fa2/Target/Target.h"
 
@@ -133,18 +134,16 @@ std::string fa2tune::readMeasured(const std::string &path,
   return cells.empty() ? path + " has no rows" : "";
 }
 
-CellQuality fa2tune::qualityOf(const MeasuredCell &cell,
-                               const ModelNumbers &numbers) {
-  std::vector<double> estimates;
+static CellQuality
+qualityBy(const MeasuredCell &cell,
+          llvm::function_ref<double(const Schedule &)> loss) {
+  std::vector<double> losses;
   for (const Schedule &s : cell.schedules)
-    estimates.push_back(
-        estimate(*cell.target, cell.rates, cell.problem, s, cell.shape, numbers)
-            .milliseconds);
-  std::vector<size_t> order(estimates.size());
+    losses.push_back(loss(s));
+  std::vector<size_t> order(losses.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return estimates[a] < estimates[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return losses[a] < losses[b]; });
   auto fastest =
       std::min_element(cell.milliseconds.begin(), cell.milliseconds.end());
   double eight = INFINITY;
@@ -152,6 +151,24 @@ CellQuality fa2tune::qualityOf(const MeasuredCell &cell,
     eight = std::min(eight, cell.milliseconds[order[i]]);
   return {*fastest / cell.milliseconds[order.front()], *fastest / eight,
           order.front(), size_t(fastest - cell.milliseconds.begin())};
+}
+
+CellQuality fa2tune::qualityOf(const MeasuredCell &cell,
+                               const ModelNumbers &numbers) {
+  return qualityBy(cell, [&](const Schedule &s) {
+    return estimate(*cell.target, cell.rates, cell.problem, s, cell.shape,
+                    numbers)
+        .milliseconds;
+  });
+}
+
+CellQuality fa2tune::qualityByTrees(const MeasuredCell &cell) {
+  return qualityBy(cell, [&](const Schedule &s) {
+    Estimate e =
+        estimate(*cell.target, cell.rates, cell.problem, s, cell.shape);
+    return Forest::shipped().loss(
+        {*cell.target, cell.problem, s, cell.shape, e});
+  });
 }
 
 ModelNumbers fa2tune::fit(const std::vector<const MeasuredCell *> &cells,

@@ -24,14 +24,17 @@ struct MeasuredCell {
 std::string readMeasured(const std::string &path,
                          std::vector<MeasuredCell> &cells);
 
-/// What choosing by the model is worth in a cell.
+/// What choosing by a model is worth in a cell.
 struct CellQuality {
   double first;      // the speed of its first choice, of the best's
   double firstEight; // of the best of its first eight
   size_t chosen, best;
 };
+/// By the estimate with those numbers.
 CellQuality qualityOf(const MeasuredCell &cell,
                       const fa2::ModelNumbers &numbers);
+/// By the trees, as candidates are ranked.
+CellQuality qualityByTrees(const MeasuredCell &cell);
 
 struct FitOptions {
   int64_t steps = 2000;
@@ -44,7 +47,8 @@ struct FitOptions {
 fa2::ModelNumbers fit(const std::vector<const MeasuredCell *> &cells,
                       const FitOptions &options);
 
-/// Says what choosing by the model is worth: with its numbers, with the
+/// Says what choosing by the model is worth: with its numbers and with the
+/// trees, which may have seen those very rows; by the estimate with the
 /// guesses, fitted to all cells and, where `leaveOut` is "shape" or "head_dim",
 /// in the cells of each by a fit to the others. `numbers` says what was fitted,
 /// `worst` that many cells where the model's own choice loses most. Returns

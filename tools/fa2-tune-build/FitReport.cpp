@@ -49,6 +49,13 @@ std::vector<CellQuality> judge(const Cells &cells,
   return all;
 }
 
+std::vector<CellQuality> judgeTrees(const Cells &cells) {
+  std::vector<CellQuality> all;
+  for (const MeasuredCell *cell : cells)
+    all.push_back(qualityByTrees(*cell));
+  return all;
+}
+
 /// The cells where the first choice loses most: it, and what is faster.
 void printWorst(const Cells &cells, size_t count) {
   std::vector<std::pair<CellQuality, const MeasuredCell *>> all;
@@ -131,6 +138,7 @@ std::string fa2tune::reportFit(const std::string &path,
                           "the model's numbers", "cells", "first, median",
                           "first, 5%", "of 8, median", "of 8, 5%");
   printLine("as they are", judge(cells, {}));
+  printLine("with the trees", judgeTrees(cells));
   printWorst(cells, worst);
   printLine("guesses", judge(cells, ModelNumbers::guesses()));
   ModelNumbers fitted = fit(cells, options);

@@ -7,9 +7,8 @@
 namespace fa2tune {
 
 /// Writes a line for each measured row: the problem, the shape, milliseconds as
-/// measured and as estimated, the estimate's terms in clocks, the footprint and
-/// every field of the schedule, for fits of other models. Returns what is
-/// wrong, or an empty string.
+/// measured and as estimated, and the features (Features.h), for fits of other
+/// models. Returns what is wrong, or an empty string.
 std::string writeTerms(const std::string &rows, const std::string &output);
 
 } // namespace fa2tune

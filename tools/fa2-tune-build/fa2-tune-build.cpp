@@ -6,6 +6,7 @@
 
 #include "Bundle.h"
 #include "Fit.h"
+#include "Ranking.h"
 #include "Shapes.h"
 #include "Terms.h"
 #include "fa2/Compiler/Compiler.h"
@@ -154,7 +155,7 @@ static void printToday(const Specification &spec,
   Rates rates = ratesOn(target, device);
   std::vector<Schedule> all(1, asked.applyTo(Schedule()));
   all.insert(all.end(), fits.begin(), fits.end());
-  auto order = rankSchedules(target, rates, problem, all, shapes);
+  auto order = rankSchedules({target, rates, problem, shapes}, all);
   size_t place = llvm::find(order, size_t(0)) - order.begin();
   double ratio = 1;
   for (const Shape &shape : shapes)
@@ -180,8 +181,8 @@ static int printSpace(const Specification &spec) {
   SearchSpace space = searchSpace(*target, problem, asked);
   llvm::raw_ostream &os = llvm::outs();
   if (listAll) {
-    for (size_t i : rankSchedules(*target, ratesOn(*target, device), problem,
-                                  space.fits, shapes))
+    for (size_t i : rankSchedules(
+             {*target, ratesOn(*target, device), problem, shapes}, space.fits))
       os << fieldsText(space.fits[i]) << "\n";
     return 0;
   }

@@ -56,13 +56,6 @@ Estimate estimate(const Target &target, const Rates &rates,
                   const Problem &problem, const Schedule &schedule,
                   const Shape &shape, const ModelNumbers &numbers = {});
 
-/// The schedules by estimated time, the fastest first: of several shapes, by
-/// how much slower than the shape's fastest they are together.
-std::vector<size_t> rankSchedules(const Target &target, const Rates &rates,
-                                  const Problem &problem,
-                                  const std::vector<Schedule> &schedules,
-                                  const std::vector<Shape> &shapes);
-
 } // namespace fa2
 
 #endif
