@@ -138,8 +138,8 @@ std::string fa2tune::reportFit(const std::string &path,
                           "the model's numbers", "cells", "first, median",
                           "first, 5%", "of 8, median", "of 8, 5%");
   printLine("as they are", judge(cells, {}));
-  printLine("with the trees", judgeTrees(cells));
   printWorst(cells, worst);
+  printLine("with the trees", judgeTrees(cells));
   printLine("guesses", judge(cells, ModelNumbers::guesses()));
   ModelNumbers fitted = fit(cells, options);
   printLine("fitted to all", judge(cells, fitted));
