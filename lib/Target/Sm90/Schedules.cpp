@@ -388,14 +388,25 @@ std::vector<Schedule> sm90::tunedSchedules(const Problem &problem) {
   return schedules;
 }
 
-/// A tile's rows, weighed by how much slower small tiles are. Measured where
-/// every multiprocessor is busy: 64, 128 and 192 rows run at 0.64, 0.87 and 1
-/// of the speed (under a mask 128 at 0.93), or 64 and 128 at 0.75 and 1.
+/// A tile's rows, weighed by how much slower small tiles are beside the base's.
+/// They read keys more often, which costs most where rows are not whole sectors
+/// of 32 bytes; under a mask a multiprocessor with few tiles has some that are
+/// longer than the average. Measured on 16384 tokens and on one sequence of
+/// 1024 and 2048 (docs/measurements, multiples of eight).
 static int64_t weightOf(int64_t rows, const Problem &problem,
                         const Schedule &base) {
+  if (rows == base.blockQ)
+    return rows;
+  bool whole = problem.headDim % 16 == 0 && problem.headDimV % 16 == 0;
+  if (base.blockQ == 192 && rows == 64)
+    return whole ? 100 : problem.masked ? 170 : 140;
+  if (base.blockQ == 192 && problem.masked)
+    return whole ? 138 : 165;
   if (base.blockQ == 192)
-    return rows == 64 ? 100 : rows == 192 ? 192 : problem.masked ? 138 : 147;
-  return rows == 64 ? 85 : 128;
+    return whole ? 147 : 160;
+  if (problem.masked)
+    return whole ? 112 : 125;
+  return whole ? 92 : 115;
 }
 
 /// What tiles of `rows` rows take of the busiest multiprocessor's time, as an
