@@ -399,7 +399,7 @@ static int64_t weightOf(int64_t rows, const Problem &problem,
     return rows;
   bool whole = problem.headDim % 16 == 0 && problem.headDimV % 16 == 0;
   if (base.blockQ == 192 && rows == 64)
-    return whole ? 100 : problem.masked ? 170 : 140;
+    return whole ? 100 : problem.masked ? 165 : 140;
   if (base.blockQ == 192 && problem.masked)
     return whole ? 138 : 165;
   if (base.blockQ == 192)
