@@ -38,7 +38,6 @@ def read(path):
 
 
 def fit(x, rows, of_estimate, least, arguments):
-    # Boosting needs no number that all of a cell's candidates have in common, so that what is left is about 0 in the middle.
     target = rows.loss - rows.estimated if of_estimate else rows.loss
     trees = lightgbm.LGBMRegressor(n_estimators=arguments.trees, num_leaves=arguments.leaves, learning_rate=18 / arguments.trees,
                                    min_child_samples=least, subsample=0.8, subsample_freq=1, colsample_bytree=0.6,

@@ -14,8 +14,8 @@
 using namespace fa2;
 using namespace fa2tune;
 
-/// How many of those that the estimate puts first the trees order: among more,
-/// time goes by and none was ever fast.
+/// How many of those that the estimate puts first the trees order: more would
+/// take seconds.
 static constexpr size_t kMostByTrees = 4096;
 
 static std::vector<double> lossesOf(const RankedProblem &of,

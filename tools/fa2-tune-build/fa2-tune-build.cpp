@@ -164,7 +164,7 @@ static void printToday(const Specification &spec,
         estimate(target, rates, problem, all[order[0]], shape).milliseconds;
   llvm::outs() << formatv(
       "  the model puts today's choice at place {0}, {1:f3} "
-      "times the time of its first\n",
+      "times the estimated time of its first\n",
       place + 1, std::pow(ratio, 1.0 / shapes.size()));
 }
 

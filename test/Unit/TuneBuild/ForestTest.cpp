@@ -101,8 +101,7 @@ TEST(Forest, RefusesWhatIsNone) {
         << node;
 }
 
-/// A schedule of the database comes before one of 16 rows and 16 keys, and the
-/// order is one.
+/// Tiles of 192 queries and 64 keys come before those of 64 and 16.
 TEST(Ranking, PutsLargeTilesFirst) {
   Fixture good(192), bad(64);
   bad.schedule.blockKV = 16;
