@@ -7,6 +7,7 @@
 #include "fa2/Schedule/Space.h"
 #include "fa2/Target/OtherTarget.h"
 #include "fa2/Target/Ptx/Ptx.h"
+#include "fa2/Transforms/ProblemOf.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -119,6 +120,17 @@ std::string checkSource(ModuleOp module) {
   return "";
 }
 
+FailureOr<Problem> problemIn(ModuleOp module) {
+  FailureOr<Problem> problem = failure();
+  module.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      problem = problemOf(attention);
+    else if (auto gradient = dyn_cast<AttentionGradOp>(op))
+      problem = problemOf(gradient);
+  });
+  return problem;
+}
+
 class Run {
 public:
   /// `source` is a module's text; without it one is built from `spec`.
@@ -164,6 +176,7 @@ public:
       if (stage == "fa2-select-schedule") {
         result.schedule = scheduleText(*module);
         result.choices = choicesOf(*module);
+        problem = problemIn(*module);
       }
       if (options.onStage)
         options.onStage(stage, print(*module));
@@ -172,6 +185,9 @@ public:
     }
     return emit(*module);
   }
+
+  /// Known where the schedule is.
+  FailureOr<Problem> problem = failure();
 
 private:
   /// The module of `source`, or null where it is not one attention.
@@ -273,6 +289,20 @@ FailureOr<Compilation> fa2::compile(const Specification &spec,
     return failure();
   }
   return result;
+}
+
+FailureOr<Problem> fa2::problemOf(const Specification &spec, std::string &error,
+                                  std::optional<StringRef> source) {
+  error = spec.check();
+  if (!error.empty())
+    return failure();
+  CompileOptions options;
+  options.emit = OutputKind::FA2;
+  Compilation result;
+  Run run(spec, source, options, result, error);
+  if (failed(run.run()))
+    return failure();
+  return run.problem;
 }
 
 std::string fa2::shortened(StringRef error) {

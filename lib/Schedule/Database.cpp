@@ -78,6 +78,9 @@ std::string readRow(const json::Object &object, ScheduleRow &row) {
   row.problem.masked = mask != "none";
   row.problem.maxSlack = row.dtype == "bf16" ? 60 : 15;
   std::string fields = r.text("schedule");
+  if (auto needs = object.getString("needs"))
+    if (std::string wrong = row.problem.setNeeds(*needs); !wrong.empty())
+      r.fail(wrong);
   if (!r.wrong.empty())
     return r.wrong;
   if (pass != "forward" && pass != "backward")
@@ -179,9 +182,7 @@ FailureOr<ScheduleDatabase> ScheduleDatabase::shipped(std::string &error) {
 static int fitness(const ScheduleRow &row, const Target &target,
                    const Problem &p) {
   const Problem &q = row.problem;
-  // Rows are of kernels without a program or dropout, which have needs of their
-  // own.
-  if (p.program || p.dropout || q.headDim != p.headDim ||
+  if (q.needs() != p.needs() || q.headDim != p.headDim ||
       q.headDimV != p.headDimV || q.masked != p.masked ||
       q.backward != p.backward)
     return 0;

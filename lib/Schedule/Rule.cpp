@@ -2,6 +2,7 @@
 
 #include "Rule.h"
 #include "Check.h"
+#include "Table.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -111,7 +112,7 @@ FailureOr<ScheduleAttr> fa2::gradQSchedule(MLIRContext *context,
                                            const Target &target,
                                            const Problem &problem,
                                            std::string &error) {
-  Schedule s = target.gradQSchedule(problem);
+  Schedule s = tableGradQSchedule(target, problem);
   // What the table asks for may be more than a smaller chip has.
   Problem forward = problem;
   forward.backward = false;

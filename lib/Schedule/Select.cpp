@@ -3,6 +3,7 @@
 #include "Asked.h"
 #include "Check.h"
 #include "Rule.h"
+#include "Table.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -224,7 +225,7 @@ void Choice::drop(StringRef source, std::string why, const Schedule &schedule) {
 /// asked for is, where an entry has it.
 bool Choice::tryTable() {
   bool first = true;
-  std::vector<Schedule> entries = target.tunedSchedules(problem);
+  std::vector<Schedule> entries = tableSchedules(target, problem);
   llvm::stable_sort(entries, [&](const Schedule &a, const Schedule &b) {
     int64_t blocks = asked.cluster.value_or(0);
     return a.cluster == blocks && b.cluster != blocks;

@@ -4,6 +4,7 @@
 #include "Asked.h"
 #include "Check.h"
 #include "Rule.h"
+#include "Table.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -47,7 +48,7 @@ public:
   Values(const Target &target, const Problem &problem,
          const ScheduleOverrides &asked)
       : target(target), problem(problem), asked(asked) {
-    auto table = target.tunedSchedules(problem);
+    auto table = tableSchedules(target, problem);
     if (!table.empty())
       today = table.front();
   }
@@ -82,7 +83,7 @@ private:
     return false;
   }
 
-  /// What the target's table has is a candidate, whatever else is.
+  /// What the table has is a candidate, whatever else is.
   template <typename T>
   std::vector<T> withTodays(const ScheduleField<T> &field,
                             std::vector<T> all) const {
@@ -185,7 +186,7 @@ private:
   const Target &target;
   const Problem &problem;
   const ScheduleOverrides &asked;
-  Schedule today; // the first of the target's table
+  Schedule today; // the first of the table
 };
 
 /// A field's values as steps of the search.

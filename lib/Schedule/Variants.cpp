@@ -1,6 +1,7 @@
 //===- Variants.cpp - schedules for launches where a guard holds ----------===//
 
 #include "Asked.h"
+#include "Table.h"
 
 #include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
@@ -59,7 +60,7 @@ static FailureOr<GuardAttr> guardOf(MLIRContext *context, StringRef when,
 static std::vector<Variant> tunedVariants(const Target &target,
                                           const Problem &problem,
                                           const Selection &selection) {
-  auto table = target.tunedVariants(problem, selection.schedule.getFields());
+  auto table = tableVariants(target, problem, selection.schedule.getFields());
   if (!selection.measuredVariants)
     return table;
   llvm::erase_if(table, [](const Variant &v) {

@@ -1,10 +1,10 @@
 //===- SelectSchedule.cpp - fa2-select-schedule ---------------------------===//
 
-#include "NormalProgram.h"
 #include "fa2/Schedule/Model.h"
 #include "fa2/Schedule/Selection.h"
 #include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
+#include "fa2/Transforms/ProblemOf.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -43,43 +43,10 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
         standing ? standing.getTarget() : StringRef(target), error);
     if (!t)
       return op.emitOpError(error);
-    Problem problem;
-    problem.headDim = cast<RankedTensorType>(op.getQ().getType()).getDimSize(3);
-    problem.headDimV =
-        cast<RankedTensorType>(op.getV().getType()).getDimSize(3);
-    problem.masked = bool(op.getMaskAttr());
-    problem.maxSlack =
-        maxSlack(cast<RankedTensorType>(op.getQ().getType()).getElementType());
-    problem.backward = std::is_same_v<Op, AttentionGradOp>;
-    problem.program = !op.getScore().empty();
-    problem.dropout = bool(op.getDropout());
-    if constexpr (std::is_same_v<Op, AttentionOp>)
-      if (problem.program) {
-        if (failed(programOf(op).check()) ||
-            failed(programOf(op).checkReadsScore()))
-          return failure();
-        NormalProgram program(op);
-        problem.columnVectors = int64_t(program.columns().size());
-        problem.tileReads = int64_t(program.program().tileReads().size());
-        problem.wideReads = int64_t(program.program().wideReads().size());
-        problem.elementReads = program.program().readsElements();
-        problem.distanceReads = program.program().readsByDistance();
-        problem.distance = program.program().usesDistance();
-        problem.slope = !programOf(op).addsToScore();
-        problem.transcendental = program.program().isTranscendental();
-      }
-    if constexpr (std::is_same_v<Op, AttentionGradOp>)
-      if (problem.program) {
-        if (failed(programOf(op).check()))
-          return failure();
-        problem.tileReads = int64_t(programOf(op).tileReads().size());
-        problem.slope = !programOf(op).onlyAdds();
-        for (Type gradient : op.getDextras().getTypes())
-          (formOfGradient(gradient) == GradientForm::Whole
-               ? problem.storesScores
-               : problem.sums) = true;
-      }
-
+    FailureOr<Problem> described = problemOf(op);
+    if (failed(described))
+      return failure();
+    const Problem &problem = *described;
     ScheduleOverrides asked;
     if (error = asked.setFields("schedule", schedule); !error.empty())
       return op.emitOpError(error);

@@ -35,14 +35,18 @@ llvm::StringRef codeOf(llvm::StringRef ptx) {
   return ptx;
 }
 
-json::Object problemJson(const Specification &spec) {
-  return json::Object{
+json::Object problemJson(const Subject &subject) {
+  const Specification &spec = subject.spec;
+  json::Object problem{
       {"pass", spec.pass},
       {"arch", spec.arch},
       {"dtype", spec.dtype},
       {"head_dim", spec.headDim},
       {"head_dim_v", spec.headDimV ? spec.headDimV : spec.headDim},
       {"mask", spec.mask}};
+  if (std::string needs = subject.problem.needs(); !needs.empty())
+    problem["needs"] = needs;
+  return problem;
 }
 
 json::Array shapesJson(const std::vector<Shape> &shapes) {
@@ -71,7 +75,7 @@ public:
       results[i].resize(wanted[i].candidates.size());
       for (size_t j = 0; j < wanted[i].candidates.size(); ++j)
         pool.async([&, i, j] {
-          compileOne(wanted[i].spec, wanted[i].candidates[j], i, j);
+          compileOne(wanted[i].subject, wanted[i].candidates[j], i, j);
         });
     }
     pool.wait();
@@ -87,20 +91,21 @@ private:
     int64_t bytes = 0, sharedBytes = 0, threads = 0;
   };
 
-  void compileOne(Specification spec, const Candidate &candidate, size_t i,
+  void compileOne(const Subject &subject, const Candidate &candidate, size_t i,
                   size_t j) {
     {
       std::lock_guard lock(mutex);
       if (!failure.empty())
         return;
     }
+    Specification spec = subject.spec;
     spec.schedule = candidate.schedule;
     spec.variants = spec.pass == "backward" ? "" : "none";
     Result &result = results[i][j];
-    auto compiled = compileCached(spec, {}, result.why);
+    auto compiled = compileCached(spec, {}, result.why, subject.module);
     if (mlir::succeeded(compiled)) {
       result.file =
-          formatv("{0}-{1,0+3}.ptx", spec.kernelName() + "_" + spec.arch, j);
+          formatv("{0}-{1,0+3}.ptx", subject.name() + "_" + spec.arch, j);
       result.hash = hashOf(compiled->text);
       result.code = hashOf(codeOf(compiled->text));
       result.bytes = int64_t(compiled->text.size());
@@ -138,7 +143,7 @@ private:
         auto first = seen.try_emplace(r.code, c.schedule);
         if (r.why.empty() && !first.second)
           r.why = "the code is that of " + first.first->second;
-        json::Object line{{"problem", problemJson(wanted[i].spec)},
+        json::Object line{{"problem", problemJson(wanted[i].subject)},
                           {"schedule", c.schedule},
                           {"source", c.source},
                           {"bits", c.bits}};

@@ -12,7 +12,7 @@ namespace fa2tune {
 constexpr int64_t kBundleVersion = 1;
 
 struct Wanted {
-  fa2::Specification spec;
+  Subject subject;
   std::vector<fa2::Shape> shapes;
   std::vector<Candidate> candidates;
 };

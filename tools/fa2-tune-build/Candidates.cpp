@@ -8,6 +8,10 @@
 #include "fa2/Target/Target.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 
 #include <algorithm>
 #include <map>
@@ -17,22 +21,71 @@
 
 using namespace fa2;
 using namespace fa2tune;
+using llvm::formatv;
 
-std::string fa2tune::problemOf(const Specification &spec, const Target *&target,
-                               Problem &problem, ScheduleOverrides &asked) {
-  std::string error = spec.check();
+/// What the file does not say.
+static bool isBesideModule(llvm::StringRef key) {
+  return llvm::is_contained({"pass", "arch", "grads", "grad_lse", "cache"},
+                            key) ||
+         llvm::any_of(Specification::keys(), [&](const auto &known) {
+           return known.name == key && known.of != Specification::Key::Kernel;
+         });
+}
+
+std::string Subject::readModule(llvm::StringRef path) {
+  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!file)
+    return formatv("cannot read '{0}': {1}", path, file.getError().message());
+  module = (*file)->getBuffer().str();
+  moduleName = llvm::sys::path::stem(path).str();
+  return "";
+}
+
+std::string Subject::read(llvm::StringRef text) {
+  constexpr llvm::StringRef key = "module=";
+  std::string rest;
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::SplitString(text, words, " \t\r\n,");
+  for (llvm::StringRef word : words)
+    if (std::string wrong;
+        word.consume_front(key) && !(wrong = readModule(word)).empty())
+      return wrong;
+  // A value in quotes may have blanks, which only a specification without a
+  // file has.
+  for (llvm::StringRef word : words) {
+    if (!module || word.starts_with(key))
+      continue;
+    llvm::StringRef name = word.split('=').first;
+    if (word.contains('=') && !isBesideModule(name))
+      return formatv("expected no {0} beside a file, whose operation says it, "
+                     "got '{1}'",
+                     name, word);
+    rest += (word + " ").str();
+  }
+  std::string error = spec.setAll(module ? llvm::StringRef(rest) : text);
+  if (error.empty())
+    error = spec.check();
+  if (error.empty())
+    error = asked.setFields("schedule", spec.schedule);
+  if (error.empty())
+    error = asked.check();
   if (!error.empty() || !(target = lookupTarget(spec.arch, error)))
     return error;
-  problem = Problem{spec.headDim, spec.headDimV ? spec.headDimV : spec.headDim};
-  problem.masked = spec.mask != "none";
-  problem.backward = spec.pass == "backward";
-  problem.maxSlack = spec.dtype == "bf16" ? 60 : 15;
-  problem.program =
-      !spec.softcap.empty() || !spec.alibi.empty() || !spec.bias.empty();
-  problem.dropout = !spec.dropout.empty();
-  if (error = asked.setFields("schedule", spec.schedule); !error.empty())
+  auto found = fa2::problemOf(spec, error, module);
+  if (mlir::failed(found))
     return error;
-  return asked.check();
+  problem = *found;
+  if (module) {
+    spec.headDim = problem.headDim;
+    spec.headDimV = problem.headDimV;
+    spec.mask = problem.masked ? "causal" : "none";
+    spec.dtype = problem.maxSlack == 60 ? "bf16" : "f16";
+  }
+  return "";
+}
+
+std::string Subject::name() const {
+  return spec.kernelName() + (module ? "_" + moduleName : "");
 }
 
 Rates fa2tune::ratesOn(const Target &target, llvm::StringRef device) {
@@ -61,11 +114,11 @@ int64_t distance(const Schedule &a, const Schedule &b) {
 }
 
 /// The schedules that the compiler takes when nothing is asked.
-std::vector<std::string> todaysChoices(const Specification &spec,
+std::vector<std::string> todaysChoices(const Subject &subject,
                                        std::string &error) {
   CompileOptions options;
   options.emit = OutputKind::FA2;
-  auto compiled = compile(spec, options, error);
+  auto compiled = compile(subject.spec, options, error, subject.module);
   if (mlir::failed(compiled))
     return {};
   std::vector<std::string> fields;
@@ -76,8 +129,9 @@ std::vector<std::string> todaysChoices(const Specification &spec,
   return fields;
 }
 
-/// What the shipped database has of the target for other head dims, the
-/// nearest first, and of them what this problem can have too.
+/// What the shipped database has of the target for other head dims, or for
+/// kernels that need less, the nearest first, and of them what this problem can
+/// have too.
 std::vector<Schedule> rowsBeside(const Target &target, const Problem &problem,
                                  const ScheduleOverrides &asked,
                                  std::string &error) {
@@ -90,7 +144,8 @@ std::vector<Schedule> rowsBeside(const Target &target, const Problem &problem,
   std::vector<const ScheduleRow *> rows;
   for (const ScheduleRow &row : database->rows())
     if (row.arch == target.name() && row.problem.masked == problem.masked &&
-        row.problem.backward == problem.backward && farness(&row) > 0)
+        row.problem.backward == problem.backward &&
+        (farness(&row) > 0 || row.problem.needs() != problem.needs()))
       rows.push_back(&row);
   llvm::stable_sort(rows,
                     [&](auto *a, auto *b) { return farness(a) < farness(b); });
@@ -146,19 +201,16 @@ private:
 } // namespace
 
 std::vector<Candidate>
-fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
+fa2tune::chooseCandidates(const Subject &subject, llvm::StringRef device,
                           const std::vector<Shape> &shapes,
                           const Amounts &amounts, std::string &error) {
   std::vector<Candidate> picked;
-  const Target *target = nullptr;
-  Problem problem{0, 0};
-  ScheduleOverrides asked;
-  if (error = problemOf(spec, target, problem, asked); !error.empty())
-    return {};
-  Rates rates = ratesOn(*target, device);
-  Picker picker(*target, rates, problem, shapes, picked);
+  const Target &target = *subject.target;
+  const Problem &problem = subject.problem;
+  Rates rates = ratesOn(target, device);
+  Picker picker(target, rates, problem, shapes, picked);
   std::optional<Schedule> standing;
-  for (const std::string &fields : todaysChoices(spec, error)) {
+  for (const std::string &fields : todaysChoices(subject, error)) {
     ScheduleOverrides today;
     if (error = today.setFields("schedule", fields); !error.empty())
       return {};
@@ -171,8 +223,8 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
   }
   if (!error.empty())
     return {};
-  SearchSpace space = searchSpace(*target, problem, asked);
-  auto order = rankSchedules({*target, rates, problem, shapes}, space.fits);
+  SearchSpace space = searchSpace(target, problem, subject.asked);
+  auto order = rankSchedules({target, rates, problem, shapes}, space.fits);
   // Those for which `wanted` holds, as many as are left, the best first.
   auto pick = [&](int64_t most, llvm::StringRef source, auto wanted) {
     for (size_t i : order)
@@ -182,7 +234,7 @@ fa2tune::chooseCandidates(const Specification &spec, llvm::StringRef device,
   };
   int64_t third = amounts.top / 3, todays = int64_t(picked.size());
   int64_t rows = amounts.top / 6;
-  for (const Schedule &s : rowsBeside(*target, problem, asked, error))
+  for (const Schedule &s : rowsBeside(target, problem, subject.asked, error))
     if (rows > 0 && picker.add(s, "row"))
       --rows;
   if (!error.empty())

@@ -6,6 +6,7 @@
 #include "fa2/Schedule/Model.h"
 #include "fa2/Schedule/Space.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,26 @@ struct Amounts {
   uint64_t seed = 0;
 };
 
-/// What schedules of a specification are chosen for, and the space of those
-/// with what its `schedule` asks for. Returns what is wrong, or "".
-std::string problemOf(const fa2::Specification &spec,
-                      const fa2::Target *&target, fa2::Problem &problem,
-                      fa2::ScheduleOverrides &asked);
+/// What schedules are chosen for: a specification, or the operation in a file
+/// for its arch, pass and schedule.
+struct Subject {
+  fa2::Specification spec;
+  std::optional<std::string> module; // the file's text
+  std::string moduleName;            // the file's, without folder and ending
+  const fa2::Target *target = nullptr;
+  fa2::Problem problem{0, 0};
+  fa2::ScheduleOverrides asked;
+
+  /// From "arch=sm_90a head_dim=64", or "module=bias.mlir arch=sm_90a": head
+  /// dims, mask and type are then what the file says. Returns what is wrong, or
+  /// "".
+  std::string read(llvm::StringRef text);
+  /// "fa2_forward_bf16_d64_causal"; of a module with its name behind it.
+  std::string name() const;
+
+private:
+  std::string readModule(llvm::StringRef path);
+};
 
 /// The rates of an architecture's device, or where that is "" of the
 /// target's: those of its matmuls.
@@ -42,7 +58,7 @@ fa2::Rates ratesOn(const fa2::Target &target, llvm::StringRef device);
 /// specification has no schedule.
 /// `device` is an architecture whose GPU they are to run on, or "" for the
 /// specification's.
-std::vector<Candidate> chooseCandidates(const fa2::Specification &spec,
+std::vector<Candidate> chooseCandidates(const Subject &subject,
                                         llvm::StringRef device,
                                         const std::vector<fa2::Shape> &shapes,
                                         const Amounts &amounts,

@@ -60,7 +60,8 @@ static cl::opt<std::string>
 
 static cl::list<std::string>
     specifications(cl::Positional, cl::OneOrMore,
-                   cl::desc("'arch=sm_90a head_dim=128 mask=causal' ..."),
+                   cl::desc("'arch=sm_90a head_dim=128 mask=causal' ..., or "
+                            "'module=FILE.mlir arch=sm_90a'"),
                    cl::sub(kSpace), cl::sub(kBuild));
 static cl::opt<bool> listAll("list",
                              cl::desc("print each schedule, the one that the "
@@ -141,17 +142,17 @@ static std::string shapesOf(const Specification &spec,
 }
 
 /// Where the model puts what the compiler chooses today.
-static void printToday(const Specification &spec,
-                       const std::vector<Shape> &shapes, const Target &target,
-                       const Problem &problem,
+static void printToday(const Subject &subject, const std::vector<Shape> &shapes,
                        const std::vector<Schedule> &fits) {
   std::string error;
-  auto today =
-      chooseCandidates(spec, device, shapes, {/*top=*/0, /*random=*/0}, error);
+  auto today = chooseCandidates(subject, device, shapes,
+                                {/*top=*/0, /*random=*/0}, error);
   ScheduleOverrides asked;
   if (today.empty() || fits.empty() ||
       !asked.setFields("schedule", today.front().schedule).empty())
     return;
+  const Target &target = *subject.target;
+  const Problem &problem = subject.problem;
   Rates rates = ratesOn(target, device);
   std::vector<Schedule> all(1, asked.applyTo(Schedule()));
   all.insert(all.end(), fits.begin(), fits.end());
@@ -168,21 +169,17 @@ static void printToday(const Specification &spec,
       place + 1, std::pow(ratio, 1.0 / shapes.size()));
 }
 
-static int printSpace(const Specification &spec) {
-  const Target *target = nullptr;
-  Problem problem{0, 0};
-  ScheduleOverrides asked;
+static int printSpace(const Subject &subject) {
   std::vector<Shape> shapes;
-  if (std::string wrong = problemOf(spec, target, problem, asked);
-      !wrong.empty())
+  if (std::string wrong = shapesOf(subject.spec, shapes); !wrong.empty())
     return fail(wrong);
-  if (std::string wrong = shapesOf(spec, shapes); !wrong.empty())
-    return fail(wrong);
-  SearchSpace space = searchSpace(*target, problem, asked);
+  const Target &target = *subject.target;
+  const Problem &problem = subject.problem;
+  SearchSpace space = searchSpace(target, problem, subject.asked);
   llvm::raw_ostream &os = llvm::outs();
   if (listAll) {
     for (size_t i : rankSchedules(
-             {*target, ratesOn(*target, device), problem, shapes}, space.fits))
+             {target, ratesOn(target, device), problem, shapes}, space.fits))
       os << fieldsText(space.fits[i]) << "\n";
     return 0;
   }
@@ -195,20 +192,20 @@ static int printSpace(const Specification &spec) {
     if (examples)
       os << "           " << drop.example << "\n";
   }
-  printToday(spec, shapes, *target, problem, space.fits);
+  printToday(subject, shapes, space.fits);
   return 0;
 }
 
-static int build(const std::vector<Specification> &specs) {
+static int build(const std::vector<Subject> &subjects) {
   std::vector<Wanted> wanted;
-  for (const Specification &spec : specs) {
+  for (const Subject &subject : subjects) {
     Wanted &w = wanted.emplace_back();
-    w.spec = spec;
-    if (std::string wrong = shapesOf(spec, w.shapes); !wrong.empty())
+    w.subject = subject;
+    if (std::string wrong = shapesOf(subject.spec, w.shapes); !wrong.empty())
       return fail(wrong);
     std::string error;
     w.candidates =
-        chooseCandidates(spec, device, w.shapes, {top, others, seed}, error);
+        chooseCandidates(subject, device, w.shapes, {top, others, seed}, error);
     if (!error.empty())
       return fail(error);
   }
@@ -235,20 +232,16 @@ int main(int argc, char **argv) {
   }
   if (!device.empty() && !lookupTarget(device, error))
     return fail(error);
-  std::vector<Specification> specs;
-  for (const std::string &text : specifications) {
-    Specification &spec = specs.emplace_back();
-    if (std::string wrong = spec.setAll(text); !wrong.empty())
+  std::vector<Subject> subjects;
+  for (const std::string &text : specifications)
+    if (std::string wrong = subjects.emplace_back().read(text); !wrong.empty())
       return fail(wrong);
-    if (std::string wrong = spec.check(); !wrong.empty())
-      return fail(wrong);
-  }
   if (kBuild)
-    return build(specs);
+    return build(subjects);
   if (!kSpace)
     return fail("expected space or build");
-  for (const Specification &spec : specs)
-    if (int status = printSpace(spec))
+  for (const Subject &subject : subjects)
+    if (int status = printSpace(subject))
       return status;
   return 0;
 }

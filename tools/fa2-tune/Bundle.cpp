@@ -21,13 +21,16 @@ std::string Problem::text() const {
   std::string dims = std::to_string(headDim);
   if (headDimV != headDim)
     dims += "/" + std::to_string(headDimV);
-  return fmt::format("{} {} {} {} {}", pass, arch, dtype, dims, mask);
+  return fmt::format("{} {} {} {} {}{}", pass, arch, dtype, dims, mask,
+                     needs.empty() ? "" : " " + needs);
 }
 
 OrderedJson Problem::toJson() const {
   OrderedJson json = {{"pass", pass},           {"arch", arch},
                       {"dtype", dtype},         {"head_dim", headDim},
                       {"head_dim_v", headDimV}, {"mask", mask}};
+  if (!needs.empty())
+    json["needs"] = needs;
   if (!group.empty())
     json["group"] = group;
   return json;
@@ -41,6 +44,7 @@ Problem Problem::fromJson(const json &j) {
   p.mask = j.at("mask");
   p.headDim = j.at("head_dim");
   p.headDimV = j.at("head_dim_v");
+  p.needs = j.value("needs", "");
   p.group = j.value("group", "");
   return p;
 }

@@ -17,6 +17,8 @@ using OrderedJson = nlohmann::ordered_json;
 struct Problem {
   std::string pass, arch, dtype, mask;
   int64_t headDim = 0, headDimV = 0;
+  /// What a program or dropout needs, as the compiler says it: "" is neither.
+  std::string needs;
   /// A comparison that a person named: its candidates compete with each other
   /// alone, may differ in more than the schedule, and are all measured.
   std::string group;

@@ -23,7 +23,7 @@ std::string keyOf(const OrderedJson &row) {
   for (const char *name :
        {"pass", "arch", "dtype", "head_dim", "head_dim_v", "mask", "device"})
     key += row.at(name).dump() + " ";
-  return key;
+  return key + row.value("needs", "");
 }
 
 using Cells = std::vector<const Cell *>;

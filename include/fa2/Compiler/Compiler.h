@@ -81,6 +81,11 @@ mlir::FailureOr<Compilation>
 compileCached(const Specification &spec, const CompileOptions &options,
               std::string &error, std::optional<llvm::StringRef> source = {});
 
+/// What the schedule of such a compilation is chosen for; fails as it does.
+mlir::FailureOr<Problem> problemOf(const Specification &spec,
+                                   std::string &error,
+                                   std::optional<llvm::StringRef> source = {});
+
 /// An error as it is shown: of a long one, which quotes a long value, the
 /// beginning and the end.
 std::string shortened(llvm::StringRef error);

@@ -4,6 +4,9 @@
 
 #include "fa2/Dialect/FA2/FA2.h"
 
+#include <optional>
+#include <string>
+
 namespace fa2 {
 
 /// What of a kernel its schedule depends on. Elements have 16 bits.
@@ -38,6 +41,16 @@ struct Problem {
   bool distanceReads = false;
   /// Whether the forward program computes with that distance.
   bool distance = false;
+
+  /// What of it is not the head dims, the mask, the pass and the type, as
+  /// databases have it: "program,column_vectors=1"; empty without a program and
+  /// dropout.
+  std::string needs() const;
+  /// Reads that. Returns what is wrong, or an empty string.
+  std::string setNeeds(llvm::StringRef text);
+  /// A number of it by its name in tables: "head_dim", "masked" (0 or 1),
+  /// "slope"; "dim" is the larger head dim. Nothing for an unknown name.
+  std::optional<int64_t> number(llvm::StringRef name) const;
 };
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);

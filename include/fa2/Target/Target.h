@@ -1,8 +1,8 @@
 //===- Target.h - the one interface to hardware -----------------*- C++ -*-===//
 //
 // A target is an architecture as the compiler sees it: its limits, the matmul
-// instructions it has, the schedules that were tuned for it, and what its PTX
-// asks of a driver. Nothing outside lib/Target compares architecture numbers.
+// instructions it has, and what its PTX asks of a driver. Nothing outside
+// lib/Target compares architecture numbers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_TARGET_TARGET_H
@@ -55,18 +55,6 @@ public:
   virtual PtxRequirement ptx() const = 0;
   virtual gpu::MatmulFamilyAttr
   matmulFamily(mlir::MLIRContext *context) const = 0;
-  /// The table's schedules for this problem, the best first; the others are for
-  /// where it does not fit.
-  virtual std::vector<Schedule>
-  tunedSchedules(const Problem &problem) const = 0;
-  /// The variants that were tuned beside the first of them, the first that
-  /// holds first.
-  virtual std::vector<Variant> tunedVariants(const Problem &,
-                                             const Schedule &base) const {
-    return {};
-  }
-  /// The schedule of a kernel of dQ alone, one block a tile of queries.
-  virtual Schedule gradQSchedule(const Problem &) const = 0;
   /// Whether a reduction in global memory may add four neighbours in f32.
   virtual bool hasVectorReductions() const { return false; }
   /// Warps a block that the rule may try, best first.

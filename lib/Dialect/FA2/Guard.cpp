@@ -1,18 +1,20 @@
-//===- Guard.cpp - whether a text is a guard ------------------------------===//
+//===- Guard.cpp - whether a text is a guard, and what it comes to --------===//
 //
 // The grammar of docs/manifest.md, "Expressions", read; constants are folded,
-// so that what has no value in any launch is refused here.
+// so that what has no value in any launch is refused here, and what knows all
+// its names has its value.
 //
 //===----------------------------------------------------------------------===//
 
+#include "fa2/Dialect/FA2/Guard.h"
 #include "fa2/Dialect/FA2/FA2.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
 #include <limits>
-#include <optional>
 
 using namespace mlir;
 using namespace fa2;
@@ -34,9 +36,13 @@ constexpr StringRef kNames[] = {"batch",
 class GuardReader {
 public:
   explicit GuardReader(StringRef text) : text(text), rest(text) {}
+  GuardReader(StringRef text, NumberOf numberOf)
+      : numberOf(numberOf), text(text), rest(text) {}
 
   bool readsBatch() const { return batchRead; }
   bool readsLayouts() const { return layoutsRead; }
+  /// Where it is known.
+  std::optional<int64_t> result() const { return value; }
 
   /// What is wrong, or an empty string.
   std::string read() {
@@ -111,13 +117,22 @@ private:
     else if (token == "*")
       overflow = llvm::MulOverflow(*left, *right, result);
     else if (!divides)
-      return true;
+      result = compare(token, *left, *right);
     else if (!(overflow = *left == least && *right == -1))
       result = token == "/" ? *left / *right : *left % *right;
     if (overflow)
       return fail("an overflow of 64 bits");
     value = result;
     return true;
+  }
+
+  static bool compare(StringRef token, int64_t left, int64_t right) {
+    if (token == "||" || token == "&&")
+      return token == "||" ? left || right : left && right;
+    if (token == "==" || token == "!=")
+      return (left == right) == (token == "==");
+    bool less = token.front() == '<' ? left < right : left > right;
+    return less || (token.size() == 2 && left == right);
   }
 
   bool unary() {
@@ -128,7 +143,8 @@ private:
       good = unary() && fold("-", 0, value);
     else if (!peek().starts_with("!=") && take("!")) {
       good = unary();
-      value = std::nullopt;
+      if (value)
+        value = *value == 0;
     } else
       good = atom();
     --depth;
@@ -155,6 +171,12 @@ private:
               : formatv("expected a value, got '{0}'", rest.front()).str());
     if (rest.drop_front(name.size()).ltrim(" \t").starts_with("("))
       return call(name);
+    if (numberOf) {
+      if (!(value = numberOf(name)))
+        return fail(formatv("unknown name '{0}'", name));
+      rest = rest.drop_front(name.size());
+      return true;
+    }
     if (name.ends_with(".stride") && name.size() > 7)
       return stride(name);
     if (name.ends_with(".misalignment") && name.size() > 13) {
@@ -183,20 +205,36 @@ private:
     return expect("]");
   }
 
+  static int64_t callOf(StringRef name, ArrayRef<int64_t> x) {
+    if (name == "min" || name == "max")
+      return name == "min" ? std::min(x[0], x[1]) : std::max(x[0], x[1]);
+    if (name == "ceildiv")
+      return x[0] / x[1] + (x[0] % x[1] > 0);
+    if (name == "pow2floor")
+      return int64_t(llvm::bit_floor(uint64_t(x[0])));
+    return x[0] ? x[1] : x[2];
+  }
+
   bool call(StringRef name) {
     static constexpr std::pair<StringRef, int> functions[] = {
         {"min", 2}, {"max", 2}, {"ceildiv", 2}, {"pow2floor", 1}, {"if", 3}};
     for (auto [known, operands] : functions)
       if (name == known) {
         rest = rest.drop_front(name.size());
-        for (int i = 0; i < operands; ++i)
+        llvm::SmallVector<int64_t> known;
+        for (int i = 0; i < operands; ++i) {
           if (!expect(i == 0 ? "(" : ",") || !binary(0))
             return false;
+          if (value)
+            known.push_back(*value);
+        }
         // `value` is that of the last operand.
         if (value && ((name == "ceildiv" && *value <= 0) ||
                       (name == "pow2floor" && *value < 1)))
           return fail(formatv("{0} of {1}, which has no value,", name, *value));
         value = std::nullopt;
+        if (int(known.size()) == operands)
+          value = callOf(name, known);
         return expect(")");
       }
     return fail(formatv("unknown function '{0}' (known: min, max, ceildiv, "
@@ -204,15 +242,27 @@ private:
                         name));
   }
 
+  NumberOf numberOf;
   StringRef text, rest;
   std::string fault;
-  /// Of what was read last, where it is a constant.
+  /// Of what was read last, where it is known.
   std::optional<int64_t> value;
   int depth = 0;
   bool batchRead = false, layoutsRead = false;
 };
 
 } // namespace
+
+std::optional<int64_t> fa2::evaluate(StringRef expression, NumberOf numberOf,
+                                     std::string &error) {
+  GuardReader reader(expression, numberOf);
+  std::string fault = reader.read();
+  if (!fault.empty()) {
+    error = formatv("expression '{0}': {1}", expression, fault);
+    return std::nullopt;
+  }
+  return reader.result();
+}
 
 LogicalResult GuardAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringRef expression) {

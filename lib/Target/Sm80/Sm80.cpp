@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Sm80.h"
-#include "Schedules.h"
 
 #include <array>
 
@@ -55,12 +54,6 @@ public:
   gpu::MatmulFamilyAttr
   matmulFamily(mlir::MLIRContext *context) const override {
     return gpu::MmaSyncAttr::get(context);
-  }
-  std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
-    return sm80::tunedSchedules(problem);
-  }
-  Schedule gradQSchedule(const Problem &problem) const override {
-    return sm80::gradQSchedule(problem);
   }
   bool hasVectorReductions() const override {
     return row.computeCapability >= 90;

@@ -33,16 +33,6 @@ public:
   matmulFamily(mlir::MLIRContext *context) const override {
     return gpu::WgmmaAttr::get(context);
   }
-  std::vector<Schedule> tunedSchedules(const Problem &problem) const override {
-    return sm90::tunedSchedules(problem);
-  }
-  Schedule gradQSchedule(const Problem &problem) const override {
-    return sm90::gradQSchedule(problem);
-  }
-  std::vector<Variant> tunedVariants(const Problem &problem,
-                                     const Schedule &base) const override {
-    return sm90::tunedVariants(problem, base);
-  }
   llvm::ArrayRef<int64_t> warpChoices() const override {
     static constexpr int64_t choices[] = {8, 12, 4};
     return choices;

@@ -1,0 +1,270 @@
+//===- Table.cpp - schedules of problems that were not measured -----------===//
+
+#include "Table.h"
+#include "FewTiles.h"
+#include "Shipped.h"
+
+#include "fa2/Dialect/FA2/Guard.h"
+#include "fa2/Target/Target.h"
+
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace fa2;
+using llvm::formatv;
+using llvm::StringRef;
+namespace json = llvm::json;
+
+namespace {
+/// Fields that are set where a condition holds.
+struct Setting {
+  std::string when;
+  ScheduleOverrides fields;
+};
+
+struct Entry {
+  const Target *family = nullptr;
+  std::string pass;
+  Setting first;
+  std::vector<Setting> also;
+  /// Of a variant: when it is launched, "" always; the rows of its tiles, where
+  /// it is for few of them; and one part in how many it is to gain where it
+  /// takes what whole rounds leave.
+  std::string launch;
+  int64_t rows = 0, parts = 0;
+  int64_t weight = 0; // of weights alone
+};
+
+struct Table {
+  std::vector<Entry> lines, fields, variants, weights;
+};
+
+class Reader {
+public:
+  std::string read(StringRef text, Table &table) {
+    auto document = json::parse(text);
+    if (!document)
+      return llvm::toString(document.takeError());
+    const json::Object *object = document->getAsObject();
+    if (!object || object->getInteger("fa2_tables") != 1)
+      return "expected an object with fa2_tables = 1";
+    std::pair<StringRef, std::vector<Entry> *> lists[] = {
+        {"lines", &table.lines},
+        {"fields", &table.fields},
+        {"variants", &table.variants},
+        {"weights", &table.weights}};
+    for (auto [name, list] : lists) {
+      const json::Array *values = object->getArray(name);
+      if (!values)
+        return formatv("expected an array of {0}", name);
+      for (const json::Value &value : *values) {
+        std::string wrong =
+            readEntry(value.getAsObject(), list->emplace_back());
+        if (!wrong.empty())
+          return formatv("{0} {1}: {2}", name, list->size(), wrong);
+      }
+    }
+    return "";
+  }
+
+private:
+  static std::string readSetting(const json::Object &object, Setting &s) {
+    s.when = object.getString("when").value_or("1").str();
+    std::string error = checkCondition(s.when);
+    if (error.empty())
+      error = s.fields.setFields("schedule",
+                                 object.getString("schedule").value_or(""));
+    return error.empty() ? s.fields.check() : error;
+  }
+
+  /// Whether it would be understood, whatever its names stand for.
+  static std::string checkCondition(StringRef when) {
+    std::string error;
+    Problem any{128, 128};
+    Schedule schedule;
+    evaluateOn(when, any, schedule, 64, error);
+    return error;
+  }
+
+  static std::string readEntry(const json::Object *object, Entry &entry) {
+    if (!object)
+      return "expected an object";
+    std::string error;
+    entry.family =
+        lookupTarget(object->getString("family").value_or(""), error);
+    if (!entry.family)
+      return error;
+    entry.pass = object->getString("pass").value_or("").str();
+    if (!llvm::is_contained({"forward", "backward", "dq"}, entry.pass))
+      return formatv("expected pass to be forward, backward or dq, got '{0}'",
+                     entry.pass);
+    if (error = readSetting(*object, entry.first); !error.empty())
+      return error;
+    if (const json::Array *also = object->getArray("also"))
+      for (const json::Value &value : *also) {
+        const json::Object *setting = value.getAsObject();
+        error = setting ? readSetting(*setting, entry.also.emplace_back())
+                        : "expected also to have objects";
+        if (!error.empty())
+          return error;
+      }
+    entry.launch = object->getString("launch").value_or("").str();
+    entry.rows = object->getInteger("rows").value_or(0);
+    entry.parts = object->getInteger("parts").value_or(0);
+    entry.weight = object->getInteger("weight").value_or(0);
+    return "";
+  }
+
+public:
+  /// A condition over a problem, a schedule's numbers and, of weights, `rows`.
+  static bool evaluateOn(StringRef when, const Problem &problem,
+                         const Schedule &schedule, int64_t rows,
+                         std::string &error) {
+    auto numberOf = [&](StringRef name) -> std::optional<int64_t> {
+      if (name == "rows")
+        return rows;
+      if (auto number = problem.number(name))
+        return number;
+      std::optional<int64_t> found;
+      forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
+        if constexpr (!std::is_enum_v<T>)
+          if (name == field.name)
+            found = int64_t(schedule.*field.member);
+      });
+      return found;
+    };
+    return evaluate(when, numberOf, error).value_or(0) != 0;
+  }
+};
+
+const Table &shippedTable() {
+  static const Table table = [] {
+    Table t;
+    std::string wrong = Reader().read(kShippedTables, t);
+    if (!wrong.empty())
+      llvm::report_fatal_error(llvm::Twine("the shipped tables: ") + wrong);
+    return t;
+  }();
+  return table;
+}
+
+/// What of the table is for a problem on a target.
+class Lookup {
+public:
+  Lookup(const Target &target, const Problem &problem, StringRef pass)
+      : target(target), problem(problem), pass(pass) {}
+
+  std::vector<Schedule> schedules() const {
+    std::vector<Schedule> list;
+    for (const Entry &line : shippedTable().lines) {
+      if (!isFor(line, Schedule()))
+        continue;
+      Schedule s;
+      set(line, s);
+      for (const Entry &fields : shippedTable().fields)
+        if (isFor(fields, s))
+          set(fields, s);
+      list.push_back(s);
+    }
+    return list;
+  }
+
+  std::vector<Variant> variants(const Schedule &base) const {
+    auto weightOf = [&](int64_t rows) { return this->weightOf(rows, base); };
+    FewTiles few(problem, base, weightOf);
+    std::vector<Variant> list;
+    for (const Entry &entry : shippedTable().variants) {
+      if (!isFor(entry, base))
+        continue;
+      Variant v;
+      v.when = entry.launch;
+      v.fields = entry.first.fields;
+      for (const Setting &s : entry.also)
+        if (holds(s.when, base))
+          forEachScheduleField([&](auto field) {
+            if (auto value = s.fields.*field.asked)
+              v.fields.*field.asked = value;
+          });
+      fitSlack(v.fields);
+      if (entry.parts > 0) {
+        llvm::append_range(list, few.shared(v.fields, entry.parts));
+        continue;
+      }
+      if (entry.rows > 0)
+        v.when += (v.when.empty() ? "" : " && ") + few.fastest(entry.rows);
+      list.push_back(v);
+    }
+    return list;
+  }
+
+private:
+  bool holds(StringRef when, const Schedule &schedule, int64_t rows = 0) const {
+    std::string error;
+    return Reader::evaluateOn(when, problem, schedule, rows, error);
+  }
+
+  bool isFor(const Entry &entry, const Schedule &schedule,
+             int64_t rows = 0) const {
+    return entry.pass == pass &&
+           entry.family->asynchronousMatmul() == target.asynchronousMatmul() &&
+           holds(entry.first.when, schedule, rows);
+  }
+
+  /// Slack is written as bf16 has it.
+  template <typename Fields> void fitSlack(Fields &fields) const {
+    for (auto slack :
+         {&ScheduleOverrides::lazyRescale, &ScheduleOverrides::speculateMax})
+      if ((fields.*slack).value_or(0) > 0)
+        fields.*slack = problem.maxSlack;
+  }
+
+  void set(const Entry &entry, Schedule &s) const {
+    auto apply = [&](ScheduleOverrides fields) {
+      fitSlack(fields);
+      s = fields.applyTo(s);
+    };
+    apply(entry.first.fields);
+    for (const Setting &also : entry.also)
+      if (holds(also.when, s))
+        apply(also.fields);
+  }
+
+  int64_t weightOf(int64_t rows, const Schedule &base) const {
+    for (const Entry &entry : shippedTable().weights)
+      if (isFor(entry, base, rows))
+        return entry.weight;
+    return rows;
+  }
+
+  const Target &target;
+  const Problem &problem;
+  StringRef pass;
+};
+
+StringRef passOf(const Problem &problem) {
+  return problem.backward ? "backward" : "forward";
+}
+} // namespace
+
+std::string fa2::tableError(StringRef text) {
+  Table table;
+  return Reader().read(text, table);
+}
+
+std::vector<Schedule> fa2::tableSchedules(const Target &target,
+                                          const Problem &problem) {
+  return Lookup(target, problem, passOf(problem)).schedules();
+}
+
+Schedule fa2::tableGradQSchedule(const Target &target, const Problem &problem) {
+  auto lines = Lookup(target, problem, "dq").schedules();
+  assert(!lines.empty() && "the table has lines of dQ for all head dims");
+  return lines.front();
+}
+
+std::vector<Variant> fa2::tableVariants(const Target &target,
+                                        const Problem &problem,
+                                        const Schedule &base) {
+  return Lookup(target, problem, passOf(problem)).variants(base);
+}

@@ -1,0 +1,47 @@
+//===- Table.h - schedules of problems that were not measured ---*- C++ -*-===//
+//
+// tables.json, which this library has inside: lines for ranges of head dims and
+// for what programs need, where the database has no row. It is the place to
+// change when tuning by hand.
+//
+//   lines     a schedule each, the first for which a problem's condition holds
+//             first; the others are for where it does not fit
+//   fields    set in every line of a family and a pass, one after the other
+//   variants  beside the schedule that was chosen, the first that holds first
+//   weights   of tiles of so many rows beside the schedule's own (FewTiles.h)
+//
+// Each has a `family`, whose oldest target's name it is, a `pass` (forward,
+// backward, or dq: the kernel of dQ alone), a condition `when` over the problem
+// (Problem::number) and the schedule's fields so far, in the grammar of guards,
+// and a `schedule`, fields of it. `also` lists further fields with conditions.
+//
+//===----------------------------------------------------------------------===//
+#ifndef FA2_LIB_SCHEDULE_TABLE_H
+#define FA2_LIB_SCHEDULE_TABLE_H
+
+#include "fa2/Target/Problem.h"
+
+#include <vector>
+
+namespace fa2 {
+
+class Target;
+
+/// The table's schedules for a problem, the best first.
+std::vector<Schedule> tableSchedules(const Target &target,
+                                     const Problem &problem);
+
+/// The schedule of a kernel of dQ alone, one block a tile of queries.
+Schedule tableGradQSchedule(const Target &target, const Problem &problem);
+
+/// The variants beside a schedule, the first that holds first.
+std::vector<Variant> tableVariants(const Target &target, const Problem &problem,
+                                   const Schedule &base);
+
+/// What is wrong with a table's text, or an empty string: of the shipped one
+/// nothing is, which a test says.
+std::string tableError(llvm::StringRef text);
+
+} // namespace fa2
+
+#endif
