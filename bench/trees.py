@@ -89,7 +89,7 @@ def words(node):
 
 def write(path, x, rows, arguments):
     header = pandas.read_csv(arguments.terms, nrows=0).columns
-    lines = ["fa2_forest 1", "features " + " ".join(name[2:] for name in header if name.startswith("x."))]
+    lines = ["fa2_forest 1 " + arguments.device, "features " + " ".join(name[2:] for name in header if name.startswith("x."))]
     for of_estimate, least in PARTS:
         lines.append("part " + ("estimate" if of_estimate else "loss"))
         model = fit(x, rows, of_estimate, least, arguments).booster_.dump_model()
@@ -103,6 +103,7 @@ def main():
     parser.add_argument("terms", help="what fa2-tune fit --terms wrote")
     parser.add_argument("--leave-out", choices=("head_dim", "shape"), help="judge trees that are fitted without each")
     parser.add_argument("--write", metavar="FILE", help="write trees that are fitted to all rows")
+    parser.add_argument("--device", default="H200", help="of the rows, as lib/Target/Rates.cpp names it (default: H200)")
     parser.add_argument("--trees", type=int, default=150, help="of each of the four forests (default: 150)")
     parser.add_argument("--leaves", type=int, default=31, help="of a tree (default: 31)")
     parser.add_argument("--many", type=int, default=200, help="candidates of a cell that is judged by itself too (default: 200)")

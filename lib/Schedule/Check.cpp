@@ -218,8 +218,7 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "blocks, {0}; got balanced",
                    p.backward ? "in backward" : "without persistent");
   // Blocks wait for those that start before them.
-  if (s.dq == GradQ::Ordered && (s.order == TileOrder::Descending ||
-                                 s.order == TileOrder::LongestBatchesAbreast))
+  if (s.dq == GradQ::Ordered && s.order == TileOrder::Descending)
     return formatv("expected order = ascending, shortest_first or another in "
                    "place of {0} with dq = ordered, which adds from the first "
                    "keys on, or with shortest_first from the last",

@@ -110,11 +110,12 @@ void Choice::complete() {
                    *asked.blockQ, *asked.warps),
            {{"block_q", std::to_string(*asked.blockQ)},
             {"warps", std::to_string(*asked.warps)}});
-  // Backward's tiles begin with the keys that most queries see as they are.
-  bool longest = problem.masked && !problem.backward;
-  bool roles = target.producerWarps() > 0;
-  if (asked.order || !(longest || problem.tileReads) ||
-      (problem.backward && !roles))
+  // Of backward the table says it, but for what reads tiles on targets whose
+  // blocks have roles.
+  bool longest = problem.masked, roles = target.producerWarps() > 0;
+  bool says = problem.backward ? problem.tileReads && roles
+                               : longest || problem.tileReads;
+  if (asked.order || !says)
     return;
   bool persistent = asked.persistent.value_or(roles);
   asked.order = !problem.tileReads ? longestFirst(problem, persistent)
@@ -123,9 +124,11 @@ void Choice::complete() {
   StringRef name = stringifyTileOrder(*asked.order);
   passed("field",
          formatv("order = {0}: {1}{2}{3}", name,
-                 longest ? "the mask gives later queries more keys, so "
-                           "they start first"
-                         : "",
+                 !longest           ? ""
+                 : problem.backward ? "the mask gives earlier keys more "
+                                      "queries, so they start first"
+                                    : "the mask gives later queries more keys, "
+                                      "so they start first",
                  longest && problem.tileReads ? "; " : "",
                  problem.tileReads ? "of a tile that all entries of the batch "
                                      "share, one is read"
@@ -238,11 +241,11 @@ bool Choice::tryTable() {
   return false;
 }
 
-/// What is asked for in a schedule of a table, whose reductions are those that
-/// the target has.
+/// What is asked for in a schedule of a table. That of the sm_80 family has the
+/// reductions of its oldest target; later ones have better.
 Schedule Choice::askedOf(Schedule schedule) const {
   if (schedule.dq == GradQ::Atomic && problem.backward &&
-      target.hasVectorReductions())
+      !target.asynchronousMatmul() && target.hasVectorReductions())
     schedule.dq = GradQ::AtomicV4;
   return withAsked(schedule, asked);
 }

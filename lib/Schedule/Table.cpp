@@ -17,15 +17,14 @@ using llvm::StringRef;
 namespace json = llvm::json;
 
 namespace {
-/// Fields that are set where a condition holds.
+/// Fields that are set where a condition holds, both as they are written: a
+/// compilation needs few of them.
 struct Setting {
-  std::string when;
-  ScheduleOverrides fields;
+  std::string when, fields;
 };
 
 struct Entry {
-  const Target *family = nullptr;
-  std::string pass;
+  std::string family, pass;
   Setting first;
   std::vector<Setting> also;
   /// Of a variant: when it is launched, "" always; the rows of its tiles, where
@@ -40,108 +39,109 @@ struct Table {
   std::vector<Entry> lines, fields, variants, weights;
 };
 
-class Reader {
-public:
-  std::string read(StringRef text, Table &table) {
-    auto document = json::parse(text);
-    if (!document)
-      return llvm::toString(document.takeError());
-    const json::Object *object = document->getAsObject();
-    if (!object || object->getInteger("fa2_tables") != 1)
-      return "expected an object with fa2_tables = 1";
-    std::pair<StringRef, std::vector<Entry> *> lists[] = {
-        {"lines", &table.lines},
-        {"fields", &table.fields},
-        {"variants", &table.variants},
-        {"weights", &table.weights}};
-    for (auto [name, list] : lists) {
-      const json::Array *values = object->getArray(name);
-      if (!values)
-        return formatv("expected an array of {0}", name);
-      for (const json::Value &value : *values) {
-        std::string wrong =
-            readEntry(value.getAsObject(), list->emplace_back());
-        if (!wrong.empty())
-          return formatv("{0} {1}: {2}", name, list->size(), wrong);
-      }
+std::string textOf(const json::Object &object, StringRef name) {
+  return object.getString(name).value_or("").str();
+}
+
+Setting settingOf(const json::Object &object) {
+  return {object.getString("when").value_or("1").str(),
+          textOf(object, "schedule")};
+}
+
+/// Returns what is wrong, or "".
+std::string readEntry(const json::Object *object, Entry &entry) {
+  if (!object)
+    return "expected an object";
+  entry.family = textOf(*object, "family");
+  entry.pass = textOf(*object, "pass");
+  entry.first = settingOf(*object);
+  if (const json::Array *also = object->getArray("also"))
+    for (const json::Value &value : *also) {
+      const json::Object *setting = value.getAsObject();
+      if (!setting)
+        return "expected also to have objects";
+      entry.also.push_back(settingOf(*setting));
     }
-    return "";
-  }
+  entry.launch = textOf(*object, "launch");
+  entry.rows = object->getInteger("rows").value_or(0);
+  entry.parts = object->getInteger("parts").value_or(0);
+  entry.weight = object->getInteger("weight").value_or(0);
+  return "";
+}
 
-private:
-  static std::string readSetting(const json::Object &object, Setting &s) {
-    s.when = object.getString("when").value_or("1").str();
-    std::string error = checkCondition(s.when);
-    if (error.empty())
-      error = s.fields.setFields("schedule",
-                                 object.getString("schedule").value_or(""));
-    return error.empty() ? s.fields.check() : error;
+/// Returns what is wrong, or "".
+std::string readTable(StringRef text, Table &table) {
+  auto document = json::parse(text);
+  if (!document)
+    return llvm::toString(document.takeError());
+  const json::Object *object = document->getAsObject();
+  if (!object || object->getInteger("fa2_tables") != 1)
+    return "expected an object with fa2_tables = 1";
+  std::pair<StringRef, std::vector<Entry> *> lists[] = {
+      {"lines", &table.lines},
+      {"fields", &table.fields},
+      {"variants", &table.variants},
+      {"weights", &table.weights}};
+  for (auto [name, list] : lists) {
+    const json::Array *values = object->getArray(name);
+    if (!values)
+      return formatv("expected an array of {0}", name);
+    for (const json::Value &value : *values) {
+      std::string wrong = readEntry(value.getAsObject(), list->emplace_back());
+      if (!wrong.empty())
+        return formatv("{0} {1}: {2}", name, list->size(), wrong);
+    }
   }
+  return "";
+}
 
-  /// Whether it would be understood, whatever its names stand for.
-  static std::string checkCondition(StringRef when) {
-    std::string error;
-    Problem any{128, 128};
-    Schedule schedule;
-    evaluateOn(when, any, schedule, 64, error);
+/// Whether a condition over a problem, a schedule's numbers and, of weights,
+/// `rows` holds.
+bool holdsOn(StringRef when, const Problem &problem, const Schedule &schedule,
+             int64_t rows, std::string &error) {
+  auto numberOf = [&](StringRef name) -> std::optional<int64_t> {
+    if (name == "rows")
+      return rows;
+    if (auto number = problem.number(name))
+      return number;
+    std::optional<int64_t> found;
+    forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
+      if constexpr (!std::is_enum_v<T>)
+        if (name == field.name)
+          found = int64_t(schedule.*field.member);
+    });
+    return found;
+  };
+  return evaluate(when, numberOf, error).value_or(0) != 0;
+}
+
+/// What is wrong with an entry, or an empty string.
+std::string entryError(const Entry &entry) {
+  std::string error;
+  if (!lookupTarget(entry.family, error))
     return error;
-  }
-
-  static std::string readEntry(const json::Object *object, Entry &entry) {
-    if (!object)
-      return "expected an object";
-    std::string error;
-    entry.family =
-        lookupTarget(object->getString("family").value_or(""), error);
-    if (!entry.family)
+  if (!llvm::is_contained({"forward", "backward", "dq"}, entry.pass))
+    return formatv("expected pass to be forward, backward or dq, got '{0}'",
+                   entry.pass);
+  std::vector<Setting> all = entry.also;
+  all.push_back(entry.first);
+  for (const Setting &s : all) {
+    holdsOn(s.when, Problem{128, 128}, Schedule(), /*rows=*/64, error);
+    ScheduleOverrides fields;
+    if (error.empty())
+      error = fields.setFields("schedule", s.fields);
+    if (error.empty())
+      error = fields.check();
+    if (!error.empty())
       return error;
-    entry.pass = object->getString("pass").value_or("").str();
-    if (!llvm::is_contained({"forward", "backward", "dq"}, entry.pass))
-      return formatv("expected pass to be forward, backward or dq, got '{0}'",
-                     entry.pass);
-    if (error = readSetting(*object, entry.first); !error.empty())
-      return error;
-    if (const json::Array *also = object->getArray("also"))
-      for (const json::Value &value : *also) {
-        const json::Object *setting = value.getAsObject();
-        error = setting ? readSetting(*setting, entry.also.emplace_back())
-                        : "expected also to have objects";
-        if (!error.empty())
-          return error;
-      }
-    entry.launch = object->getString("launch").value_or("").str();
-    entry.rows = object->getInteger("rows").value_or(0);
-    entry.parts = object->getInteger("parts").value_or(0);
-    entry.weight = object->getInteger("weight").value_or(0);
-    return "";
   }
-
-public:
-  /// A condition over a problem, a schedule's numbers and, of weights, `rows`.
-  static bool evaluateOn(StringRef when, const Problem &problem,
-                         const Schedule &schedule, int64_t rows,
-                         std::string &error) {
-    auto numberOf = [&](StringRef name) -> std::optional<int64_t> {
-      if (name == "rows")
-        return rows;
-      if (auto number = problem.number(name))
-        return number;
-      std::optional<int64_t> found;
-      forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
-        if constexpr (!std::is_enum_v<T>)
-          if (name == field.name)
-            found = int64_t(schedule.*field.member);
-      });
-      return found;
-    };
-    return evaluate(when, numberOf, error).value_or(0) != 0;
-  }
-};
+  return "";
+}
 
 const Table &shippedTable() {
   static const Table table = [] {
     Table t;
-    std::string wrong = Reader().read(kShippedTables, t);
+    std::string wrong = readTable(kShippedTables, t);
     if (!wrong.empty())
       llvm::report_fatal_error(llvm::Twine("the shipped tables: ") + wrong);
     return t;
@@ -153,7 +153,13 @@ const Table &shippedTable() {
 class Lookup {
 public:
   Lookup(const Target &target, const Problem &problem, StringRef pass)
-      : target(target), problem(problem), pass(pass) {}
+      : problem(problem), pass(pass) {
+    // A family's code has the family's matmuls.
+    for (const Target *t : allTargets())
+      if (family.empty() &&
+          t->asynchronousMatmul() == target.asynchronousMatmul())
+        family = t->name();
+  }
 
   std::vector<Schedule> schedules() const {
     std::vector<Schedule> list;
@@ -179,14 +185,10 @@ public:
         continue;
       Variant v;
       v.when = entry.launch;
-      v.fields = entry.first.fields;
-      for (const Setting &s : entry.also)
-        if (holds(s.when, base))
-          forEachScheduleField([&](auto field) {
-            if (auto value = s.fields.*field.asked)
-              v.fields.*field.asked = value;
-          });
-      fitSlack(v.fields);
+      v.fields = fieldsOf(entry.first.fields);
+      for (const Setting &also : entry.also)
+        if (holds(also.when, base))
+          put(fieldsOf(also.fields), v.fields);
       if (entry.parts > 0) {
         llvm::append_range(list, few.shared(v.fields, entry.parts));
         continue;
@@ -201,33 +203,40 @@ public:
 private:
   bool holds(StringRef when, const Schedule &schedule, int64_t rows = 0) const {
     std::string error;
-    return Reader::evaluateOn(when, problem, schedule, rows, error);
+    return holdsOn(when, problem, schedule, rows, error);
   }
 
   bool isFor(const Entry &entry, const Schedule &schedule,
              int64_t rows = 0) const {
-    return entry.pass == pass &&
-           entry.family->asynchronousMatmul() == target.asynchronousMatmul() &&
+    return entry.pass == pass && entry.family == family &&
            holds(entry.first.when, schedule, rows);
   }
 
   /// Slack is written as bf16 has it.
-  template <typename Fields> void fitSlack(Fields &fields) const {
+  ScheduleOverrides fieldsOf(StringRef text) const {
+    ScheduleOverrides fields;
+    std::string wrong = fields.setFields("schedule", text);
+    assert(wrong.empty() && "a test reads the tables");
     for (auto slack :
          {&ScheduleOverrides::lazyRescale, &ScheduleOverrides::speculateMax})
       if ((fields.*slack).value_or(0) > 0)
         fields.*slack = problem.maxSlack;
+    return fields;
+  }
+
+  static void put(const ScheduleOverrides &fields, ScheduleOverrides &into) {
+    forEachScheduleField([&](auto field) {
+      if (auto value = fields.*field.asked)
+        into.*field.asked = value;
+    });
   }
 
   void set(const Entry &entry, Schedule &s) const {
-    auto apply = [&](ScheduleOverrides fields) {
-      fitSlack(fields);
-      s = fields.applyTo(s);
-    };
-    apply(entry.first.fields);
+    if (!entry.first.fields.empty())
+      s = fieldsOf(entry.first.fields).applyTo(s);
     for (const Setting &also : entry.also)
       if (holds(also.when, s))
-        apply(also.fields);
+        s = fieldsOf(also.fields).applyTo(s);
   }
 
   int64_t weightOf(int64_t rows, const Schedule &base) const {
@@ -237,9 +246,8 @@ private:
     return rows;
   }
 
-  const Target &target;
   const Problem &problem;
-  StringRef pass;
+  StringRef pass, family;
 };
 
 StringRef passOf(const Problem &problem) {
@@ -249,7 +257,15 @@ StringRef passOf(const Problem &problem) {
 
 std::string fa2::tableError(StringRef text) {
   Table table;
-  return Reader().read(text, table);
+  std::string wrong = readTable(text, table);
+  if (!wrong.empty())
+    return wrong;
+  for (auto *list :
+       {&table.lines, &table.fields, &table.variants, &table.weights})
+    for (const Entry &entry : *list)
+      if (wrong = entryError(entry); !wrong.empty())
+        return formatv("where {0}: {1}", entry.first.when, wrong);
+  return "";
 }
 
 std::vector<Schedule> fa2::tableSchedules(const Target &target,

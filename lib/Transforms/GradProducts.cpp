@@ -246,6 +246,8 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
   TileOrder order = schedule.getOrder();
   if (order == TileOrder::LongestFirst)
     order = TileOrder::Interleaved;
+  else if (order == TileOrder::LongestBatchesAbreast)
+    order = TileOrder::InterleavedBatchesAbreast;
   else if (keysFall())
     order = TileOrder::LongestFirst;
   int64_t cluster = schedule.getCluster();

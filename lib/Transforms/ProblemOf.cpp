@@ -51,8 +51,10 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
     return problem;
   if (failed(programOf(op).check()))
     return failure();
-  problem.tileReads = int64_t(programOf(op).tileReads().size());
-  problem.slope = !programOf(op).onlyAdds();
+  ScoreProgram program = programOf(op);
+  problem.tileReads = int64_t(program.tileReads().size());
+  problem.distanceReads = program.readsByDistance();
+  problem.slope = !program.onlyAdds();
   for (Type gradient : op.getDextras().getTypes())
     (formOfGradient(gradient) == GradientForm::Whole ? problem.storesScores
                                                      : problem.sums) = true;

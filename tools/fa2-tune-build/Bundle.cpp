@@ -91,6 +91,12 @@ private:
     int64_t bytes = 0, sharedBytes = 0, threads = 0;
   };
 
+  /// A specification that stands twice, asking for other fields, has files of
+  /// its own each time.
+  static std::string part(size_t i) {
+    return i == 0 ? "" : formatv("{0}-", i).str();
+  }
+
   void compileOne(const Subject &subject, const Candidate &candidate, size_t i,
                   size_t j) {
     {
@@ -104,8 +110,8 @@ private:
     Result &result = results[i][j];
     auto compiled = compileCached(spec, {}, result.why, subject.module);
     if (mlir::succeeded(compiled)) {
-      result.file =
-          formatv("{0}-{1,0+3}.ptx", subject.name() + "_" + spec.arch, j);
+      result.file = formatv("{0}-{1}{2,0+3}.ptx",
+                            subject.name() + "_" + spec.arch, part(i), j);
       result.hash = hashOf(compiled->text);
       result.code = hashOf(codeOf(compiled->text));
       result.bytes = int64_t(compiled->text.size());

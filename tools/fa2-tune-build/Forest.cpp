@@ -30,9 +30,9 @@ static std::vector<std::string> featureNames() {
   return names;
 }
 
-/// Lines of words: "fa2_forest 1"; "features" and their names; "part" and
-/// "loss" or "estimate"; and under it a tree a line, its nodes in prefix order:
-/// "feature:threshold", or "=value" for a leaf.
+/// Lines of words: "fa2_forest 1" and the device; "features" and their names;
+/// "part" and "loss" or "estimate"; and under it a tree a line, its nodes in
+/// prefix order: "feature:threshold", or "=value" for a leaf.
 class Forest::Parser {
 public:
   explicit Parser(Forest &forest) : forest(forest) {}
@@ -40,8 +40,9 @@ public:
   std::string run(StringRef text) {
     llvm::SmallVector<StringRef> lines;
     text.split(lines, '\n', -1, /*KeepEmpty=*/false);
-    if (lines.size() < 2 || lines[0] != "fa2_forest 1")
-      return "expected the line 'fa2_forest 1'";
+    if (lines.size() < 2 || !lines[0].consume_front("fa2_forest 1 "))
+      return "expected the line 'fa2_forest 1' with a device's name";
+    forest.of = lines[0].str();
     std::vector<std::string> own = featureNames();
     std::string expected = "features " + llvm::join(own, " ");
     if (lines[1] != expected)

@@ -26,6 +26,9 @@ public:
   /// the shape, but for what is the same for all of them.
   double loss(const RankedCandidate &candidate) const;
 
+  /// What its rows were measured on, as Rates name it.
+  const std::string &device() const { return of; }
+
 private:
   /// Where a feature is at most `threshold` the next node follows, else that
   /// at `above`. A leaf has no feature and its value as threshold.
@@ -43,6 +46,7 @@ private:
 
   double sumOf(const Part &part, llvm::ArrayRef<double> features) const;
 
+  std::string of;
   std::vector<Node> nodes;
   std::vector<Part> parts; // the loss is their mean
 };

@@ -3,8 +3,6 @@
 #include "Ranking.h"
 #include "Forest.h"
 
-#include "fa2/Target/Target.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -45,11 +43,9 @@ static double treesLossOf(const RankedProblem &of, const Schedule &schedule) {
 
 /// Whether the trees have seen such problems on such a device.
 static bool haveTrees(const RankedProblem &of) {
-  std::string error;
-  const Target *hopper = lookupTarget("sm_90", error);
-  return !of.problem.program && !of.problem.dropout &&
-         of.problem.headDim == of.problem.headDimV && hopper &&
-         llvm::StringRef(of.rates.device) == ratesOf(*hopper).device;
+  return of.problem.needs().empty() &&
+         of.problem.headDim == of.problem.headDimV &&
+         of.rates.device == Forest::shipped().device();
 }
 
 std::vector<size_t>

@@ -18,6 +18,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
+#include <tuple>
 
 namespace cl = llvm::cl;
 using namespace fa2;
@@ -183,8 +184,8 @@ static int printSpace(const Subject &subject) {
       os << fieldsText(space.fits[i]) << "\n";
     return 0;
   }
-  os << formatv("{0} on {1}: {2} of {3} candidates fit\n", spec.kernelName(),
-                spec.arch, space.fits.size(), space.candidates);
+  os << formatv("{0} on {1}: {2} of {3} candidates fit\n", subject.name(),
+                subject.spec.arch, space.fits.size(), space.candidates);
   for (const SearchSpace::Axis &axis : space.axes)
     os << formatv("  {0}: {1}\n", axis.field, axis.values);
   for (const SearchSpace::Drop &drop : space.dropped) {
@@ -196,7 +197,25 @@ static int printSpace(const Subject &subject) {
   return 0;
 }
 
+/// Results tell problems apart by what schedules are chosen for: kernels that
+/// compute different things must not compete. Returns what is wrong, or "".
+static std::string checkDistinct(const std::vector<Subject> &subjects) {
+  auto problemOf = [](const Subject &s) {
+    return std::tuple(s.spec.pass, s.spec.arch, s.spec.dtype, s.problem.headDim,
+                      s.problem.headDimV, s.spec.mask, s.problem.needs());
+  };
+  for (const Subject &a : subjects)
+    for (const Subject &b : subjects)
+      if (problemOf(a) == problemOf(b) && a.name() != b.name())
+        return formatv("expected problems that results tell apart, got {0} and "
+                       "{1}, of which each needs '{2}'; build a bundle of each",
+                       a.name(), b.name(), a.problem.needs());
+  return "";
+}
+
 static int build(const std::vector<Subject> &subjects) {
+  if (std::string wrong = checkDistinct(subjects); !wrong.empty())
+    return fail(wrong);
   std::vector<Wanted> wanted;
   for (const Subject &subject : subjects) {
     Wanted &w = wanted.emplace_back();

@@ -37,7 +37,8 @@ struct Problem {
   int64_t tileReads = 0, wideReads = 0;
   /// Whether it reads something else for each score.
   bool elementReads = false;
-  /// Whether the distance of row and column alone chooses what that is.
+  /// Whether the distance of row and column alone chooses what that is, in
+  /// forward and in backward.
   bool distanceReads = false;
   /// Whether the forward program computes with that distance.
   bool distance = false;

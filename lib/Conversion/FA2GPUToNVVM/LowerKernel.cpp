@@ -136,8 +136,8 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 /// longest tiles of many heads run at once they wait for memory, and later the
 /// short ones for the tensor cores
 /// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
-std::string sectionExpression(KernelOp op, const TileSource &source,
-                              ArrayRef<std::string> extents) {
+std::string sectionOfHeads(KernelOp op, const TileSource &source,
+                           ArrayRef<std::string> extents) {
   constexpr int64_t cacheBytes = 32 << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
@@ -170,6 +170,16 @@ std::string sectionExpression(KernelOp op, const TileSource &source,
   return llvm::formatv("if({0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}, "
                        "min({3}, {4}), {5})",
                        tiles, heads, blocks, narrow, fits, alike);
+}
+
+/// Of backward, which reads a tile of what its batch shares for each step, one
+/// head of all entries at a time measures best, and of one entry as above.
+std::string sectionExpression(KernelOp op, const TileSource &source,
+                              ArrayRef<std::string> extents) {
+  std::string heads = sectionOfHeads(op, source, extents);
+  if (source.order != TileOrder::InterleavedBatchesAbreast)
+    return heads;
+  return llvm::formatv("if({0} > 1, {0}, {1})", extents[2], heads);
 }
 
 /// Of the order `balanced`, how many of the longest of `tiles` start before any
@@ -417,9 +427,9 @@ bool fa2::gpu::usesSections(TileOrder order) {
 /// sections of heads one after the other; in a section the first tiles of all
 /// heads, then the second, and so on. Longest first: the same from the last to
 /// the first. In each, a head's tiles have rising numbers from one end to the
-/// other. Abreast: ascending, or longest first, but a tile of one head in all
-/// entries of the batch before the next, so that blocks which run at once share
-/// what is the same in all of them.
+/// other. Abreast: ascending, interleaved or longest first, but a tile of one
+/// head in all entries of the batch before the next, so that blocks which run
+/// at once share what is the same in all of them.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   if (order == TileOrder::BatchesAbreast) {
@@ -451,7 +461,8 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     tile = e.remU(number, tiles);
     headAndBatch = e.divU(number, tiles);
   }
-  if (order == TileOrder::LongestBatchesAbreast)
+  if (order == TileOrder::LongestBatchesAbreast ||
+      order == TileOrder::InterleavedBatchesAbreast)
     return {tile, e.divU(headAndBatch, batches), e.remU(headAndBatch, batches)};
   return {tile, e.remU(headAndBatch, heads), e.divU(headAndBatch, heads)};
 }

@@ -64,8 +64,10 @@ public:
   }
   Schedule ruleBase(const Problem &problem) const override {
     Schedule s;
-    if (problem.backward)
+    if (problem.backward) {
+      s.dq = GradQ::AtomicV4;
       return s;
+    }
     s.lazyRescale = problem.maxSlack;
     s.overlap = s.persistent = true;
     return s;

@@ -34,7 +34,7 @@ struct Fixture {
     return {*target, problem, schedule, shape, e};
   }
   std::string header() const {
-    std::string text = "fa2_forest 1\nfeatures";
+    std::string text = "fa2_forest 1 H200\nfeatures";
     forEachFeature(candidate(), [&](llvm::StringRef name, double) {
       text += " " + name.str();
     });
@@ -76,10 +76,11 @@ TEST(Forest, SumsTreesAndMeansParts) {
 
 TEST(Forest, RefusesWhatIsNone) {
   std::string header = Fixture().header();
-  EXPECT_EQ(errorOf(""), "expected the line 'fa2_forest 1'");
+  EXPECT_EQ(errorOf(""),
+            "expected the line 'fa2_forest 1' with a device's name");
   EXPECT_EQ(errorOf("fa2_forest 2\nfeatures\n"),
-            "expected the line 'fa2_forest 1'");
-  EXPECT_EQ(errorOf("fa2_forest 1\nfeatures a b\npart loss\n=1\n"),
+            "expected the line 'fa2_forest 1' with a device's name");
+  EXPECT_EQ(errorOf("fa2_forest 1 H200\nfeatures a b\npart loss\n=1\n"),
             "line 2: its features are not this version's; bench/trees.py fits "
             "them anew");
   EXPECT_EQ(errorOf(header), "expected a part");

@@ -100,7 +100,8 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of que
     I32EnumAttrCase<"Descending", 4, "descending">,
     I32EnumAttrCase<"BatchesAbreast", 5, "batches_abreast">,
     I32EnumAttrCase<"LongestBatchesAbreast", 6, "longest_batches_abreast">,
-    I32EnumAttrCase<"Balanced", 7, "balanced">]> {
+    I32EnumAttrCase<"Balanced", 7, "balanced">,
+    I32EnumAttrCase<"InterleavedBatchesAbreast", 8, "interleaved_batches_abreast">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
