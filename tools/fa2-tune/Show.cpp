@@ -204,7 +204,9 @@ std::string measuredRows(const Results &results, const ShowOptions &options) {
       continue;
     for (const std::string &kernel : results.ranking(cell)) {
       const Contestant &c = results.contestants.at(kernel);
-      if (c.problem.group.empty() && c.problem.headDim == c.problem.headDimV)
+      // What fits read: kernels without a program, of one head dim.
+      if (c.problem.group.empty() && c.problem.needs.empty() &&
+          c.problem.headDim == c.problem.headDimV)
         text += rowOf(c, cell, cell.timings.at(kernel));
     }
   }

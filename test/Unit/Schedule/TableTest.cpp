@@ -41,6 +41,8 @@ TEST(Table, WhatIsWrongIsNamed) {
                       "also": [{"schedule": "block_q=17"}]})")
                 .find("block_q"),
             std::string::npos);
+  EXPECT_EQ(error(R"({"family": "sm_80", "pass": "forward", "if": "1"})"),
+            "lines 1: unknown member 'if'");
   EXPECT_EQ(error("3"), "lines 1: expected an object");
   EXPECT_EQ(tableError("{}"), "expected an object with fa2_tables = 1");
 }
