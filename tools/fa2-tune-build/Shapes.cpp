@@ -72,21 +72,25 @@ static std::optional<Shape> shapeOf(const json::Object *object) {
   return isShape(shape) ? std::optional(shape) : std::nullopt;
 }
 
-/// What a schedule is for; one type of 16 bits stands for the other.
+/// What a schedule is for; one type of 16 bits stands for the other, and of
+/// programs, of which a record does not say what they are, one for all.
 static std::string nameOf(StringRef pass, int64_t headDim, int64_t headDimV,
-                          StringRef mask) {
-  return formatv("pass={0} head_dim={1} head_dim_v={2} mask={3}", pass, headDim,
-                 headDimV, mask);
+                          StringRef mask, bool isPlain) {
+  return formatv("pass={0} head_dim={1} head_dim_v={2} mask={3}{4}", pass,
+                 headDim, headDimV, mask,
+                 isPlain ? "" : " with a program or dropout");
 }
 
-/// "" where the specification is not one, or has a program, which schedules are
-/// not measured for.
+/// "" where the specification is not one.
 static std::string problemOf(const json::Object *spec) {
-  if (!spec || spec->get("program") || spec->get("score_program"))
+  if (!spec)
     return "";
+  bool isPlain = llvm::none_of(
+      std::initializer_list<StringRef>{"program", "score_program", "dropout"},
+      [&](StringRef name) { return spec->get(name); });
   auto pass = spec->getString("pass"), mask = spec->getString("mask");
   auto d = spec->getInteger("head_dim"), dv = spec->getInteger("head_dim_v");
-  return pass && mask && d && dv ? nameOf(*pass, *d, *dv, *mask) : "";
+  return pass && mask && d && dv ? nameOf(*pass, *d, *dv, *mask, isPlain) : "";
 }
 
 std::string ShapeFile::readList(StringRef text) {
@@ -130,9 +134,7 @@ std::string ShapeFile::readLines(StringRef text) {
     if (launches && shape && !problem.empty())
       recorded.push_back({problem, *shape, *launches});
   }
-  return recorded.empty() ? path + " has no launches of attention without a "
-                                   "score program"
-                          : "";
+  return recorded.empty() ? path + " has no launches of attention" : "";
 }
 
 std::string ShapeFile::read(StringRef name) {
@@ -144,15 +146,15 @@ std::string ShapeFile::read(StringRef name) {
   return text.ltrim().starts_with("[") ? readList(text) : readLines(text);
 }
 
-std::string ShapeFile::shapesOf(const Specification &spec, size_t most,
-                                std::vector<Shape> &shapes) const {
+std::string ShapeFile::shapesOf(const Specification &spec, bool isPlain,
+                                size_t most, std::vector<Shape> &shapes) const {
   if (!listed.empty()) {
     shapes = listed;
     return "";
   }
   std::string wanted =
       nameOf(spec.pass, spec.headDim,
-             spec.headDimV ? spec.headDimV : spec.headDim, spec.mask);
+             spec.headDimV ? spec.headDimV : spec.headDim, spec.mask, isPlain);
   auto key = [](const Shape &s) {
     return std::tuple(s.batch, s.heads, s.headsKv, s.seqlenQ, s.seqlenK);
   };

@@ -24,10 +24,11 @@ class ShapeFile {
 public:
   /// Returns what is wrong, or an empty string.
   std::string read(llvm::StringRef path);
-  /// Those of a specification; of recorded ones the `most` that had the most
-  /// work, launches times scores. Returns what is wrong, or an empty string.
-  std::string shapesOf(const fa2::Specification &spec, size_t most,
-                       std::vector<fa2::Shape> &shapes) const;
+  /// Those of a specification, which has no program and dropout where
+  /// `isPlain`; of recorded ones the `most` that had the most work, launches
+  /// times scores. Returns what is wrong, or an empty string.
+  std::string shapesOf(const fa2::Specification &spec, bool isPlain,
+                       size_t most, std::vector<fa2::Shape> &shapes) const;
   /// Lines that were cut short, as those of a process that died may be.
   size_t damaged() const { return cut; }
 

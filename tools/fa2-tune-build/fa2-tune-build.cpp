@@ -115,7 +115,7 @@ static int fail(const llvm::Twine &message) {
 }
 
 /// Returns what is wrong, or "".
-static std::string shapesOf(const Specification &spec,
+static std::string shapesOf(const Subject &subject,
                             std::vector<Shape> &shapes) {
   for (const std::string &text : shapeTexts) {
     auto shape = parseShape(text);
@@ -130,7 +130,8 @@ static std::string shapesOf(const Specification &spec,
     ShapeFile file;
     std::string wrong = file.read(shapeFile);
     if (wrong.empty())
-      wrong = file.shapesOf(spec, mostShapes, shapes);
+      wrong = file.shapesOf(subject.spec, subject.problem.needs().empty(),
+                            mostShapes, shapes);
     if (file.damaged())
       llvm::WithColor::warning(llvm::errs(), "fa2-tune")
           << formatv("{0}: {1} lines were cut short and are left out\n",
@@ -138,7 +139,7 @@ static std::string shapesOf(const Specification &spec,
     return wrong;
   }
   if (shapes.empty())
-    shapes = defaultShapes(spec);
+    shapes = defaultShapes(subject.spec);
   return "";
 }
 
@@ -172,7 +173,7 @@ static void printToday(const Subject &subject, const std::vector<Shape> &shapes,
 
 static int printSpace(const Subject &subject) {
   std::vector<Shape> shapes;
-  if (std::string wrong = shapesOf(subject.spec, shapes); !wrong.empty())
+  if (std::string wrong = shapesOf(subject, shapes); !wrong.empty())
     return fail(wrong);
   const Target &target = *subject.target;
   const Problem &problem = subject.problem;
@@ -220,7 +221,7 @@ static int build(const std::vector<Subject> &subjects) {
   for (const Subject &subject : subjects) {
     Wanted &w = wanted.emplace_back();
     w.subject = subject;
-    if (std::string wrong = shapesOf(subject.spec, w.shapes); !wrong.empty())
+    if (std::string wrong = shapesOf(subject, w.shapes); !wrong.empty())
       return fail(wrong);
     std::string error;
     w.candidates =
