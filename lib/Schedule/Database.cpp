@@ -116,10 +116,11 @@ ScheduleDatabase::parse(StringRef text, StringRef name, std::string &error) {
                     name);
     return failure();
   }
-  if (*version != kDatabaseVersion) {
-    error = formatv("expected {0} to be of version {1}, got {2}; fa2-tune of "
-                    "the compiler's version writes it",
-                    name, kDatabaseVersion, *version);
+  if (*version < 1 || *version > kDatabaseVersion) {
+    error =
+        formatv("expected {0} to be of version 1 to {1}, got {2}; fa2-tune of "
+                "the compiler's version writes it",
+                name, kDatabaseVersion, *version);
     return failure();
   }
   const json::Array *rows = object->getArray("rows");

@@ -8,6 +8,7 @@
 #include "Failure.h"
 #include "Files.h"
 
+#include <algorithm>
 #include <sstream>
 
 using namespace fa2run;
@@ -228,9 +229,10 @@ std::vector<OrderedJson> readDatabase(const std::string &path) {
     OrderedJson document = OrderedJson::parse(text);
     if (!document.is_object() || !document.contains("fa2_schedules"))
       refuse("{} is not a database of schedules", path);
-    if (document["fa2_schedules"] != kDatabaseVersion)
-      refuse("{}: its version is {}, this fa2-tune reads {}", path,
-             document["fa2_schedules"].dump(), kDatabaseVersion);
+    if (const auto &version = document["fa2_schedules"];
+        version < 1 || version > kDatabaseVersion)
+      refuse("{}: its version is {}, this fa2-tune reads 1 to {}", path,
+             version.dump(), kDatabaseVersion);
     std::vector<OrderedJson> rows = document.at("rows");
     for (const OrderedJson &row : rows)
       keyOf(row);
@@ -257,8 +259,12 @@ mergeRows(const std::vector<std::vector<OrderedJson>> &databases) {
 }
 
 std::string databaseText(const std::vector<OrderedJson> &rows) {
-  std::string text =
-      fmt::format("{{\"fa2_schedules\": {},\n \"rows\": [", kDatabaseVersion);
+  bool plain =
+      std::none_of(rows.begin(), rows.end(), [](const OrderedJson &row) {
+        return row.contains("needs");
+      });
+  std::string text = fmt::format("{{\"fa2_schedules\": {},\n \"rows\": [",
+                                 plain ? 1 : kDatabaseVersion);
   for (size_t i = 0; i < rows.size(); ++i)
     text += (i ? ",\n  " : "\n  ") + rows[i].dump();
   return text + "]}\n";

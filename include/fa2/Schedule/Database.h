@@ -17,8 +17,9 @@ namespace fa2 {
 
 class Target;
 
-/// The version of the format that this compiler reads.
-constexpr int64_t kDatabaseVersion = 1;
+/// The newest version of the format that this compiler reads; it reads older
+/// ones, too. With 2 rows may have needs (Problem::needs).
+constexpr int64_t kDatabaseVersion = 2;
 
 struct ScheduleRow {
   std::string arch, dtype, device, date;
