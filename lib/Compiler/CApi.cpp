@@ -16,27 +16,11 @@ struct fa2_compilation {
 
 /// What a module's text says itself, or an empty string.
 static std::string saidTwice(const fa2::Specification &spec) {
-  fa2::Specification none;
-  auto refuse = [](llvm::StringRef key) {
-    return (key + " is what the module says: expected arch, pass, schedule, "
-                  "variants or fields of a schedule")
-        .str();
-  };
-  using Text = std::string fa2::Specification::*;
-  const std::pair<llvm::StringRef, Text> texts[] = {
-      {"dtype", &fa2::Specification::dtype},
-      {"mask", &fa2::Specification::mask},
-      {"softcap", &fa2::Specification::softcap},
-      {"alibi", &fa2::Specification::alibi},
-      {"bias", &fa2::Specification::bias}};
-  for (auto [key, member] : texts)
-    if (spec.*member != none.*member)
-      return refuse(key);
-  if (spec.headDim != none.headDim)
-    return refuse("head_dim");
-  if (spec.headDimV != none.headDimV)
-    return refuse("head_dim_v");
-  return "";
+  llvm::StringRef key = spec.saidOfOperation();
+  return key.empty() ? ""
+                     : (key + " is what the module says: expected arch, pass, "
+                              "schedule, variants or fields of a schedule")
+                           .str();
 }
 
 /// Where kernels are kept.

@@ -176,7 +176,8 @@ public:
       if (stage == "fa2-select-schedule") {
         result.schedule = scheduleText(*module);
         result.choices = choicesOf(*module);
-        problem = problemIn(*module);
+        if (problem)
+          *problem = problemIn(*module);
       }
       if (options.onStage)
         options.onStage(stage, print(*module));
@@ -186,8 +187,8 @@ public:
     return emit(*module);
   }
 
-  /// Known where the schedule is.
-  FailureOr<Problem> problem = failure();
+  /// Where somebody wants to know it.
+  FailureOr<Problem> *problem = nullptr;
 
 private:
   /// The module of `source`, or null where it is not one attention.
@@ -299,10 +300,12 @@ FailureOr<Problem> fa2::problemOf(const Specification &spec, std::string &error,
   CompileOptions options;
   options.emit = OutputKind::FA2;
   Compilation result;
+  FailureOr<Problem> problem = failure();
   Run run(spec, source, options, result, error);
+  run.problem = &problem;
   if (failed(run.run()))
     return failure();
-  return run.problem;
+  return problem;
 }
 
 std::string fa2::shortened(StringRef error) {

@@ -29,15 +29,15 @@ struct Field {
 const std::array kFields = {
     Field{{"pass", "what to compute: forward or backward (fa2-compile: forward,backward writes both, name.forward.ptx and name.backward.ptx)", Key::Kernel}, &Specification::pass},
     Field{{"arch", "architecture: sm_80 (the default; it and everything later), sm_90a (H100 and H200 alone, and the faster there), or another that an error lists", Key::Kernel}, &Specification::arch},
-    Field{{"dtype", "type of q, k, v and out: bf16 or f16", Key::Kernel}, &Specification::dtype},
-    Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256", Key::Kernel}, &Specification::headDim},
-    Field{{"head_dim_v", "head dim of v and out (0: that of q)", Key::Kernel}, &Specification::headDimV},
-    Field{{"mask", "none, causal (bottom right), causal_top_left or strictly_causal (bottom right, without the diagonal)", Key::Kernel}, &Specification::mask},
-    Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Kernel}, &Specification::softcap},
-    Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Kernel}, &Specification::alibi},
-    Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Kernel}, &Specification::bias},
-    Field{{"sink", "one more score of each row, which has no value: head (sink [heads], f32)", Key::Kernel}, &Specification::sink},
-    Field{{"dropout", "drop elements of the softmax: argument (dropout, the probability, and rng, i32 [4]: seed and offset)", Key::Kernel}, &Specification::dropout},
+    Field{{"dtype", "type of q, k, v and out: bf16 or f16", Key::Operation}, &Specification::dtype},
+    Field{{"head_dim", "head dim of q and k: a multiple of 8 from 8 to 256", Key::Operation}, &Specification::headDim},
+    Field{{"head_dim_v", "head dim of v and out (0: that of q)", Key::Operation}, &Specification::headDimV},
+    Field{{"mask", "none, causal (bottom right), causal_top_left or strictly_causal (bottom right, without the diagonal)", Key::Operation}, &Specification::mask},
+    Field{{"softcap", "cap scores, c tanh(score / c): c, or argument to give it at the launch (softcap)", Key::Operation}, &Specification::softcap},
+    Field{{"alibi", "add slope (key - query): head (slopes [heads], f32)", Key::Operation}, &Specification::alibi},
+    Field{{"bias", "add a tensor (bias) of q's type: key [batch, seqlen_k], query [batch, seqlen_q], head [heads], head_key [batch, heads, seqlen_k] or full [batch, heads, seqlen_q, seqlen_k]; extents may be 1", Key::Operation}, &Specification::bias},
+    Field{{"sink", "one more score of each row, which has no value: head (sink [heads], f32)", Key::Operation}, &Specification::sink},
+    Field{{"dropout", "drop elements of the softmax: argument (dropout, the probability, and rng, i32 [4]: seed and offset)", Key::Operation}, &Specification::dropout},
     Field{{"grads", "backward: what scores read that has a gradient too: bias, slopes, softcap, sink (name,...), or names of a file's extra_names; bias:whole is of bias's type, without sums, where a full bias is added to the scores; bias:batch and bias:heads are too, summed over entries of the batch or heads", Key::Kernel}, &Specification::grads},
     Field{{"grad_lse", "backward: argument where lse has a gradient too, which a launch gives (dlse, as lse)", Key::Kernel}, &Specification::gradLse},
     Field{{"schedule", "fields of the schedule, each as below: block_q=128,overlap=0,...", Key::Schedule}, &Specification::schedule},
@@ -121,6 +121,15 @@ llvm::ArrayRef<Specification::Key> Specification::keys() {
     return keys;
   }();
   return keys;
+}
+
+StringRef Specification::saidOfOperation() const {
+  Specification none;
+  auto differs = [&](auto member) { return this->*member != none.*member; };
+  for (const Field &field : kFields)
+    if (field.key.of == Key::Operation && std::visit(differs, field.member))
+      return field.key.name;
+  return "";
 }
 
 /// Adds "name=value,..." to what is asked of the schedule.

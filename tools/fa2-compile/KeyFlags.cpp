@@ -15,7 +15,8 @@ KeyFlags::KeyFlags(cl::OptionCategory &kernel, cl::OptionCategory &schedule,
     std::string flag = key.name.str();
     llvm::replace(flag, '_', '-');
     names.push_back(std::make_unique<std::string>(flag));
-    cl::OptionCategory &category = key.of == Key::Kernel   ? kernel
+    bool isKernel = key.of == Key::Kernel || key.of == Key::Operation;
+    cl::OptionCategory &category = isKernel                ? kernel
                                    : key.of == Key::Output ? output
                                                            : schedule;
     flags.push_back(std::make_unique<cl::opt<std::string>>(
@@ -28,10 +29,7 @@ std::string KeyFlags::apply(Specification &spec, bool file) const {
   for (auto [key, flag] : llvm::zip(Specification::keys(), flags)) {
     if (flag->getNumOccurrences() == 0)
       continue;
-    bool said = key.of == Key::Kernel && key.name != "pass" &&
-                key.name != "arch" && key.name != "grads" &&
-                key.name != "grad_lse";
-    if (file && said)
+    if (file && key.of == Key::Operation)
       return llvm::formatv("expected no --{0} beside a file, whose operation "
                            "says it, got '{1}'",
                            flag->ArgStr, flag->getValue());

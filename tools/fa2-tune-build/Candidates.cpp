@@ -8,7 +8,6 @@
 #include "fa2/Target/Target.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -23,15 +22,6 @@ using namespace fa2;
 using namespace fa2tune;
 using llvm::formatv;
 
-/// What the file does not say.
-static bool isBesideModule(llvm::StringRef key) {
-  return llvm::is_contained({"pass", "arch", "grads", "grad_lse", "cache"},
-                            key) ||
-         llvm::any_of(Specification::keys(), [&](const auto &known) {
-           return known.name == key && known.of != Specification::Key::Kernel;
-         });
-}
-
 std::string Subject::readModule(llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!file)
@@ -42,27 +32,23 @@ std::string Subject::readModule(llvm::StringRef path) {
 }
 
 std::string Subject::read(llvm::StringRef text) {
-  constexpr llvm::StringRef key = "module=";
-  std::string rest;
-  llvm::SmallVector<llvm::StringRef> words;
-  llvm::SplitString(text, words, " \t\r\n,");
-  for (llvm::StringRef word : words)
-    if (std::string wrong;
-        word.consume_front(key) && !(wrong = readModule(word)).empty())
-      return wrong;
-  // A value in quotes may have blanks, which only a specification without a
-  // file has.
-  for (llvm::StringRef word : words) {
-    if (!module || word.starts_with(key))
-      continue;
-    llvm::StringRef name = word.split('=').first;
-    if (word.contains('=') && !isBesideModule(name))
-      return formatv("expected no {0} beside a file, whose operation says it, "
-                     "got '{1}'",
-                     name, word);
-    rest += (word + " ").str();
+  constexpr llvm::StringRef key = "module=", blanks = " \t\r\n,";
+  std::string rest = text.str(), error;
+  if (size_t at = text.find(key);
+      at == 0 || (at != text.npos && blanks.contains(text[at - 1]))) {
+    llvm::StringRef path =
+        text.drop_front(at + key.size()).take_until([&](char c) {
+          return blanks.contains(c);
+        });
+    if (error = readModule(path); !error.empty())
+      return error;
+    rest.erase(at, key.size() + path.size());
   }
-  std::string error = spec.setAll(module ? llvm::StringRef(rest) : text);
+  error = spec.setAll(rest);
+  if (llvm::StringRef said = spec.saidOfOperation();
+      error.empty() && module && !said.empty())
+    return formatv("expected no {0} beside a file, whose operation says it",
+                   said);
   if (error.empty())
     error = spec.check();
   if (error.empty())

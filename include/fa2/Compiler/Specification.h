@@ -49,6 +49,9 @@ struct Specification {
   std::string setAll(llvm::StringRef text);
   /// What is wrong with the fields taken together, or an empty string.
   std::string check() const;
+  /// The first key that the operation of a module says, and that is not as it
+  /// is by default; empty where a module may stand beside the specification.
+  llvm::StringRef saidOfOperation() const;
   /// All that says which kernel it is, but for what the database's file holds:
   /// equal texts compile to equal kernels.
   std::string identity() const;
@@ -59,7 +62,8 @@ struct Specification {
 
   struct Key {
     llvm::StringRef name, help;
-    enum { Kernel, Schedule, ScheduleField, Output } of;
+    /// Operation: a kernel's too, which the operation of a module says itself.
+    enum { Kernel, Operation, Schedule, ScheduleField, Output } of;
   };
   /// Every key: those above in their order, then the fields of the schedule.
   static llvm::ArrayRef<Key> keys();

@@ -201,6 +201,8 @@ TEST(CApi, SaysWhatIsWrongWithAModule) {
             "expected one fa2.attention in 'f', got 0"},
            {"", "", "expected a module with one func.func, got 0 and 0 other"},
            {good.c_str(), "mask=causal", "mask is what the module says"},
+           {good.c_str(), "sink=head", "sink is what the module says"},
+           {good.c_str(), "dropout=argument", "dropout is what the module"},
            {good.c_str(), "arch=sm_20", "the nearest supported is sm_80"},
            {nullptr, "", "expected a module's text, got a null pointer"},
        }) {
