@@ -107,6 +107,10 @@ struct ChainKernelsPass : public fa2::impl::ChainKernelsBase<ChainKernelsPass> {
       const Target *target = targetOf(kernel);
       if (!target)
         return signalPassFailure();
+      if (last && kernel.isInPlaceOf(last)) {
+        before.clear();
+        last = {};
+      }
       bool shares = last && last.getPartsAttr() && kernel.getPartsAttr();
       bool chains =
           shares || (last && last.getSchedule().getChained() != Chain::None);

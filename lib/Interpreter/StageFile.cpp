@@ -31,15 +31,12 @@ struct StageFile::Contents {
   OwningOpRef<ModuleOp> module;
   SmallVector<KernelOp> operations; // one each of `kernels`
   std::vector<Kernel> kernels;
-  std::vector<Workspace> workspaces;
+  std::vector<std::vector<Workspace>> workspaces; // one each of `kernels`
   std::string manifest;
 
   bool open(const std::string &path);
   LogicalResult describe();
-  void add(KernelOp operation, Kernel kernel) {
-    operations.push_back(operation);
-    kernels.push_back(std::move(kernel));
-  }
+  void add(KernelOp operation, Kernel kernel);
 };
 
 StageFile::StageFile(std::unique_ptr<Contents> contents)
@@ -50,8 +47,9 @@ const std::string &StageFile::manifest() const { return contents->manifest; }
 const std::vector<StageFile::Kernel> &StageFile::kernels() const {
   return contents->kernels;
 }
-const std::vector<StageFile::Workspace> &StageFile::workspaces() const {
-  return contents->workspaces;
+const std::vector<StageFile::Workspace> &
+StageFile::workspaces(size_t kernel) const {
+  return contents->workspaces[kernel];
 }
 
 bool StageFile::Contents::open(const std::string &path) {
@@ -76,6 +74,15 @@ static std::vector<std::string> extentsOf(ArgumentAttr argument) {
     else
       extents.push_back(std::to_string(cast<IntegerAttr>(dim).getInt()));
   return extents;
+}
+
+void StageFile::Contents::add(KernelOp operation, Kernel kernel) {
+  operations.push_back(operation);
+  kernels.push_back(std::move(kernel));
+  auto &own = workspaces.emplace_back();
+  for (auto argument : operation.getArguments().getAsRange<ArgumentAttr>())
+    if (argument.getDirection() == "workspace")
+      own.push_back({argument.getName().str(), extentsOf(argument)});
 }
 
 /// How a kernel would be launched, as far as its manifest's head says it.
@@ -111,9 +118,6 @@ LogicalResult StageFile::Contents::describe() {
              rows.getFrom().getExpression().str(),
              rows.getCount().getExpression().str()});
   }
-  for (auto argument : all.front().getArguments().getAsRange<ArgumentAttr>())
-    if (argument.getDirection() == "workspace")
-      workspaces.push_back({argument.getName().str(), extentsOf(argument)});
   auto text = writeManifest(described);
   if (failed(text))
     return failure();

@@ -50,8 +50,6 @@ std::string readVariants(const json::Object &object, ScheduleRow &row) {
   auto text = value->getAsString();
   if (!text)
     return "expected variants to be a string";
-  if (row.problem.backward)
-    return formatv("expected no variants for backward, got '{0}'", *text);
   std::string wrong;
   auto variants = parseVariants(*text, wrong);
   if (failed(variants))

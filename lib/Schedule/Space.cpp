@@ -25,19 +25,10 @@ std::string fa2::fieldsText(const Schedule &schedule) {
   return text;
 }
 
-std::string fa2::bitsText(const Schedule &s) {
+std::string fa2::bitsText(const Schedule &schedule) {
   std::string text;
-  auto add = [&](StringRef name, const std::string &value) {
-    text += (text.empty() ? "" : ",") + (name + "=").str() + value;
-  };
-  forEachScheduleField([&](auto field) {
-    if (field.bits == FieldBits::Own)
-      add(field.name, field.text(s.*field.member));
-  });
-  if (s.partition != Partition::SplitQ)
-    add("warps", std::to_string(s.warps));
-  if (s.speculateMax > 0) // rows that stop at one key tile
-    add("limit", std::to_string(s.groupLimits ? kGroupRows : s.blockQ));
+  for (const auto &[name, value] : fieldsOfBits(schedule))
+    text += (text.empty() ? "" : ",") + (name + "=" + value).str();
   return text;
 }
 

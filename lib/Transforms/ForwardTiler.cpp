@@ -65,10 +65,11 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
     addColumns(types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), programOf(op).describe());
-  auto kernel = KernelOp::create(
-      b, loc, name.str(), b.getFunctionType(types, {}), spec, schedule,
-      b.getArrayAttr(args), IntegerAttr{}, when,
-      /*main=*/name.str() == func.getName(), parts, ArrayAttr{}, ArrayAttr{});
+  auto kernel =
+      KernelOp::create(b, loc, name.str(), b.getFunctionType(types, {}), spec,
+                       schedule, b.getArrayAttr(args), IntegerAttr{}, when,
+                       /*main=*/name.str() == func.getName(), parts,
+                       IntegerAttr{}, ArrayAttr{}, ArrayAttr{});
   Block *entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);

@@ -21,8 +21,49 @@ static constexpr float kLargestLse = 0x1p23f;
 /// Blocks that zero gradients: enough for any device's memory.
 static constexpr int64_t kZeroBlocks = 512;
 
+/// A condition where one of some holds; "": always.
+static std::string anyOf(StringRef one, StringRef other) {
+  if (one.empty() || other.empty())
+    return "";
+  return llvm::formatv("({0}) || ({1})", one, other);
+}
+
 void GradTiler::run() {
+  SmallVector<VariantAttr> variants;
+  if (ArrayAttr attrs = op.getVariantsAttr())
+    llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
+  GuardedVariants guarded(variants);
+  SmallVector<Alternative> alternatives{
+      {guarded.otherwise, {{"", guarded.otherwise, schedule}}}};
+  for (auto [i, variant] : llvm::enumerate(variants)) {
+    OfKeys kernel{("_variant" + Twine(i + 1)).str(), guarded.when[i],
+                  variant.getSchedule()};
+    auto fits = [&](const Alternative &a) {
+      return a.kernels.front().schedule.differsAround(kernel.schedule).empty();
+    };
+    if (auto known = llvm::find_if(alternatives, fits);
+        known != alternatives.end()) {
+      known->when = anyOf(known->when, kernel.when);
+      known->kernels.push_back(kernel);
+    } else {
+      alternatives.push_back({kernel.when, {kernel}});
+    }
+  }
+  // Of a single one some kernel is launched, whatever holds.
+  if (alternatives.size() == 1)
+    alternatives.front().when.clear();
+  for (const auto &[i, each] : llvm::enumerate(alternatives))
+    createAlternative(int64_t(i), each);
+  func.erase();
+}
+
+void GradTiler::createAlternative(int64_t number, const Alternative &each) {
+  alternative = number;
+  ofAll = each.when;
+  schedule = each.kernels.front().schedule;
+  suffixOfAll = each.kernels.front().suffix;
   bool atomic = schedule.getDq() != GradQ::Recompute;
+  sumWidth = 1;
   std::string error;
   if (const Target *target = lookupTarget(schedule.getTarget(), error)) {
     panelColumns = target->sharedPanelBytes() / 2; // of 16 bits
@@ -41,29 +82,17 @@ void GradTiler::run() {
   createStatistics();
   if (op.getDsink())
     createSinkGradient();
-  createAllKeys();
+  for (const OfKeys &keys : each.kernels) {
+    schedule = keys.schedule;
+    createKeysOf(keys.suffix, keys.when);
+  }
+  schedule = each.kernels.front().schedule;
   if (atomic)
     createScaledSum();
   else
     createQueries();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createSummed(i);
-  func.erase();
-}
-
-/// The kernel of keys, and one for each variant beside it.
-void GradTiler::createAllKeys() {
-  SmallVector<VariantAttr> variants;
-  if (ArrayAttr attrs = op.getVariantsAttr())
-    llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
-  GuardedVariants guarded(variants);
-  createKeysOf("", guarded.otherwise);
-  ScheduleAttr base = schedule;
-  for (auto [i, variant] : llvm::enumerate(variants)) {
-    schedule = variant.getSchedule();
-    createKeysOf(("_variant" + Twine(i + 1)).str(), guarded.when[i]);
-  }
-  schedule = base;
 }
 
 void GradTiler::createKeysOf(StringRef suffix, StringRef when) {
@@ -167,10 +196,16 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   auto spec =
       SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
                     op.getMaskAttr(), programOf(op).describe());
+  std::string name = (func.getName() + suffix).str();
+  if (rowsOf != Keys)
+    name += suffixOfAll;
   auto kernel = KernelOp::create(
-      b, loc, (func.getName() + suffix).str(), b.getFunctionType(types, {}),
-      spec, s, b.getArrayAttr(args), IntegerAttr{}, GuardAttr{},
-      /*main=*/suffix.empty(), ArrayAttr{}, ArrayAttr{}, ArrayAttr{});
+      b, loc, name, b.getFunctionType(types, {}), spec, s, b.getArrayAttr(args),
+      IntegerAttr{},
+      ofAll.empty() ? GuardAttr() : GuardAttr::get(b.getContext(), ofAll),
+      /*main=*/suffix.empty() && suffixOfAll.empty(), ArrayAttr{},
+      alternative ? b.getI64IntegerAttr(alternative) : IntegerAttr(),
+      ArrayAttr{}, ArrayAttr{});
   entry = b.createBlock(&kernel.getBody());
   for (Type t : types)
     entry->addArgument(t, loc);

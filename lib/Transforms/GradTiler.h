@@ -24,6 +24,19 @@ public:
   void run();
 
 private:
+  /// A kernel of keys, and when it is launched ("": always).
+  struct OfKeys {
+    std::string suffix, when;
+    ScheduleAttr schedule;
+  };
+  /// Kernels of keys that differ in nothing that the kernels around them see,
+  /// and when one of them is launched.
+  struct Alternative {
+    std::string when;
+    llvm::SmallVector<OfKeys> kernels;
+  };
+  /// All kernels that do the work where one of these is launched.
+  void createAlternative(int64_t number, const Alternative &each);
   /// A kernel with the program's arguments, and one block's work in it: tiles
   /// of `block` rows of q or k, or of query heads, or so many blocks for what
   /// has no rows.
@@ -53,7 +66,6 @@ private:
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
                      mlir::Value lse, mlir::Value negDelta);
   void createSinkGradient();
-  void createAllKeys();
   /// The kernel of keys for the schedule; where it loads tiles of what the
   /// program reads, another beside it, for where nothing can be copied.
   void createKeysOf(llvm::StringRef suffix, llvm::StringRef when);
@@ -230,6 +242,8 @@ private:
   mlir::Type f32, dtype;
   int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
   int64_t sumWidth = 1; // elements of dQ's sum that are added at once
+  int64_t alternative = 0;
+  std::string ofAll, suffixOfAll; // of its kernels: when they are launched
   // The current kernel's.
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,

@@ -50,15 +50,26 @@ struct TileAttentionGradPass
       if (!op.getScore().empty() && (failed(programOf(op).check()) ||
                                      failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
-      if (failed(checkWhole(op)))
+      if (llvm::any_of(schedulesOf(op), [&](ScheduleAttr s) {
+            return failed(checkWhole(op, s));
+          }))
         return signalPassFailure();
       GradTiler(*func, op).run();
     }
   }
 
+  /// The operation's own, then those of its variants.
+  static SmallVector<ScheduleAttr> schedulesOf(AttentionGradOp op) {
+    SmallVector<ScheduleAttr> schedules{op.getScheduleAttr()};
+    if (ArrayAttr variants = op.getVariantsAttr())
+      for (VariantAttr variant : variants.getAsRange<VariantAttr>())
+        schedules.push_back(variant.getSchedule());
+    return schedules;
+  }
+
   /// Gradients that are stored, not summed, are tiles of dS on their way to the
   /// product with the keys.
-  static LogicalResult checkWhole(AttentionGradOp op) {
+  static LogicalResult checkWhole(AttentionGradOp op, ScheduleAttr s) {
     for (auto [i, gradient] : llvm::zip(
              op.getGrads().value_or(ArrayRef<int64_t>()), op.getDextras())) {
       GradientForm form = formOfGradient(gradient.getType());
@@ -68,7 +79,7 @@ struct TileAttentionGradPass
       std::string name = program.extraName(size_t(i));
       if (form == GradientForm::Tiles) {
         auto type = cast<RankedTensorType>(gradient.getType());
-        if (failed(checkTiles(op, size_t(i), type)))
+        if (failed(checkTiles(op, s, size_t(i), type)))
           return failure();
         continue;
       }
@@ -87,7 +98,6 @@ struct TileAttentionGradPass
                << ", whose gradient is whole, to be added once to the scores "
                   "without dropout, at its batch entry, head, query and key; "
                   "otherwise a gradient is summed in f32";
-      ScheduleAttr s = op.getScheduleAttr();
       if (!s.getDqByProducer() || s.getBlockQ() != kGroupRows ||
           s.warpsAlongKeys() != s.getWarps() || s.getCluster() > 1 ||
           s.getDq() == GradQ::Recompute)
@@ -99,29 +109,28 @@ struct TileAttentionGradPass
                   "up to head dim 128, because the gradient of "
                << name
                << " is whole; otherwise a gradient is summed in f32; got " << s;
-      if (failed(checkKeyTiles(op, name)))
+      if (failed(checkKeyTiles(op, s, name)))
         return failure();
     }
     return success();
   }
 
-  /// Kernels beside that of keys know its tiles.
-  static LogicalResult checkKeyTiles(AttentionGradOp op, StringRef name) {
-    int64_t bkv = op.getScheduleAttr().getBlockKv();
-    if (ArrayAttr variants = op.getVariantsAttr())
-      for (VariantAttr variant : variants.getAsRange<VariantAttr>())
-        if (variant.getSchedule().getBlockKv() != bkv)
-          return op.emitOpError()
-                 << "expected variants with the schedule's block_kv = " << bkv
-                 << " because the gradient of " << name
-                 << " has a tile for each, got "
-                 << variant.getSchedule().getBlockKv();
+  /// Kernels around that of keys know its tiles.
+  static LogicalResult checkKeyTiles(AttentionGradOp op, ScheduleAttr s,
+                                     StringRef name) {
+    for (ScheduleAttr other : schedulesOf(op))
+      if (s.differsAround(other).empty() &&
+          other.getBlockKv() != s.getBlockKv())
+        return op.emitOpError()
+               << "expected variants with the schedule's block_kv = "
+               << s.getBlockKv() << " because the gradient of " << name
+               << " has a tile for each, got " << other.getBlockKv();
     return success();
   }
 
   /// Gradients that are summed over batch entries or heads in tiles of dS.
-  static LogicalResult checkTiles(AttentionGradOp op, size_t extra,
-                                  RankedTensorType type) {
+  static LogicalResult checkTiles(AttentionGradOp op, ScheduleAttr s,
+                                  size_t extra, RankedTensorType type) {
     ScoreProgram program = programOf(op);
     std::string name = program.extraName(extra);
     bool isWhole = program.isWhole(extra);
@@ -144,7 +153,6 @@ struct TileAttentionGradPass
              << "expected a gradient of " << name
              << " that is not summed by tiles, because the score program's "
                 "derivative by it is 0 everywhere";
-    ScheduleAttr s = op.getScheduleAttr();
     if (s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute)
       return op.emitOpError()
              << "expected a gradient of " << name
@@ -163,7 +171,7 @@ struct TileAttentionGradPass
              << " is summed by tiles; otherwise a gradient is summed in f32; "
                 "got "
              << s;
-    return checkKeyTiles(op, name);
+    return checkKeyTiles(op, s, name);
   }
 
   /// Whether there is one contribution to extra i, of slope 1.
@@ -177,9 +185,15 @@ struct TileAttentionGradPass
   }
 
   static LogicalResult checkSchedules(AttentionGradOp op) {
-    auto s = op.getScheduleAttr();
-    if (!s)
+    if (!op.getScheduleAttr())
       return op.emitOpError() << "expected a schedule; run fa2-select-schedule";
+    for (ScheduleAttr s : schedulesOf(op))
+      if (failed(checkSchedule(op, s)))
+        return failure();
+    return success();
+  }
+
+  static LogicalResult checkSchedule(AttentionGradOp op, ScheduleAttr s) {
     if (s.getPartition() != Partition::Keys)
       return op.emitOpError() << "expected a schedule of partition keys, got "
                               << stringifyPartition(s.getPartition());

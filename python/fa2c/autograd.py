@@ -14,6 +14,7 @@ from .specification import Specification
 
 WHOLE = ":whole"  # behind a name in `grads`: the gradient is of the operand's own type
 OVER = (":batch", ":heads")  # so it is with these, summed over entries of the batch, or heads
+_MOST_SHAPES = 4096  # for which a plan keeps which kernels they take
 _OF_16_BITS = (torch.bfloat16, torch.float16)
 
 
@@ -24,13 +25,16 @@ class Plan:
         self.ordinal, self.specification = ordinal, specification
         self.heads_first, self.deterministic = heads_first, deterministic
         self.operands = specification.operands  # types by names
-        self._backward = {}  # by the names of operands whose gradients are wanted, and whether lse has one
+        # By the names of operands whose gradients are wanted, whether lse has one, and q's and v's shapes.
+        self._backward = {}
         self._refused = set()  # names with forms of gradients that the compiler does not have
         self._seqlen, self._heads = (2, 1) if heads_first else (1, 2)
 
-    def backward_for(self, grads, of_lse=False):
-        """The kernels that give the gradients of these operands, too, and take one of lse; None where one of them has no such form."""
-        program = self._backward.get((grads, of_lse))
+    def backward_for(self, grads, of_lse, q_shape, v_shape):
+        """The kernels for tensors of such shapes that give the gradients of these operands, too, and take one of lse; None where one of them has
+        no such form."""
+        key = grads, of_lse, q_shape, v_shape
+        program = self._backward.get(key)
         if program is None:
             in_any_order = [name for name in grads if name not in self.specification.beside and not name.endswith(WHOLE)]
             if in_any_order and self.deterministic:
@@ -41,7 +45,8 @@ class Plan:
                 )
             gradient = self.specification.gradient(self.deterministic, grads, of_lse)
             try:
-                program = self._backward[grads, of_lse] = kernels.program(self.ordinal, gradient, self.heads_first)
+                lengths = lengths_of(q_shape, v_shape, self.heads_first)
+                program = kernels.program_for(lengths, self.ordinal, gradient, self.heads_first)
             except CompileError as error:
                 if any(":" in name for name in grads):
                     return None
@@ -50,6 +55,9 @@ class Plan:
                 raise NotImplementedError(
                     f"score_mod: its gradients are not supported ({error}); forward alone is (under torch.no_grad())"
                 ) from None
+            if len(self._backward) >= _MOST_SHAPES:
+                self._backward.clear()
+            self._backward[key] = program
         return program
 
     def lse_shape(self, q):
@@ -81,11 +89,11 @@ class Plan:
             given["dlse"] = dlse.contiguous()
         of_lse = dlse is not None
         grads = self._grads(operands, wanted, q, k) if operands else ()
-        program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
+        program = self.backward_for(grads, of_lse, q.shape, v.shape)
         while program is None:
             self._refused.update(name for name in grads if ":" in name)
             grads = self._grads(operands, wanted, q, k)
-            program = self._backward.get((grads, of_lse)) or self.backward_for(grads, of_lse)
+            program = self.backward_for(grads, of_lse, q.shape, v.shape)
         sums = self._sums(operands, grads, self._scores(q, k), q.device) if operands else {}
         for name, value in sums.items():
             given[sys.intern(f"d{name}")] = in_order(value, self.heads_first)

@@ -55,6 +55,11 @@
 // CHECK-NEXT: fa2.store
 // CHECK-NOT: fa2gpu.chain
 // CHECK: fa2.return
+
+// Those that take the place of others have a chain of their own.
+// CHECK-LABEL: fa2.kernel @fifth
+// CHECK-NOT: fa2gpu.chain
+// CHECK: fa2.return
 #acc = #fa2gpu.acc<#fa2gpu.wgmma, groups = [2, 1]>
 #row = #fa2gpu.row<#acc>
 #shared = #fa2gpu.shared<panel = 128>
@@ -127,6 +132,18 @@ fa2.kernel @third(%other: !list, %size: index)
 }
 fa2.kernel @fourth(%q: !global, %n: !stats, %dk: !global, %size: index, %t: tensor<128x64xbf16, #acc>)
     attributes {spec = #spec, arguments = [#q, #n, #dk, #size, #t],
+                schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, chained = late>} {
+  fa2.for_each_tile %tile, %head, %batch in (%size by 128, %size, %size) {
+    %view = fa2.view %q[%batch, %head] rows(%tile, %size) : !global -> !fa2.view<? x 64 x bf16>
+    %x = fa2.load %view[%size] : !fa2.view<? x 64 x bf16> -> tensor<128x64xbf16, #acc>
+    fa2.store %x, %view[%size] : tensor<128x64xbf16, #acc>, !fa2.view<? x 64 x bf16>
+    %w = fa2.view %n[%batch, %head] rows(%tile, %size) : !stats -> !fa2.view<? x f32>
+    %d = fa2.load %w[%size] : !fa2.view<? x f32> -> tensor<128xf32, #row>
+  }
+  fa2.return
+}
+fa2.kernel @fifth(%q: !global, %n: !stats, %dk: !global, %size: index, %t: tensor<128x64xbf16, #acc>)
+    attributes {alternative = 1 : i64, spec = #spec, arguments = [#q, #n, #dk, #size, #t],
                 schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, chained = late>} {
   fa2.for_each_tile %tile, %head, %batch in (%size by 128, %size, %size) {
     %view = fa2.view %q[%batch, %head] rows(%tile, %size) : !global -> !fa2.view<? x 64 x bf16>

@@ -9,7 +9,11 @@
 // RUN: fa2-opt %t.mlir --fa2-pipeline | fa2-translate --fa2-manifest | FileCheck %s --check-prefix=MANIFEST
 // RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: block_kv=16'" 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='seqlen_k <= 32: persistent=1; heads > 3: stages=2'" --fa2-tile-grad | FileCheck %s --check-prefix=BACKWARD
-// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='heads > 1: preload=delta'" 2>&1 | FileCheck %s --check-prefix=AROUND
+// RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='seqlen_k <= 32: stages=2; heads > 3: block_kv=64,warps=4; seqlen_k <= 64: persistent=1'" --fa2-tile-grad | FileCheck %s --check-prefix=AROUND
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='heads > 1: dq=ordered'" 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='batch > 1: preload=delta'" 2>&1 | FileCheck %s --check-prefix=ROUNDING
+// RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='batch > 1: block_kv=64,warps=4'" -o /dev/null
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a schedule=dq=ordered variants='batch > 1: block_kv=64,warps=4'" 2>&1 | FileCheck %s --check-prefix=ORDERED
 
 // The table's, where nothing is asked.
 // TABLE: fa2.attention
@@ -75,7 +79,30 @@
 // BACKWARD-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
 // BACKWARD: fa2.kernel @attention_backward_dq(
 // BACKWARD-NOT: when =
-// AROUND: error: 'fa2.attention_grad' op expected variants with the schedule's preload, which other kernels of the program see, got another where heads > 1
+
+// One that differs in what they see has its own around it; a launch runs the one or the others.
+// AROUND: fa2.kernel @attention_backward_statistics(
+// AROUND: %neg_lse: memref<?x?x?xf32, {{.*}} when = #fa2.guard<"((!(seqlen_k <= 32) && !(heads > 3) && !(seqlen_k <= 64)) || (seqlen_k <= 32)) || (!(seqlen_k <= 32) && !(heads > 3) && (seqlen_k <= 64))">
+// AROUND: fa2.kernel @attention_backward(
+// AROUND: fa2.kernel @attention_backward_variant1(
+// AROUND: fa2.kernel @attention_backward_variant3(
+// AROUND: fa2.kernel @attention_backward_dq(
+// AROUND-SAME: when = #fa2.guard<"((
+// AROUND-NOT: alternative
+// AROUND: fa2.kernel @attention_backward_statistics_variant2(
+// AROUND-SAME: alternative = 1
+// AROUND-SAME: "ceildiv(seqlen_q, 64) * 64"
+// AROUND-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
+// AROUND: fa2.kernel @attention_backward_variant2(
+// AROUND-SAME: alternative = 1
+// AROUND-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
+// AROUND: fa2.kernel @attention_backward_dq_variant2(
+// AROUND-SAME: alternative = 1
+// ORDER: error: 'fa2.attention_grad' op expected variants with the schedule's dq = atomic_v4, which says whether results have the same bits in each run, got ordered where heads > 1
+
+// dK and dV of a key do not know the keys beside it; dQ does, where it is summed in order.
+// ROUNDING: error: 'fa2.attention_grad' op guard 'batch > 1' reads batch, but its schedule and one after it differ in preload
+// ORDERED: error: 'fa2.attention_grad' op guard 'batch > 1' reads batch, but its schedule and one after it differ in block_kv
 func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
   %o, %lse = fa2.attention ins(%q, %k, %v) {mask = #fa2.mask<causal>} : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>

@@ -62,14 +62,18 @@ std::vector<Argument> argumentsOf(const Kernel &kernel, const Configuration &c,
 /// Memory of the program's own, poisoned as fa2-run's is.
 class Workspaces {
 public:
-  Workspaces(const StageFile &file, const Kernel &kernel,
-             const Configuration &c) {
-    for (const StageFile::Workspace &each : file.workspaces()) {
+  Workspaces(const std::vector<StageFile::Workspace> &all, const Kernel &kernel,
+             const Configuration &c)
+      : all(all) {
+    for (const StageFile::Workspace &each : all) {
       std::vector<int64_t> shape;
       for (const std::string &extent : each.shape)
         shape.push_back(evaluate(extent, kernel, c));
       add(each.name, shape);
     }
+  }
+  bool areFor(const std::vector<StageFile::Workspace> &others) const {
+    return all == others;
   }
   const std::vector<Argument> &arguments() const { return given; }
 
@@ -83,6 +87,7 @@ private:
     given.push_back({name, bytes.data(), shape, strides});
   }
 
+  const std::vector<StageFile::Workspace> &all;
   std::vector<std::vector<uint8_t>> memory;
   std::vector<Argument> given;
 };
@@ -123,15 +128,21 @@ void interpretCase(Run &run, const Configuration &c, const RunOptions &options,
   checkRequirements(run.file->manifest(), run.kernel, c);
   checkNames(*run.file, only);
   run.tensors = prepareCase(run.kernel, c, options);
-  std::vector<Argument> arguments = argumentsOf(run.kernel, c, run.tensors);
-  Workspaces workspaces(*run.file, run.kernel, c);
-  const auto &own = workspaces.arguments();
-  arguments.insert(arguments.end(), own.begin(), own.end());
+  const std::vector<Argument> given = argumentsOf(run.kernel, c, run.tensors);
+  std::vector<Argument> arguments = given;
+  std::optional<Workspaces> workspaces;
   const std::vector<StageFile::Kernel> &kernels = run.file->kernels();
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (!isChosen(kernels[i], run, c, arguments, only))
       continue;
     run.ran.push_back(kernels[i].name);
+    // A launch's kernels share it.
+    if (!workspaces || !workspaces->areFor(run.file->workspaces(i))) {
+      workspaces.emplace(run.file->workspaces(i), run.kernel, c);
+      arguments = given;
+      const auto &own = workspaces->arguments();
+      arguments.insert(arguments.end(), own.begin(), own.end());
+    }
     std::optional<StageFile::Rows> rows;
     auto valueOf = [&](const std::string &text) {
       return evaluate(text, run.kernel, c, arguments);

@@ -252,7 +252,8 @@ def ChainKernels : Pass<"fa2gpu-chain-kernels", "::mlir::ModuleOp"> {
     Where a kernel's schedule says that the next one may start before its end (`chained`), it gets a `fa2gpu.chain_pass`, and
     the next one a `fa2gpu.chain_wait`: in each role before the operation of its outermost program that first
     touches an argument which a kernel before writes, or writes one that a kernel before reads; copies of inputs that stand before go ahead. A
-    kernel that touches none waits at its end, so that the one behind it waits for all.
+    kernel that touches none waits at its end, so that the one behind it waits for all. Kernels of another `alternative` of `fa2.kernel` begin
+    a chain of their own.
 
     Two kernels that share the rows of a launch (`parts` of `fa2.kernel`) are chained so too, where the target overlaps kernels: the second one's
     blocks take the places of the first one's as they end. It waits in each tile, before it stores.

@@ -26,6 +26,7 @@ public:
   struct Workspace {
     std::string name;
     std::vector<std::string> shape; // of f32
+    bool operator==(const Workspace &) const = default;
   };
 
   /// Reads and verifies a file ("-": standard input). Null where it is none of
@@ -37,7 +38,8 @@ public:
   /// grids and parameters of its kernels.
   const std::string &manifest() const;
   const std::vector<Kernel> &kernels() const;
-  const std::vector<Workspace> &workspaces() const;
+  /// Those of a kernel: of its alternative.
+  const std::vector<Workspace> &workspaces(size_t kernel) const;
 
   /// Runs all blocks of a kernel, for some of the rows if they are given.
   /// False, with an error on standard error: it cannot be run.

@@ -295,21 +295,27 @@ static LogicalResult verifyShares(AttentionOp op) {
 }
 
 /// Constraint 9 of attention_grad.
-static LogicalResult verifySameAround(AttentionGradOp op) {
+static LogicalResult verifyGradVariants(AttentionGradOp op) {
   ArrayAttr variants = op.getVariantsAttr();
   if (!variants)
     return success();
+  auto inOrder = [](ScheduleAttr s) {
+    return s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute;
+  };
+  ScheduleAttr own = op.getScheduleAttr();
   for (auto variant : variants.getAsRange<VariantAttr>()) {
     if (variant.getAfter())
       return op.emitOpError() << "expected variants for all rows, got one for "
                                  "those after "
                               << variant.getAfter().getExpression();
-    if (StringRef field =
-            op.getScheduleAttr().differsAround(variant.getSchedule());
-        !field.empty())
+    ScheduleAttr other = variant.getSchedule();
+    if (other.getDq() != own.getDq() && (inOrder(other) || inOrder(own)))
       return op.emitOpError()
-             << "expected variants with the schedule's " << field
-             << ", which other kernels of the program see, got another where "
+             << "expected variants with the schedule's dq = "
+             << stringifyGradQ(own.getDq())
+             << ", which says whether results have the same bits in each run, "
+                "got "
+             << stringifyGradQ(other.getDq()) << " where "
              << variant.getWhen().getExpression();
   }
   return success();
@@ -355,7 +361,7 @@ LogicalResult AttentionGradOp::verify() {
                          << getSink().getType() << ", got "
                          << getDsink().getType();
   // 9. variants
-  if (failed(verifyVariants(*this)) || failed(verifySameAround(*this)))
+  if (failed(verifyVariants(*this)) || failed(verifyGradVariants(*this)))
     return failure();
   return verifyExtraGradients(*this);
 }

@@ -19,21 +19,43 @@ static int64_t rowsOfOneLimit(const Schedule &s) {
   return s.groupLimits ? kGroupRows : s.blockQ;
 }
 
-StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
-  const Schedule &own = getFields(), &other = otherAttr.getFields();
-  StringRef difference = getTarget() != otherAttr.getTarget() ? "target" : "";
+std::vector<std::pair<llvm::StringRef, std::string>>
+fa2::fieldsOfBits(const Schedule &s) {
+  bool gradients = s.partition == Partition::Keys;
+  bool ordered = s.dq == GradQ::Ordered;
+  std::vector<std::pair<llvm::StringRef, std::string>> list;
   forEachScheduleField([&](auto field) {
-    if (difference.empty() && field.bits == FieldBits::Own &&
-        own.*field.member != other.*field.member)
-      difference = field.name;
+    // dK and dV of a key are sums over queries, from the first on, whatever
+    // keys are beside it; dQ is one over tiles of keys.
+    bool ofTiles = field.name == "block_kv" || field.name == "order" ||
+                   field.name == "cluster";
+    bool counts = field.bits == FieldBits::Own &&
+                  (gradients || field.group != FieldGroup::Gradient);
+    if (gradients && ofTiles)
+      counts = ordered;
+    if (counts)
+      list.emplace_back(field.name, field.text(s.*field.member));
   });
-  if (!difference.empty())
-    return difference;
-  if (own.partition != Partition::SplitQ && own.warps != other.warps)
-    return "warps";
-  if (own.speculateMax > 0 && rowsOfOneLimit(own) != rowsOfOneLimit(other))
-    return "group_limits";
-  return "";
+  if (gradients)
+    list.emplace_back("dq", ordered                    ? "ordered"
+                            : s.dq == GradQ::Recompute ? "recompute"
+                                                       : "in any order");
+  if (s.partition == Partition::SplitK)
+    list.emplace_back("warps", std::to_string(s.warps));
+  if (s.speculateMax > 0)
+    list.emplace_back("group_limits", std::to_string(rowsOfOneLimit(s)));
+  return list;
+}
+
+StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
+  if (getTarget() != otherAttr.getTarget())
+    return "target";
+  auto own = fieldsOfBits(getFields()),
+       other = fieldsOfBits(otherAttr.getFields());
+  for (auto [x, y] : llvm::zip(own, other))
+    if (x != y)
+      return x.first;
+  return own.size() == other.size() ? "" : "group_limits";
 }
 
 StringRef ScheduleAttr::differsAround(ScheduleAttr otherAttr) const {

@@ -7,6 +7,7 @@
 #include "ManifestProgram.h"
 #include "fa2/Target/Ptx/Ptx.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -42,7 +43,8 @@ public:
          llvm::raw_ostream &os)
       : launches(launches), launch(mainLaunch(launches)), target(target),
         json(os, /*IndentSize=*/2) {
-    placeWorkspace();
+    for (LaunchOp each : launches)
+      placeWorkspace(each.getArguments());
   }
 
   void write() {
@@ -108,22 +110,30 @@ private:
   /// the one before left them. Workspace arguments lie behind them from the
   /// next line on, one after the other: each holds whole rows of 16 values at
   /// least, which keeps the next one aligned.
-  void placeWorkspace() {
-    for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>()) {
+  /// Kernels of a launch all have the same; where others take their place, with
+  /// other arguments, the memory is as large as the larger one.
+  void placeWorkspace(ArrayAttr arguments) {
+    auto [known, isNew] = workspaceOffsets.try_emplace(arguments);
+    if (!isNew)
+      return;
+    std::string all;
+    for (auto arg : arguments.getAsRange<ArgumentAttr>()) {
       if (arg.getDirection() != "workspace")
         continue;
-      if (workspaceBytes.empty() && countersBytes() > 0)
-        workspaceBytes = std::to_string(kLineBytes);
-      workspaceOffsets[arg.getName()] =
-          workspaceBytes.empty() ? "0" : workspaceBytes;
+      if (all.empty() && countersBytes() > 0)
+        all = std::to_string(kLineBytes);
+      known->second[arg.getName()] = all.empty() ? "0" : all;
       std::string bytes = "4";
       for (Attribute dim : arg.getDims())
         if (auto name = dyn_cast<StringAttr>(dim))
           bytes += " * (" + name.str() + ")";
         else
           bytes += " * " + std::to_string(cast<IntegerAttr>(dim).getInt());
-      workspaceBytes += (workspaceBytes.empty() ? "" : " + ") + bytes;
+      all += (all.empty() ? "" : " + ") + bytes;
     }
+    workspaceBytes = workspaceBytes.empty() || workspaceBytes == all
+                         ? all
+                         : "max(" + workspaceBytes + ", " + all + ")";
   }
 
   void specification() {
@@ -317,7 +327,9 @@ private:
         });
       json.attributeArray("parameters", [&] {
         for (auto p : launch.getParameters().getAsRange<ParamAttr>())
-          writeLine(json, [&](OStream &o) { parameter(o, p); });
+          writeLine(json, [&](OStream &o) {
+            parameter(o, p, workspaceOffsets[launch.getArguments()]);
+          });
       });
     });
   }
@@ -334,7 +346,8 @@ private:
     json.attributeEnd();
   }
 
-  void parameter(OStream &o, ParamAttr p) {
+  void parameter(OStream &o, ParamAttr p,
+                 const llvm::StringMap<std::string> &offsets) {
     o.attribute("kind", p.getKind());
     if (p.getKind() == "i32" || p.getKind() == "i64") {
       o.attribute("value", p.getOf());
@@ -342,7 +355,7 @@ private:
       if (p.getOf() == kTileCounters)
         o.attribute("offset", kCounterBytes * p.getDim());
       else
-        o.attribute("offset", workspaceOffsets.lookup(p.getOf()));
+        o.attribute("offset", offsets.lookup(p.getOf()));
     } else if (p.getKind() == "tensor_map") {
       constexpr int64_t elementBytes = 2;
       o.attribute("of", p.getOf());
@@ -369,7 +382,8 @@ private:
   const Target &target;
   OStream json;
   llvm::StringSet<> dims;
-  llvm::StringMap<std::string> workspaceOffsets;
+  llvm::DenseMap<Attribute, llvm::StringMap<std::string>>
+      workspaceOffsets; // by lists of arguments
   std::string workspaceBytes;
 };
 

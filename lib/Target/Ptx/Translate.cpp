@@ -53,6 +53,13 @@ static LogicalResult checkLaunch(ModuleOp module, LaunchOp launch) {
   return success();
 }
 
+/// All but the workspace, which is each alternative's own.
+static SmallVector<ArgumentAttr> givenArguments(LaunchOp launch) {
+  return llvm::filter_to_vector(
+      launch.getArguments().getAsRange<ArgumentAttr>(),
+      [](ArgumentAttr arg) { return arg.getDirection() != "workspace"; });
+}
+
 FailureOr<SmallVector<LaunchOp>> fa2::findLaunches(ModuleOp module) {
   auto launches = llvm::to_vector(module.getOps<LaunchOp>());
   if (launches.empty())
@@ -61,7 +68,7 @@ FailureOr<SmallVector<LaunchOp>> fa2::findLaunches(ModuleOp module) {
   for (LaunchOp launch : launches) {
     LaunchOp first = launches.front();
     if (launch.getSpec() != first.getSpec() ||
-        launch.getArguments() != first.getArguments() ||
+        givenArguments(launch) != givenArguments(first) ||
         launch.getKernel().getRootReference() !=
             first.getKernel().getRootReference())
       return launch.emitOpError()

@@ -164,8 +164,8 @@ def FA2_ScheduleAttr : FA2_Attr<"Schedule", "schedule"> {
     /// kernels around it do too; empty where they are the same.
     ::llvm::StringRef differsAround(ScheduleAttr other) const;
 
-    /// The first field by which a forward kernel of this schedule may give a row other bits than
-    /// one of `other`; empty where both are of one class of bits.
+    /// The first field by which a kernel of this schedule may give a row other bits than one of
+    /// `other`; empty where both are of one class of bits.
     ::llvm::StringRef differsInBits(ScheduleAttr other) const;
   }];
 }

@@ -127,8 +127,8 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
     Accumulation and softmax are in f32; P and dS are rounded to the input type before
     the products they enter.
 
-    `variants` are schedules for launches where a guard holds, as attention's are, of the kernel whose key tiles stay;
-    the kernels around it are those of `schedule`.
+    `variants` are schedules for launches where a guard holds, as attention's are: of the kernel whose key tiles stay, and
+    of those around it where they see a field that differs (tiles of queries, warps, preload, and how dQ is summed).
 
     1. q, k, v, out and dout have one element type, bf16 or f16.
     2. They have rank 4; d and d_v are static, d is that of k, d_v that of out and dout. Batch, length and heads are `?`.
@@ -141,8 +141,7 @@ def FA2_AttentionGradOp : FA2_Op<"attention_grad", [Pure, AttrSizedOperandSegmen
        the result may be of the extra's type. Then the program adds the extra to the score, and no extent of the result is 1 where the
        score's is not; or the result's type has extents of 1, of entries of the batch or heads, and it is summed over those.
     8. sink is as attention's constraint 7 says; dsink, which may be left out, has its type. rng is as its constraint 8 says.
-    9. Variants are as attention's constraint 6 says. They differ from the schedule in nothing that the other kernels see: tiles of queries,
-       warps, preload, and how dQ is summed.
+    9. Variants are as attention's constraint 6 says, for all rows, and sum dQ in order if the schedule does.
 
     Example:
 

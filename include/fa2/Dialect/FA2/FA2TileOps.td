@@ -18,6 +18,8 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     shared memory has been allocated. With `when`, a launch of the program runs the kernel only where that holds. Of a program's
     kernels the `main` one is that whose schedule was chosen; the others prepare for it, finish its work or stand in for it.
     `parts` are launches besides: each for some of the rows, where another kernel has the others. One that has only these says `when = <"0">`.
+    Kernels with an `alternative` do a program's work in the place of those with another, or with none: no launch runs kernels of two, and each
+    has the workspace for itself.
 
     Example:
 
@@ -35,6 +37,7 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     TypedArrayAttrBase<FA2_ArgumentAttr, "argument descriptions">:$arguments,
     OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<FA2_GuardAttr>:$when, UnitAttr:$main,
     OptionalAttr<TypedArrayAttrBase<FA2_RowsAttr, "parts of the rows">>:$parts,
+    OptionalAttr<I64Attr>:$alternative,
     OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
@@ -45,6 +48,8 @@ def FA2_KernelOp : FA2_Op<"kernel", [IsolatedFromAbove, FunctionOpInterface, Sym
     ::mlir::Region *getCallableRegion() { return &getBody(); }
     /// Whether it takes rows behind another kernel's, beside which it may run.
     bool followsOthersRows();
+    /// Whether no launch runs both.
+    bool isInPlaceOf(KernelOp other) { return getAlternativeAttr() != other.getAlternativeAttr(); }
   }];
 }
 

@@ -13,6 +13,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fa2 {
 
@@ -129,6 +131,12 @@ template <typename Visit> void forEachScheduleField(Visit visit) {
                             &Schedule::MEMBER, &ScheduleOverrides::MEMBER});
 #include "fa2/Dialect/FA2/ScheduleFields.def"
 }
+
+/// Names and texts of what a row's bits follow from: on one target schedules in
+/// which they are the same give it the same bits. Of backward dK's and dV's
+/// rows, and dQ's where it is summed in order.
+std::vector<std::pair<llvm::StringRef, std::string>>
+fieldsOfBits(const Schedule &schedule);
 
 /// The field's name, what it says and its values, for --help.
 struct FieldHelp {
