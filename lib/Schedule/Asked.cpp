@@ -5,8 +5,9 @@
 
 using namespace fa2;
 
-void fa2::completeRows(ScheduleOverrides &asked, const Target &target) {
-  if (!target.asynchronousMatmul() ||
+void fa2::completeRows(ScheduleOverrides &asked, const Target &target,
+                       const Problem &problem) {
+  if (problem.backward || !target.asynchronousMatmul() ||
       asked.blockQ.has_value() == asked.warps.has_value())
     return;
   if (asked.blockQ)

@@ -6,9 +6,10 @@
 
 namespace fa2 {
 
-/// Where a warp takes 16 rows, no more (targets with roles), block_q and warps
-/// follow from each other: sets the one that is not asked for.
-void completeRows(ScheduleOverrides &asked, const Target &target);
+/// Where a warp takes 16 rows, no more (forward on targets with roles), block_q
+/// and warps follow from each other: sets the one that is not asked for.
+void completeRows(ScheduleOverrides &asked, const Target &target,
+                  const Problem &problem);
 
 /// The order in which forward's tiles start under a mask, the longest first:
 /// up to head dim 64 the loop of balanced blocks is slower, above it is not.

@@ -102,8 +102,7 @@ void Choice::explainAsked() {
 /// Fields that follow from the problem, the target or what is asked for.
 void Choice::complete() {
   ScheduleOverrides before = asked;
-  if (!problem.backward)
-    completeRows(asked, target);
+  completeRows(asked, target, problem);
   if (asked != before)
     passed("field",
            formatv("block_q = {0} and warps = {1}: a warp takes 16 rows",
@@ -184,8 +183,7 @@ bool Choice::tryMeasured() {
   }
   // What follows from the problem is in the row already.
   ScheduleOverrides own = asked;
-  if (!problem.backward)
-    completeRows(own, target);
+  completeRows(own, target, problem);
   Schedule row = scheduleOf(*measured, target, problem);
   Schedule schedule = withAsked(row, own);
   Candidate tried{tryOut(schedule),

@@ -54,15 +54,21 @@ static FailureOr<GuardAttr> guardOf(MLIRContext *context, StringRef when,
   return guard;
 }
 
-/// Beside the schedule of a row or of the table, nothing asked. Packed heads,
-/// which are for launches of few queries, are no candidates that a row could
-/// have; so the table's stay.
+/// Beside the schedule of a row or of the table, nothing asked. What no
+/// candidate is that a row could have, the table says: packed heads, for
+/// launches of few queries, and backward's persistent blocks, where nothing
+/// that was measured is taken.
 static std::vector<Variant> tunedVariants(const Target &target,
                                           const Problem &problem,
                                           const Selection &selection) {
   auto table = tableVariants(target, problem, selection.schedule.getFields());
   if (!selection.measuredVariants)
     return table;
+  if (problem.backward) {
+    auto variants = *selection.measuredVariants;
+    llvm::append_range(variants, table);
+    return variants;
+  }
   llvm::erase_if(table, [](const Variant &v) {
     return v.fields.packedHeads.value_or(1) == 1;
   });
@@ -89,7 +95,7 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
       error = formatv("where {0}: {1}", v.when, error);
       return failure();
     }
-    completeRows(v.fields, target);
+    completeRows(v.fields, target, problem);
     FailureOr<GuardAttr> guard = guardOf(context, v.when, error),
                          after = GuardAttr();
     if (failed(guard) ||

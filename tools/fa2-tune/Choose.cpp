@@ -144,6 +144,8 @@ Landscape landscapeOf(const Results &results, const Cells &cells,
                       const std::string &today) {
   Landscape l;
   l.multiprocessors = results.multiprocessors;
+  l.backward =
+      results.contestants.at(candidates.front()).problem.pass == "backward";
   for (const std::string &kernel : candidates)
     l.bits.push_back(results.contestants.at(kernel).bits);
   for (const Cell *cell : cells) {
@@ -161,14 +163,12 @@ Landscape landscapeOf(const Results &results, const Cells &cells,
   return l;
 }
 
-/// Several kernels where they are worth it; backward has one.
+/// Several kernels where they are worth it.
 Choice chooseSeveral(const Results &results, const Cells &cells,
                      const std::string &today, size_t most) {
   std::vector<std::string> candidates = candidatesOf(results, cells);
-  bool backward =
-      results.contestants.at(candidates.front()).problem.pass == "backward";
-  Cover cover = findCover(landscapeOf(results, cells, candidates, today),
-                          backward ? 1 : most, std::log(kNoise));
+  Cover cover = findCover(landscapeOf(results, cells, candidates, today), most,
+                          std::log(kNoise));
   Choice choice;
   if (cover.parts.empty())
     return choice;

@@ -23,16 +23,22 @@ struct Quantity {
   int64_t (*of)(const Configuration &);
 };
 
-std::vector<Quantity> quantities(int64_t multiprocessors) {
+std::vector<Quantity> quantities(const Landscape &l) {
   std::vector<Quantity> all = {
       {"seqlen_q", "", 1, false,
        [](const Configuration &c) { return c.seqlenQ; }},
       {"seqlen_k", "", 1, false,
        [](const Configuration &c) { return c.seqlenK; }}};
   // Blocks are shared out to multiprocessors, whose number is the device's.
-  if (multiprocessors > 0)
-    all.push_back({"batch * heads * seqlen_q", " * device.multiprocessors",
-                   multiprocessors, true, [](const Configuration &c) {
+  constexpr auto unit = " * device.multiprocessors";
+  if (l.multiprocessors > 0 && l.backward)
+    all.push_back({"batch * heads_kv * seqlen_k", unit, l.multiprocessors, true,
+                   [](const Configuration &c) {
+                     return c.batch * c.headsKv * c.seqlenK;
+                   }});
+  else if (l.multiprocessors > 0)
+    all.push_back({"batch * heads * seqlen_q", unit, l.multiprocessors, true,
+                   [](const Configuration &c) {
                      return c.batch * c.heads * c.seqlenQ;
                    }});
   return all;
@@ -156,7 +162,7 @@ std::vector<std::vector<size_t>> classesFor(const Landscape &l,
 Cover findCover(const Landscape &l, size_t most, double gain) {
   Cover best;
   double least = INFINITY;
-  for (const Quantity &quantity : quantities(l.multiprocessors))
+  for (const Quantity &quantity : quantities(l))
     for (const std::vector<size_t> &candidates : classesFor(l, quantity)) {
       Search search(l, quantity, candidates);
       for (size_t parts = 1; parts <= most; ++parts) {
