@@ -42,7 +42,8 @@ struct Cover {
 /// The cover of at most that many kernels that loses least, one kernel more
 /// being worth it where the mean falls by `gain`. Guards compare one quantity
 /// with numbers: the queries, the keys or, between candidates of the same bits,
-/// all rows of a launch that blocks have tiles of. Without parts where no candidate may be taken.
+/// all rows of a launch that blocks have tiles of. Without parts where no
+/// candidate may be taken.
 Cover findCover(const Landscape &landscape, size_t most, double gain);
 
 } // namespace fa2tune
