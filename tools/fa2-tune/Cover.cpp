@@ -37,10 +37,9 @@ std::vector<Quantity> quantities(const Landscape &l) {
                      return c.batch * c.headsKv * c.seqlenK;
                    }});
   else if (l.multiprocessors > 0)
-    all.push_back({"batch * heads * seqlen_q", unit, l.multiprocessors, true,
-                   [](const Configuration &c) {
-                     return c.batch * c.heads * c.seqlenQ;
-                   }});
+    all.push_back(
+        {"batch * heads * seqlen_q", unit, l.multiprocessors, true,
+         [](const Configuration &c) { return c.batch * c.heads * c.seqlenQ; }});
   return all;
 }
 
