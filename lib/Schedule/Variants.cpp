@@ -81,7 +81,8 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
                     const Problem &problem, StringRef asked,
                     Selection &selection, std::string &error) {
   std::vector<Variant> variants;
-  if (asked.empty() && selection.tuned) {
+  bool tuned = asked.empty() && selection.tuned;
+  if (tuned) {
     variants = tunedVariants(target, problem, selection);
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
@@ -113,6 +114,17 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
     if (failed(schedule)) {
       error = formatv("where {0}: {1}", v.when, error);
       return failure();
+    }
+    // What was measured on one target may be too large for another.
+    std::string flaw;
+    if (tuned && failed(checkSchedule(target, problem, *schedule, flaw))) {
+      selection.reasons.push_back(
+          {Decision::Kind::Missed,
+           "variant",
+           formatv("where {0} no other schedule: {1}", v.when, flaw),
+           {{"When", v.when}},
+           ""});
+      continue;
     }
     attrs.push_back(VariantAttr::get(context, *guard, *after, *schedule));
   }

@@ -235,6 +235,7 @@ struct ConvertFA2GPUToNVVMPass
     populateCopyPatterns(converter, patterns);
     populateDotPatterns(converter, patterns);
     populateSoftmaxPatterns(converter, patterns);
+    populateVectorPatterns(converter, patterns);
     populateScatterPatterns(converter, patterns);
     populateReadPatterns(converter, patterns);
     populateKeepPatterns(converter, patterns);

@@ -27,12 +27,6 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kLog2E = std::numbers::log2e_v<float>;
 constexpr float kLn2 = std::numbers::ln2_v<float>;
 
-TileLayout layoutOf(Value tile) {
-  auto type = cast<RankedTensorType>(tile.getType());
-  return cast<DistributedLayoutAttr>(type.getEncoding())
-      .tileLayout(type.getShape());
-}
-
 RowAttr rowOf(Value rowVector) {
   return cast<RowAttr>(
       cast<RankedTensorType>(rowVector.getType()).getEncoding());
@@ -154,134 +148,6 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
       }
     }
     rewriter.replaceOpWithMultiple(op, {ValueRange(out)});
-    return success();
-  }
-};
-
-/// A vector of one value a row or a column of a tile, by the tile's registers.
-class VectorReader {
-public:
-  /// Values that are read again are not taken for those that were read.
-  VectorReader(Emit &e, const TileLayout &layout, Value vector,
-               ValueRange parts, bool again = false)
-      : e(e), layout(layout), parts(parts), again(again) {
-    Attribute encoding = cast<RankedTensorType>(vector.getType()).getEncoding();
-    columns = !isa<RowAttr>(encoding);
-    inRegisters = !isa<SharedAttr>(encoding);
-    if (!inRegisters)
-      start = e.add(parts[0], e.mul(laneCol(e, layout), 4));
-  }
-
-  Value at(int64_t reg) {
-    if (inRegisters)
-      return parts[columns ? layout.colSlot(reg) : layout.rowSlot(reg)];
-    // Neighbouring columns come together from shared memory.
-    int64_t col = layout.at(0, 0, reg).col, pair = col / 2;
-    if (pair != known) {
-      auto two = VectorType::get({2}, e.b.getF32Type());
-      Value both = LLVM::LoadOp::create(
-          e.b, e.loc, two, e.gep(e.sharedPointer(start), pair * 8), 8,
-          /*isVolatile=*/again);
-      for (int64_t i = 0; i < 2; ++i)
-        values[i] = LLVM::ExtractElementOp::create(e.b, e.loc, both, e.i32(i));
-      known = pair;
-    }
-    return values[col % 2];
-  }
-
-  /// Registers in an order that reads each pair of columns once.
-  SmallVector<int64_t> order() const {
-    auto regs = llvm::to_vector(llvm::seq<int64_t>(0, layout.numRegs()));
-    if (!inRegisters)
-      llvm::stable_sort(regs, [&](int64_t a, int64_t b) {
-        return layout.at(0, 0, a).col / 2 < layout.at(0, 0, b).col / 2;
-      });
-    return regs;
-  }
-
-private:
-  Emit &e;
-  const TileLayout &layout;
-  ValueRange parts;
-  bool again, columns, inRegisters;
-  Value start, values[2];
-  int64_t known = -1;
-};
-
-struct SoftmaxRecomputeLowering
-    : public OpConversionPattern<SoftmaxRecomputeOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(SoftmaxRecomputeOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    TileLayout layout = layoutOf(op.getS());
-    Value k = e.fmul(op.getScale(), e.f32(kLog2E));
-    SmallVector<Value> p(adaptor.getS());
-    if (op.getN()) {
-      VectorReader n(e, layout, op.getN(), adaptor.getN());
-      for (int64_t r : n.order())
-        p[r] = e.ex2(e.fma(p[r], k, n.at(r)));
-    } else {
-      for (Value &x : p)
-        x = e.ex2(e.fmul(x, k));
-    }
-    rewriter.replaceOpWithMultiple(op, {p});
-    return success();
-  }
-};
-
-struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult
-  matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
-    TileLayout layout = layoutOf(op.getResult());
-    if (op.getDiagonals())
-      return fromDiagonals(e, op, adaptor.getVector(), rewriter);
-    VectorReader v(e, layout, op.getVector(), adaptor.getVector(),
-                   op->hasAttr(kAgainName));
-    SmallVector<Value> out(layout.numRegs());
-    llvm::SmallPtrSet<Value, 32> taken;
-    bool accumulates = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      auto dot = dyn_cast<DotStartOp>(user);
-      return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
-    });
-    for (int64_t r : v.order()) {
-      out[r] = v.at(r);
-      // Each accumulator of wgmma needs a register of its own. LLVM would copy
-      // just before the matmul, beside others in flight, for which ptxas waits
-      // (C7517).
-      if (accumulates && !taken.insert(out[r]).second)
-        out[r] = e.copyOf(out[r]);
-    }
-    rewriter.replaceOpWithMultiple(op, {out});
-    return success();
-  }
-
-  /// One shuffle for each diagonal of the thread's registers.
-  static LogicalResult fromDiagonals(Emit &e, BroadcastOp op, ValueRange vector,
-                                     ConversionPatternRewriter &rewriter) {
-    auto type = cast<RankedTensorType>(op.getVector().getType());
-    auto diagonal = dyn_cast_or_null<DiagonalAttr>(type.getEncoding());
-    if (!diagonal)
-      return rewriter.notifyMatchFailure(op, "not a vector of diagonals");
-    DiagonalWindows windows(diagonal, type);
-    Value lane = windows.laneDiagonal(e);
-    std::map<int64_t, Value> lanes;
-    std::map<std::pair<int64_t, int64_t>, Value> values;
-    SmallVector<Value> out;
-    for (int64_t r = 0; r < windows.layout.numRegs(); ++r) {
-      auto [window, place] = windows.find(r);
-      Value &from = lanes[place], &value = values[{window, place}];
-      if (!from)
-        from = e.add(lane, place);
-      if (!value)
-        value = e.shuffleFrom(vector[window], from);
-      out.push_back(value);
-    }
-    rewriter.replaceOpWithMultiple(op, {out});
     return success();
   }
 };
@@ -721,10 +587,10 @@ struct CombineSplitsLowering : public OpConversionPattern<CombineSplitsOp> {
 
 void fa2::gpu::populateSoftmaxPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<ApplyMaskLowering, SoftmaxRecomputeLowering, BroadcastLowering,
-               SumRowsLowering, SoftmaxStepLowering, NeedsRescaleLowering,
-               ScaleRowsLowering, SoftmaxSpeculateLowering, LaneSumsLowering,
-               ExceedsLowering, SoftmaxRebaseLowering, SoftmaxFinishLowering,
-               NormalizerLowering, CombineSplitsLowering>(
-      converter, patterns.getContext());
+  patterns
+      .add<ApplyMaskLowering, SumRowsLowering, SoftmaxStepLowering,
+           NeedsRescaleLowering, ScaleRowsLowering, SoftmaxSpeculateLowering,
+           LaneSumsLowering, ExceedsLowering, SoftmaxRebaseLowering,
+           SoftmaxFinishLowering, NormalizerLowering, CombineSplitsLowering>(
+          converter, patterns.getContext());
 }

@@ -407,6 +407,11 @@ int64_t fa2::gpu::numStrides(MemRefType type) {
   return type.getRank() - (known && strides.back() == 1);
 }
 
+TileLayout fa2::gpu::layoutOf(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  return distributedLayout(type).tileLayout(type.getShape());
+}
+
 MemRefParts::MemRefParts(MemRefType type, ValueRange parts) : base(parts[0]) {
   size_t next = 1;
   for (int64_t d = 0; d < type.getRank(); ++d)

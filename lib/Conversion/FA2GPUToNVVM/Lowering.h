@@ -203,6 +203,9 @@ inline bool isPacked(mlir::RankedTensorType t) {
 /// One value, or a vector of several.
 mlir::Value together(Emit &e, mlir::ValueRange values);
 
+/// How the lanes of a block hold a tile in registers.
+TileLayout layoutOf(mlir::Value tile);
+
 /// Threads of the block that `op` runs in.
 int64_t threadsOf(mlir::Operation *op);
 
@@ -330,6 +333,8 @@ void populateDotPatterns(mlir::TypeConverter &converter,
                          mlir::RewritePatternSet &patterns);
 void populateSoftmaxPatterns(mlir::TypeConverter &converter,
                              mlir::RewritePatternSet &patterns);
+void populateVectorPatterns(mlir::TypeConverter &converter,
+                            mlir::RewritePatternSet &patterns);
 void populateReadPatterns(mlir::TypeConverter &converter,
                           mlir::RewritePatternSet &patterns);
 void populateScatterPatterns(mlir::TypeConverter &converter,

@@ -53,6 +53,31 @@ TEST_F(Variants, OfTheTablesFit) {
   EXPECT_GT(found, 0u);
 }
 
+// A row's variants were measured on one target; they are left out on another
+// that has no room for them.
+TEST_F(Variants, OfBackwardsRowsFitOrAreLeftOut) {
+  size_t found = 0, most = 0;
+  for (const Target *t : allTargets()) {
+    size_t own = 0;
+    for (int64_t d = 8; d <= 256; d += 8)
+      for (bool masked : {false, true}) {
+        Problem problem{d, d, masked, /*backward=*/true, /*maxSlack=*/60};
+        auto list = variants(*t, problem);
+        ASSERT_TRUE(mlir::succeeded(list))
+            << t->name().str() << " " << d << ": " << error;
+        EXPECT_TRUE(warnings.empty())
+            << t->name().str() << " " << d << ": " << warnings[0];
+        for (VariantAttr v : *list)
+          EXPECT_NE(v.getSchedule(), main);
+        own += list->size();
+      }
+    found += own;
+    most = std::max(most, own);
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_LT(found, most * allTargets().size());
+}
+
 // One kernel where somebody asked for a field, for none, or for others.
 TEST_F(Variants, OfTheTableOnlyWhereNothingIsAsked) {
   const Target &t = target("sm_90a");
