@@ -28,13 +28,13 @@ static std::string anyOf(StringRef one, StringRef other) {
   return llvm::formatv("({0}) || ({1})", one, other);
 }
 
-void GradTiler::run() {
+SmallVector<GradTiler::Alternative> GradTiler::alternativesOf() {
   SmallVector<VariantAttr> variants;
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
   GuardedVariants guarded(variants);
   SmallVector<Alternative> alternatives{
-      {guarded.otherwise, {{"", guarded.otherwise, schedule}}}};
+      {0, guarded.otherwise, {{"", guarded.otherwise, schedule}}}};
   for (auto [i, variant] : llvm::enumerate(variants)) {
     OfKeys kernel{("_variant" + Twine(i + 1)).str(), guarded.when[i],
                   variant.getSchedule()};
@@ -46,22 +46,25 @@ void GradTiler::run() {
       known->when = anyOf(known->when, kernel.when);
       known->kernels.push_back(kernel);
     } else {
-      alternatives.push_back({kernel.when, {kernel}});
+      alternatives.push_back(
+          {int64_t(alternatives.size()), kernel.when, {kernel}});
     }
   }
   // Of a single one some kernel is launched, whatever holds.
   if (alternatives.size() == 1)
     alternatives.front().when.clear();
-  for (const auto &[i, each] : llvm::enumerate(alternatives))
-    createAlternative(int64_t(i), each);
+  return alternatives;
+}
+
+void GradTiler::run() {
+  for (const Alternative &each : alternativesOf())
+    createAlternative(each);
   func.erase();
 }
 
-void GradTiler::createAlternative(int64_t number, const Alternative &each) {
-  alternative = number;
-  ofAll = each.when;
+void GradTiler::createAlternative(const Alternative &each) {
+  alternative = &each;
   schedule = each.kernels.front().schedule;
-  suffixOfAll = each.kernels.front().suffix;
   bool atomic = schedule.getDq() != GradQ::Recompute;
   sumWidth = 1;
   std::string error;
@@ -196,15 +199,17 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   auto spec =
       SpecAttr::get(b.getContext(), "backward", dtype, headDim, headDimV,
                     op.getMaskAttr(), programOf(op).describe());
+  StringRef own = alternative->kernels.front().suffix, when = alternative->when;
   std::string name = (func.getName() + suffix).str();
   if (rowsOf != Keys)
-    name += suffixOfAll;
+    name += own;
   auto kernel = KernelOp::create(
       b, loc, name, b.getFunctionType(types, {}), spec, s, b.getArrayAttr(args),
       IntegerAttr{},
-      ofAll.empty() ? GuardAttr() : GuardAttr::get(b.getContext(), ofAll),
-      /*main=*/suffix.empty() && suffixOfAll.empty(), ArrayAttr{},
-      alternative ? b.getI64IntegerAttr(alternative) : IntegerAttr(),
+      when.empty() ? GuardAttr() : GuardAttr::get(b.getContext(), when),
+      /*main=*/suffix.empty() && own.empty(), ArrayAttr{},
+      alternative->number ? b.getI64IntegerAttr(alternative->number)
+                          : IntegerAttr(),
       ArrayAttr{}, ArrayAttr{});
   entry = b.createBlock(&kernel.getBody());
   for (Type t : types)

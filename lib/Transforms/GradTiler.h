@@ -30,13 +30,15 @@ private:
     ScheduleAttr schedule;
   };
   /// Kernels of keys that differ in nothing that the kernels around them see,
-  /// and when one of them is launched.
+  /// and when one of them is launched ("": always).
   struct Alternative {
+    int64_t number;
     std::string when;
     llvm::SmallVector<OfKeys> kernels;
   };
+  llvm::SmallVector<Alternative> alternativesOf();
   /// All kernels that do the work where one of these is launched.
-  void createAlternative(int64_t number, const Alternative &each);
+  void createAlternative(const Alternative &each);
   /// A kernel with the program's arguments, and one block's work in it: tiles
   /// of `block` rows of q or k, or of query heads, or so many blocks for what
   /// has no rows.
@@ -242,8 +244,7 @@ private:
   mlir::Type f32, dtype;
   int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
   int64_t sumWidth = 1; // elements of dQ's sum that are added at once
-  int64_t alternative = 0;
-  std::string ofAll, suffixOfAll; // of its kernels: when they are launched
+  const Alternative *alternative = nullptr; // whose kernels are written
   // The current kernel's.
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,

@@ -153,7 +153,7 @@ struct TileAttentionGradPass
              << "expected a gradient of " << name
              << " that is not summed by tiles, because the score program's "
                 "derivative by it is 0 everywhere";
-    if (s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute)
+    if (sumsInOrder(s.getDq()))
       return op.emitOpError()
              << "expected a gradient of " << name
              << " that is not summed, because dq = "

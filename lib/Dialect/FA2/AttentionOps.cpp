@@ -299,9 +299,6 @@ static LogicalResult verifyGradVariants(AttentionGradOp op) {
   ArrayAttr variants = op.getVariantsAttr();
   if (!variants)
     return success();
-  auto inOrder = [](ScheduleAttr s) {
-    return s.getDq() == GradQ::Ordered || s.getDq() == GradQ::Recompute;
-  };
   ScheduleAttr own = op.getScheduleAttr();
   for (auto variant : variants.getAsRange<VariantAttr>()) {
     if (variant.getAfter())
@@ -309,7 +306,8 @@ static LogicalResult verifyGradVariants(AttentionGradOp op) {
                                  "those after "
                               << variant.getAfter().getExpression();
     ScheduleAttr other = variant.getSchedule();
-    if (other.getDq() != own.getDq() && (inOrder(other) || inOrder(own)))
+    if (other.getDq() != own.getDq() &&
+        (sumsInOrder(other.getDq()) || sumsInOrder(own.getDq())))
       return op.emitOpError()
              << "expected variants with the schedule's dq = "
              << stringifyGradQ(own.getDq())

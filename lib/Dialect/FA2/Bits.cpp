@@ -19,27 +19,36 @@ static int64_t rowsOfOneLimit(const Schedule &s) {
   return s.groupLimits ? kGroupRows : s.blockQ;
 }
 
+bool fa2::sumsInOrder(GradQ dq) {
+  return dq == GradQ::Ordered || dq == GradQ::Recompute;
+}
+
 std::vector<std::pair<llvm::StringRef, std::string>>
 fa2::fieldsOfBits(const Schedule &s) {
   bool gradients = s.partition == Partition::Keys;
   bool ordered = s.dq == GradQ::Ordered;
   std::vector<std::pair<llvm::StringRef, std::string>> list;
   forEachScheduleField([&](auto field) {
-    // dK and dV of a key are sums over queries, from the first on, whatever
-    // keys are beside it; dQ is one over tiles of keys.
-    bool ofTiles = field.name == "block_kv" || field.name == "order" ||
-                   field.name == "cluster";
-    bool counts = field.bits == FieldBits::Own &&
-                  (gradients || field.group != FieldGroup::Gradient);
-    if (gradients && ofTiles)
-      counts = ordered;
+    bool counts = false;
+    switch (field.bits) {
+    case FieldBits::Same:
+      break;
+    case FieldBits::Own:
+      counts = gradients || field.group != FieldGroup::Gradient;
+      break;
+    case FieldBits::OfKeys:
+      counts = !gradients || ordered;
+      break;
+    case FieldBits::Ordered:
+      counts = gradients && ordered;
+      break;
+    }
     if (counts)
       list.emplace_back(field.name, field.text(s.*field.member));
   });
   if (gradients)
-    list.emplace_back("dq", ordered                    ? "ordered"
-                            : s.dq == GradQ::Recompute ? "recompute"
-                                                       : "in any order");
+    list.emplace_back("dq", sumsInOrder(s.dq) ? stringifyGradQ(s.dq).str()
+                                              : "in any order");
   if (s.partition == Partition::SplitK)
     list.emplace_back("warps", std::to_string(s.warps));
   if (s.speculateMax > 0)

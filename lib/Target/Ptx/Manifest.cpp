@@ -154,10 +154,6 @@ private:
     });
   }
 
-  static bool sumsInOrder(GradQ dq) {
-    return dq == GradQ::Recompute || dq == GradQ::Ordered;
-  }
-
   /// Gradients of what a score program reads are added in any order.
   bool sumsForAll() {
     return llvm::any_of(

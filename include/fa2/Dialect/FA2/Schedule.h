@@ -88,7 +88,7 @@ struct FieldRange {
 
 enum class FieldGroup { Every, AnyRoles, Roles, Gradient, GradientRoles };
 enum class FieldShown { Always, Manifest, WhereSet };
-enum class FieldBits { Same, Own };
+enum class FieldBits { Same, Own, OfKeys, Ordered };
 enum class FieldSeen { Around, Inside };
 
 /// A line of ScheduleFields.def, which says what each column means.
@@ -131,6 +131,9 @@ template <typename Visit> void forEachScheduleField(Visit visit) {
                             &Schedule::MEMBER, &ScheduleOverrides::MEMBER});
 #include "fa2/Dialect/FA2/ScheduleFields.def"
 }
+
+/// Whether dQ has the same bits in each run.
+bool sumsInOrder(GradQ dq);
 
 /// Names and texts of what a row's bits follow from: on one target schedules in
 /// which they are the same give it the same bits. Of backward dK's and dV's
