@@ -214,7 +214,9 @@ static void takeTurn(Frame &f, AccumulateOp op) {
       f.halted()
           ? nullptr
           : addressOf(view,
-                      f.whole(op.getRow()) + f.strand.group * f.strand.warps(),
+                      f.whole(op.getSharedRow() ? op.getSharedRow()
+                                                : op.getRow()) +
+                          f.strand.group * f.strand.warps(),
                       view.head, 0);
   if (!at)
     return;
@@ -222,7 +224,7 @@ static void takeTurn(Frame &f, AccumulateOp op) {
   int64_t turn = f.whole(op.getTurn()), now = loadElement(type, at).whole;
   if (now != turn)
     f.fail() << "adds in turn " << turn << ", but it is turn " << now;
-  else if (op.getEnds())
+  else if (op.getEnds() && (!op.getLast() || f.whole(op.getLast())))
     storeElement(type, at, {0, turn + 1});
 }
 

@@ -155,7 +155,7 @@ private:
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
-        is(&Schedule::packedHeads))
+        is(&Schedule::packedHeads) || is(&Schedule::turnTiles))
       return {Schedule().*field.member};
     if (is(&Schedule::slotsDout))
       return withTodays(field, std::vector<int64_t>{0});

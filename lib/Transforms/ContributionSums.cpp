@@ -55,7 +55,8 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
   for (auto [part, value] : llvm::zip_equal(parts, values)) {
     if (part.isView()) {
       AccumulateOp::create(b, loc, value, part.sum, row, /*turn=*/Value(),
-                           /*turns=*/Value());
+                           /*turns=*/Value(), /*shared_row=*/Value(),
+                           /*first=*/Value(), /*last=*/Value());
       continue;
     }
     if (!part.stays()) {

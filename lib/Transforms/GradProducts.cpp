@@ -70,15 +70,41 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
                                  splat(type.getShape(), -kInf));
 }
 
-Value GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
+GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock,
+                                  QRangeOp range) {
   bool falls = keysFall();
+  int64_t tiles = schedule.getTurnTiles(), rows = tiles * range.getBlockQ();
+  Value shared = qBlock, count = constant(tiles);
+  if (tiles > 1)
+    shared = arith::DivUIOp::create(b, loc, qBlock, count);
   auto keys = KVRangeOp::create(
-      b, loc, qBlock, falls, range.getSeqlenQ(), range.getSeqlenK(), Value(),
-      range.getBlockQ(), range.getBlockKv(), range.getMaskAttr(),
+      b, loc, shared, falls, range.getSeqlenQ(), range.getSeqlenK(), Value(),
+      rows, range.getBlockKv(), range.getMaskAttr(),
       /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
   Value first = TileAtOp::create(b, loc, keys, constant(0));
-  return falls ? arith::SubIOp::create(b, loc, first, kvBlock)
-               : arith::SubIOp::create(b, loc, kvBlock, first);
+  Turn turn;
+  turn.number = falls
+                    ? Value(arith::SubIOp::create(b, loc, first, kvBlock))
+                    : Value(arith::SubIOp::create(b, loc, kvBlock, first));
+  if (tiles == 1)
+    return turn;
+  // The first tile that shares it may lie before the block's range, and the
+  // last one behind it.
+  turn.row = times(shared, rows);
+  Value place = arith::RemUIOp::create(b, loc, qBlock, count);
+  auto isEither = [&](Value x, Value y, Value z, Value w) -> Value {
+    auto equal = arith::CmpIPredicate::eq;
+    return arith::OrIOp::create(b, loc,
+                                arith::CmpIOp::create(b, loc, equal, x, y),
+                                arith::CmpIOp::create(b, loc, equal, z, w));
+  };
+  Value begin = TileAtOp::create(b, loc, range, constant(0));
+  Value all = TileCountOp::create(b, loc, range);
+  Value end = arith::AddIOp::create(b, loc, begin, all);
+  Value next = arith::AddIOp::create(b, loc, qBlock, constant(1));
+  turn.first = isEither(place, constant(0), qBlock, begin);
+  turn.last = isEither(place, constant(tiles - 1), next, end);
+  return turn;
 }
 
 void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
@@ -91,7 +117,7 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
     ds = TransposeOp::create(b, loc, tile(bq, bkv, dtype), ds);
   for (Value whole : wholes)
     StoreOp::create(b, loc, ds, whole, row, times(kvBlock, bkv));
-  Value turn = turns ? turnOf(i, kvBlock, range) : Value();
+  Turn turn = turns ? turnOf(i, kvBlock, range) : Turn();
   // Of a cluster each block has some columns, for the keys of both.
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();
@@ -111,7 +137,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
         product = times("dq_other", others, othersKeys, product, Value());
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
-      AccumulateOp::create(b, loc, product, sumView, at, turn, turnsView,
+      AccumulateOp::create(b, loc, product, sumView, at, turn.number,
+                           turnsView, turn.row, turn.first, turn.last,
                            turns && part == 0,
                            turns && part + 1 == sumViews.size());
     }

@@ -81,9 +81,14 @@ private:
                                          mlir::ValueRange sums);
   /// Whether blocks start with the last key tile of each head.
   bool keysFall() { return schedule.getOrder() == TileOrder::ShortestFirst; }
-  /// How many of the key tiles whose blocks start before kvBlock's add to a
-  /// query tile of its range.
-  mlir::Value turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
+  /// A block's turn to add to a query tile of its range.
+  struct Turn {
+    mlir::Value number; // of the key tiles whose blocks start before and add
+    // Where several tiles share a turn: where its counters are, and whether the
+    // block comes to it and leaves it there.
+    mlir::Value row, first, last;
+  };
+  Turn turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
 
   bool scoresBeginWithLse() { return schedule.getPreload() == Preload::Both; }
   mlir::Value arg(size_t i) { return entry->getArgument(i); }

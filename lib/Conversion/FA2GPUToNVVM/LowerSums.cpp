@@ -114,22 +114,31 @@ Value turnPointer(Emit &e, ViewParts turns, Value row) {
   return e.gep(turns.base, e.mul(e.toI64(word), 4));
 }
 
-/// All lanes acquire, so that none has to tell the others.
-void awaitTurn(Emit &e, Value counter, Value turn) {
-  Value operands[] = {counter, e.toI32(turn)};
-  e.ptx("{\n.reg .pred early;\n.reg .b32 now;\nWAIT:\n"
-        "ld.acquire.gpu.global.b32 now, [$0];\n"
-        "setp.ne.s32 early, now, $1;\n@early bra WAIT;\n}",
-        "l,r", operands);
+/// All lanes acquire, so that none has to tell the others; where `first` holds,
+/// if it is given.
+void awaitTurn(Emit &e, Value counter, Value turn, Value first) {
+  SmallVector<Value> operands{counter, e.toI32(turn)};
+  std::string skip;
+  if (first) {
+    operands.push_back(first);
+    skip = "@!$2 bra DONE;\n";
+  }
+  e.ptx("{\n.reg .pred early;\n.reg .b32 now;\n" + skip +
+            "WAIT:\nld.acquire.gpu.global.b32 now, [$0];\n"
+            "setp.ne.s32 early, now, $1;\n@early bra WAIT;\n" +
+            (first ? "DONE:\n}" : "}"),
+        first ? "l,r,b" : "l,r", operands);
 }
 
 /// One lane releases what all have added: the warp's barrier and the release
 /// are cumulative (PTX ISA, memory consistency model).
-void passTurn(Emit &e, Value counter) {
+void passTurn(Emit &e, Value counter, Value last) {
   NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
-  Value first = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
-                                      e.lane(), e.i32(0));
-  Value operands[] = {counter, first};
+  Value passes = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
+                                       e.lane(), e.i32(0));
+  if (last)
+    passes = arith::AndIOp::create(e.b, e.loc, passes, last);
+  Value operands[] = {counter, passes};
   e.ptx("@$1 red.release.gpu.global.add.u32 [$0], 1;", "l,b", operands);
 }
 
@@ -156,11 +165,15 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     SumOrderAttr order = op.getView().getType().getOrder();
     int64_t width = order.getWidth();
     Value counter;
+    auto given = [](ValueRange values) {
+      return values.empty() ? Value() : values.front();
+    };
     if (op.getTurns())
       counter = turnPointer(e, ViewParts::from(adaptor.getTurns()),
-                            adaptor.getRow()[0]);
+                            op.getSharedRow() ? given(adaptor.getSharedRow())
+                                              : adaptor.getRow()[0]);
     if (op.getBegins())
-      awaitTurn(e, counter, adaptor.getTurn()[0]);
+      awaitTurn(e, counter, adaptor.getTurn()[0], given(adaptor.getFirst()));
     Value start = sumPointer(e, view, adaptor.getRow()[0], width);
     start =
         startOfColumn(e, rewriter, op.getView(), op.getTile().getType(), start);
@@ -191,7 +204,7 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
           LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
     }
     if (op.getEnds())
-      passTurn(e, counter);
+      passTurn(e, counter, given(adaptor.getLast()));
     rewriter.eraseOp(op);
     return success();
   }

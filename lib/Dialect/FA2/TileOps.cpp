@@ -114,8 +114,12 @@ LogicalResult AccumulateOp::verify() {
                             "got "
                          << getView().getType();
   if (bool(getTurn()) != bool(getTurns()) ||
-      (!getTurn() && (getBegins() || getEnds())))
+      (!getTurn() && (getBegins() || getEnds() || getSharedRow())))
     return emitOpError() << "expected a turn where it begins or ends (1)";
+  if (bool(getSharedRow()) != bool(getFirst()) ||
+      bool(getSharedRow()) != bool(getLast()))
+    return emitOpError() << "expected the first and the last tile of a turn "
+                            "that several share";
   if (ViewType turns = getTurns() ? getTurns().getType() : ViewType();
       turns && (!turns.getElementType().isInteger(32) || turns.getCols()))
     return emitOpError() << "expected turns of i32, a vector of them (1), got "

@@ -209,16 +209,20 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] = turn`, adds, and
     adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). A block that adds
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
+    Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
+    them that it adds to, and passes on where `last` does.
     Blocks with the turns 0, 1, and so on must all come, and a block may wait only for such as start before it
-    (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`.
+    (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row.
 
     Examples: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
-    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
-    Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns, UnitAttr:$begins, UnitAttr:$ends);
-  let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)? attr-dict
-    `:` type($tile) `,` type($view) }];
+    Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
+    Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, UnitAttr:$begins, UnitAttr:$ends);
+  let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
+    (`at` `(` $shared_row^ `from` $first `to` $last `)`)? attr-dict `:` type($tile) `,` type($view) }];
   let hasVerifier = 1;
 }
 
