@@ -71,7 +71,8 @@ FA2_API const char *fa2_version(void);
  *                   quotes: 'bias,slopes,sink' (dbias, dslopes, dsink)
  *   grad_lse        argument: backward takes a gradient of lse too (dlse)
  *   dq              how backward sums dQ: atomic, atomic_v4, or, for the same
- *                   bits in every run, ordered or recompute
+ *                   bits in every run, ordered, recompute or deterministic, the
+ *                   faster of both
  *
  * The schedule, what is left out being chosen (`fa2-compile --help` says what
  * its fields are):

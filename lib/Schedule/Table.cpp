@@ -126,8 +126,10 @@ std::string entryError(const Entry &entry) {
   std::string error;
   if (!lookupTarget(entry.family, error))
     return error;
-  if (!llvm::is_contained({"forward", "backward", "dq"}, entry.pass))
-    return formatv("expected pass to be forward, backward or dq, got '{0}'",
+  if (!llvm::is_contained({"forward", "backward", "dq", "deterministic"},
+                          entry.pass))
+    return formatv("expected pass to be forward, backward, dq or "
+                   "deterministic, got '{0}'",
                    entry.pass);
   std::vector<Setting> all = entry.also;
   all.push_back(entry.first);
@@ -180,6 +182,21 @@ public:
       list.push_back(s);
     }
     return list;
+  }
+
+  /// Of the first line, as what is asked for.
+  ScheduleOverrides asked() const {
+    ScheduleOverrides all;
+    for (const Entry &line : shippedTable().lines) {
+      if (!isFor(line, Schedule()))
+        continue;
+      put(fieldsOf(line.first.fields), all);
+      for (const Setting &also : line.also)
+        if (holds(also.when, Schedule()))
+          put(fieldsOf(also.fields), all);
+      break;
+    }
+    return all;
   }
 
   std::vector<Variant> variants(const Schedule &base) const {
@@ -283,6 +300,11 @@ Schedule fa2::tableGradQSchedule(const Target &target, const Problem &problem) {
   auto lines = Lookup(target, problem, "dq").schedules();
   assert(!lines.empty() && "the table has lines of dQ for all head dims");
   return lines.front();
+}
+
+ScheduleOverrides fa2::tableDeterministic(const Target &target,
+                                          const Problem &problem) {
+  return Lookup(target, problem, "deterministic").asked();
 }
 
 std::vector<Variant> fa2::tableVariants(const Target &target,

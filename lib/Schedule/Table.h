@@ -11,7 +11,8 @@
 //   weights   of tiles of so many rows beside the schedule's own (FewTiles.h)
 //
 // Each has a `family`, whose oldest target's name it is, a `pass` (forward,
-// backward, or dq: the kernel of dQ alone), a condition `when` over the problem
+// backward, dq: the kernel of dQ alone, or deterministic: what backward is asked
+// for where the same bits in each run are, and no more), a condition `when` over the problem
 // (Problem::number) and the schedule's fields so far, in the grammar of guards,
 // and a `schedule`, fields of it. `also` lists further fields with conditions,
 // `why` says what a person should know before changing it. A variant has
@@ -37,6 +38,11 @@ std::vector<Schedule> tableSchedules(const Target &target,
 
 /// The schedule of a kernel of dQ alone, one block a tile of queries.
 Schedule tableGradQSchedule(const Target &target, const Problem &problem);
+
+/// The fields that give gradients the same bits in each run, the fastest: dq,
+/// and others that go with it.
+ScheduleOverrides tableDeterministic(const Target &target,
+                                     const Problem &problem);
 
 /// The variants beside a schedule, the first that holds first.
 std::vector<Variant> tableVariants(const Target &target, const Problem &problem,

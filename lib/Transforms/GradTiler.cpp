@@ -221,10 +221,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     dlse = arg(next++);
   for (Value *x : {&dq, &dk, &dv})
     *x = arg(next++);
-  if (schedule.getDq() != GradQ::Recompute)
-    dqSum = arg(next++);
-  if (schedule.getDq() == GradQ::Ordered)
-    turns = arg(next++);
+  // Of the alternatives each sums dQ in its way.
+  bool recomputes = schedule.getDq() == GradQ::Recompute,
+       ordered = schedule.getDq() == GradQ::Ordered;
+  dqSum = recomputes ? Value() : arg(next++);
+  turns = ordered ? arg(next++) : Value();
   negLse = arg(next++);
   negDelta = arg(next++);
   if (op.getDsink())

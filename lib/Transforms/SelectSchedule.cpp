@@ -55,11 +55,11 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
     if (failed(selection))
       return op.emitOpError(error);
     op.setScheduleAttr(selection->schedule);
+    if (failed(selectVariantsOf(op, bool(standing), *t, problem, *selection)))
+      return failure();
     if constexpr (std::is_same_v<Op, AttentionGradOp>)
       if (failed(selectForGradQ(op, *t, problem)))
         return failure();
-    if (failed(selectVariantsOf(op, bool(standing), *t, problem, *selection)))
-      return failure();
     if (getContext().getRemarkEngine())
       explain(op, bool(standing), *t, problem, *selection);
     return success();
@@ -151,7 +151,11 @@ struct SelectSchedule : fa2::impl::SelectScheduleBase<SelectSchedule> {
   /// With dq = recompute, dQ's own kernel has a schedule of its own.
   LogicalResult selectForGradQ(AttentionGradOp op, const Target &t,
                                const Problem &problem) {
-    if (op.getSchedule()->getDq() != GradQ::Recompute || op.getDqScheduleAttr())
+    bool recomputes = op.getSchedule()->getDq() == GradQ::Recompute;
+    if (ArrayAttr variants = op.getVariantsAttr())
+      for (auto variant : variants.getAsRange<VariantAttr>())
+        recomputes |= variant.getSchedule().getDq() == GradQ::Recompute;
+    if (!recomputes || op.getDqScheduleAttr())
       return success();
     std::string error;
     auto schedule = gradQSchedule(&getContext(), t, problem, error);

@@ -64,8 +64,7 @@ class Specification:
         if self.schedule is not None:
             keys.update(variants="none", schedule=f"'{self.schedule}'")
         elif self.deterministic:
-            # A gradient that is whole is stored by the kernel that sums dQ.
-            keys["dq"] = "ordered" if any(name.endswith(":whole") for name in self.grads) else "recompute"
+            keys["dq"] = "deterministic"
         if self.grads:
             keys["grads"] = f"'{','.join(self.grads)}'"
         if self.grad_lse:

@@ -128,7 +128,7 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 }
 
 /// Heads of which tiles start side by side: a section. As many at most as have
-/// in 32 MB of the level-2 cache at once what all tiles of a head read, the
+/// in 32 MB of the level-2 cache, 48 where sums are in one order, at once what all tiles of a head read, the
 /// other sequence: keys and values, or, where it is that of the first argument,
 /// queries, dO and the sum of dQ. Sections are as many as that asks for, and
 /// alike. With few tiles a head, of roles, which leave no room for a second
@@ -138,7 +138,10 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 /// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
 std::string sectionOfHeads(KernelOp op, const TileSource &source,
                            ArrayRef<std::string> extents) {
-  constexpr int64_t cacheBytes = 32 << 20;
+  // Blocks of a head that add in turns follow each other: the more heads, the
+  // fewer wait at the start.
+  bool turns = op.getSchedule().getDq() == GradQ::Ordered;
+  int64_t cacheBytes = int64_t(turns ? 48 : 32) << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
   };
@@ -167,9 +170,10 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
     taken = llvm::formatv("{0} * {1}", source.cluster, tiles);
   std::string narrow =
       llvm::formatv("pow2floor(max(1, {0} / max(1, {1})))", blocks, taken);
-  return llvm::formatv("if({0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}, "
-                       "min({3}, {4}), {5})",
-                       tiles, heads, blocks, narrow, fits, alike);
+  std::string few = turns ? "{0} <= 4"
+                          : "{0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}";
+  return llvm::formatv(("if(" + few + ", min({3}, {4}), {5})").c_str(), tiles,
+                       heads, blocks, narrow, fits, alike);
 }
 
 /// Of backward, which reads a tile of what its batch shares for each step, one

@@ -56,11 +56,26 @@ fa2::fieldsOfBits(const Schedule &s) {
   return list;
 }
 
+/// What decides about dQ alone, where it is summed in one order.
+static bool isOfGradQ(StringRef name) {
+  bool ofGradQ = name == "dq";
+  forEachScheduleField([&](auto field) {
+    ofGradQ |= name == field.name && (field.bits == FieldBits::OfKeys ||
+                                      field.bits == FieldBits::Ordered);
+  });
+  return ofGradQ;
+}
+
 StringRef ScheduleAttr::differsInBits(ScheduleAttr otherAttr) const {
   if (getTarget() != otherAttr.getTarget())
     return "target";
   auto own = fieldsOfBits(getFields()),
        other = fieldsOfBits(otherAttr.getFields());
+  // A dQ that is summed in any order has no bits that another could miss.
+  if (getFields().partition == Partition::Keys &&
+      !(sumsInOrder(getDq()) && sumsInOrder(otherAttr.getDq())))
+    for (auto *list : {&own, &other})
+      llvm::erase_if(*list, [](auto &each) { return isOfGradQ(each.first); });
   for (auto [x, y] : llvm::zip(own, other))
     if (x != y)
       return x.first;

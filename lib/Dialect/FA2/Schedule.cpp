@@ -81,6 +81,9 @@ std::string Schedule::check() const {
       [&](auto field) { all.*field.asked = this->*field.member; });
   if (std::string wrong = all.check(); !wrong.empty())
     return wrong;
+  if (dq == GradQ::Deterministic)
+    return "expected dq = ordered or recompute of a schedule, got "
+           "deterministic, which is whichever of them is chosen";
   if (partition == Partition::Keys)
     return checkKeys(*this);
   if (keyWarps != 0 || dqWarps != 0)

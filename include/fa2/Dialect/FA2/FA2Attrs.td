@@ -47,7 +47,8 @@ def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key t
     I32EnumAttrCase<"Atomic", 0, "atomic">,
     I32EnumAttrCase<"Recompute", 1, "recompute">,
     I32EnumAttrCase<"AtomicV4", 2, "atomic_v4">,
-    I32EnumAttrCase<"Ordered", 3, "ordered">]> {
+    I32EnumAttrCase<"Ordered", 3, "ordered">,
+    I32EnumAttrCase<"Deterministic", 4, "deterministic">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }
