@@ -63,7 +63,7 @@ ROWS = [
         "--softcap 30", "--alibi head", "--bias full")(tools, arch)),
     ("backward, the same head dims and masks",
      flags(*(f"--pass backward --head-dim {d}" for d in DIMS), "--pass backward --mask causal")),
-    ("backward with the same bits in each run", flags("--pass backward --dq recompute")),
+    ("backward with the same bits in each run", flags("--pass backward --dq deterministic")),
     ("backward of programs of scores", program("pass=backward")),
     ("gradients of what programs read: slopes, biases and others",
      flags("--pass backward --alibi head --grads slopes", "--pass backward --bias full --grads bias")),

@@ -217,6 +217,10 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "balanced, which shares tiles of forward among persistent "
                    "blocks, {0}; got balanced",
                    p.backward ? "in backward" : "without persistent");
+  if (s.turnTiles > 1 && s.dq != GradQ::Ordered)
+    return formatv("expected turn_tiles = 1 with dq = {0}, whose blocks take "
+                   "no turns; got {1}",
+                   stringifyGradQ(s.dq), s.turnTiles);
   // Blocks wait for those that start before them.
   if (s.dq == GradQ::Ordered && s.order == TileOrder::Descending)
     return formatv("expected order = ascending, shortest_first or another in "

@@ -47,3 +47,39 @@ func.func @rising(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// Two tiles of queries share a turn: its number is that of a tile of 128 rows, its counters stand at that tile's first row, and a block waits at the
+// first of the two that it adds to and passes on behind the last.
+// CHECK-LABEL: fa2.kernel @shared(
+// CHECK: %[[RANGE:.*]] = fa2.q_range %[[KB:.*]] lengths
+// CHECK: fa2.for_tiles %[[QB:.*]] in %[[RANGE]]
+// CHECK: %[[BOTH:.*]] = arith.divui %[[QB]], %{{.*}} : index
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[BOTH]] lengths(%{{.*}}, %{{.*}}) blocks(128, 128) {mask = #fa2.mask<causal>, whole_rows}
+// CHECK: %[[AHEAD:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[TURN:.*]] = arith.subi %[[KB]], %[[AHEAD]]
+// CHECK: %[[ROW:.*]] = arith.muli %[[BOTH]], %c128
+// CHECK: %[[PLACE:.*]] = arith.remui %[[QB]], %{{.*}} : index
+// CHECK: %[[BEGIN:.*]] = fa2.tile_at %[[RANGE]][%{{.*}}]
+// CHECK: %[[COUNT:.*]] = fa2.tile_count %[[RANGE]]
+// CHECK: %[[END:.*]] = arith.addi %[[BEGIN]], %[[COUNT]]
+// CHECK: %[[NEXT:.*]] = arith.addi %[[QB]], %c1
+// CHECK: %[[EVEN:.*]] = arith.cmpi eq, %[[PLACE]], %c0
+// CHECK: %[[OWN:.*]] = arith.cmpi eq, %[[QB]], %[[BEGIN]]
+// CHECK: %[[FIRST:.*]] = arith.ori %[[EVEN]], %[[OWN]] : i1
+// CHECK: %[[ODD:.*]] = arith.cmpi eq, %[[PLACE]], %c1
+// CHECK: %[[ITS:.*]] = arith.cmpi eq, %[[NEXT]], %[[END]]
+// CHECK: %[[LAST:.*]] = arith.ori %[[ODD]], %[[ITS]] : i1
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) at(%[[ROW]] from %[[FIRST]] to %[[LAST]]) {begins, ends} : tensor<64x64xf32>
+func.func @shared(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                  %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, dq = ordered, turn_tiles = 2>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}

@@ -10,7 +10,9 @@
 // RUN: not fa2-opt %s --fa2-select-schedule="variants='batch > 1: block_kv=16'" 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='seqlen_k <= 32: persistent=1; heads > 3: stages=2'" --fa2-tile-grad | FileCheck %s --check-prefix=BACKWARD
 // RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='seqlen_k <= 32: stages=2; heads > 3: block_kv=64,warps=4; seqlen_k <= 64: persistent=1'" --fa2-tile-grad | FileCheck %s --check-prefix=AROUND
-// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='heads > 1: dq=ordered'" 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a schedule=dq=ordered variants='heads > 1: dq=atomic_v4'" 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='batch > 1: dq=recompute'" --fa2-tile-grad | FileCheck %s --check-prefix=EITHER
+// RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a schedule=dq=ordered variants='batch > 1: dq=recompute'" 2>&1 | FileCheck %s --check-prefix=WAYS
 // RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='batch > 1: preload=delta'" 2>&1 | FileCheck %s --check-prefix=ROUNDING
 // RUN: fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a variants='batch > 1: block_kv=64,warps=4'" -o /dev/null
 // RUN: not fa2-opt %s --fa2-derive-backward=replace=1 --fa2-select-schedule="target=sm_90a schedule=dq=ordered variants='batch > 1: block_kv=64,warps=4'" 2>&1 | FileCheck %s --check-prefix=ORDERED
@@ -98,10 +100,17 @@
 // AROUND-SAME: when = #fa2.guard<"!(seqlen_k <= 32) && (heads > 3)">
 // AROUND: fa2.kernel @attention_backward_dq_variant2(
 // AROUND-SAME: alternative = 1
-// ORDER: error: 'fa2.attention_grad' op expected variants with the schedule's dq = atomic_v4, which says whether results have the same bits in each run, got ordered where heads > 1
+// ORDER: error: 'fa2.attention_grad' op expected variants with dq = ordered or recompute beside the schedule's dq = ordered, which promises the same bits in each run, got atomic_v4 where heads > 1
 
 // dK and dV of a key do not know the keys beside it; dQ does, where it is summed in order.
 // ROUNDING: error: 'fa2.attention_grad' op guard 'batch > 1' reads batch, but its schedule and one after it differ in preload
+// A dQ that may be summed in any order may have a kernel of its own where the batch says so; of two that promise their bits the batch chooses neither.
+// EITHER: fa2.kernel @attention_backward_dq(
+// EITHER-SAME: #fa2.arg<"dq_sum", "workspace"
+// EITHER: fa2.kernel @attention_backward_dq_variant1(
+// EITHER-NOT: "dq_sum"
+// EITHER: fa2.for_tiles
+// WAYS: error: 'fa2.attention_grad' op guard 'batch > 1' reads batch, but its schedule and one after it differ in
 // ORDERED: error: 'fa2.attention_grad' op guard 'batch > 1' reads batch, but its schedule and one after it differ in block_kv
 func.func @attention(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {

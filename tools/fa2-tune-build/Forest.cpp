@@ -43,12 +43,8 @@ public:
     if (lines.size() < 2 || !lines[0].consume_front("fa2_forest 1 "))
       return "expected the line 'fa2_forest 1' with a device's name";
     forest.of = lines[0].str();
-    std::vector<std::string> own = featureNames();
-    std::string expected = "features " + llvm::join(own, " ");
-    if (lines[1] != expected)
-      return "line 2: its features are not this version's; bench/trees.py "
-             "fits them anew";
-    features = own.size();
+    if (std::string wrong = readFeatures(lines[1]); !wrong.empty())
+      return "line 2: " + wrong;
     for (size_t i = 2; i < lines.size(); ++i)
       if (std::string wrong = readLine(lines[i]); !wrong.empty())
         return formatv("line {0}: {1}", i + 1, wrong);
@@ -59,6 +55,23 @@ public:
   }
 
 private:
+  /// A field that came since is none of them: all rows had its default.
+  std::string readFeatures(StringRef line) {
+    std::vector<std::string> own = featureNames();
+    if (!line.consume_front("features "))
+      return "expected features and their names";
+    line.split(words, ' ', -1, /*KeepEmpty=*/false);
+    for (StringRef name : words) {
+      auto found = llvm::find(own, name);
+      if (found == own.end())
+        return formatv("feature '{0}' is not one of this version's; "
+                       "bench/trees.py fits them anew",
+                       name);
+      features.push_back(int32_t(found - own.begin()));
+    }
+    return "";
+  }
+
   std::string readLine(StringRef line) {
     if (line.consume_front("part ")) {
       if (line != "loss" && line != "estimate")
@@ -91,11 +104,12 @@ private:
     }
     auto [feature, threshold] = word.split(':');
     if (feature.getAsInteger(10, node.feature) || node.feature < 0 ||
-        size_t(node.feature) >= features ||
+        size_t(node.feature) >= features.size() ||
         threshold.getAsDouble(node.threshold))
       return formatv("expected a feature below {0}, ':' and a number, got "
                      "'{1}'",
-                     features, word);
+                     features.size(), word);
+    node.feature = features[size_t(node.feature)];
     size_t place = forest.nodes.size();
     forest.nodes.push_back(node);
     if (std::string wrong = readNode(); !wrong.empty())
@@ -105,7 +119,8 @@ private:
   }
 
   Forest &forest;
-  size_t features = 0, next = 0;
+  std::vector<int32_t> features; // of the file, as forEachFeature counts them
+  size_t next = 0;
   llvm::SmallVector<StringRef> words;
 };
 

@@ -487,6 +487,19 @@ func.func @no_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = 
 
 // -----
 
+// expected-error @+1 {{expected dq = ordered or recompute of a schedule, got deterministic, which is whichever of them is chosen}}
+"test.x"() {s = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, dq = deterministic>} : () -> ()
+
+// -----
+
+func.func @shared_turn_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %first: i1) {
+  // expected-error @+1 {{expected a turn where it begins or ends (1)}}
+  fa2.accumulate %t, %sum[%row] at(%row from %first to %first) : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
 func.func @turns_of_f32(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x f32>) {
   // expected-error @+1 {{expected turns of i32, a vector of them (1), got '!fa2.view<? x f32>'}}
   fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x f32>) {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>

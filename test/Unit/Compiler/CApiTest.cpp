@@ -145,7 +145,8 @@ TEST(CApi, SaysWhatIsWrong) {
            {"pass=backward arch=sm_90a overlap=1",
             "expected overlap = false in backward kernels of sm_90a"},
            {"pass=backward dq=sorted",
-            "expected dq to be atomic, recompute, atomic_v4 or ordered"},
+            "expected dq to be atomic, recompute, atomic_v4, ordered or "
+            "deterministic"},
            {"variants='heads > 1: stages=1",
             "expected ' at the end of variants's value, got 'heads > 1: "},
            {"variants='batch > 1: block_kv=16'",

@@ -69,9 +69,9 @@ TEST(ScheduleFields, AreRefusedByName) {
             "shortest_first, descending, batches_abreast, "
             "longest_batches_abreast, balanced or interleaved_batches_abreast, "
             "got '1'");
-  EXPECT_EQ(
-      wrong("dq=sum"),
-      "expected dq to be atomic, recompute, atomic_v4 or ordered, got 'sum'");
+  EXPECT_EQ(wrong("dq=sum"),
+            "expected dq to be atomic, recompute, atomic_v4, ordered or "
+            "deterministic, got 'sum'");
   EXPECT_EQ(wrong("stages=two"), "expected stages to be 1 to 4, got 'two'");
   EXPECT_EQ(wrong("stages=9223372036854775808"),
             "expected stages to be 1 to 4, got '9223372036854775808'");

@@ -74,6 +74,17 @@ TEST(Forest, SumsTreesAndMeansParts) {
   EXPECT_DOUBLE_EQ(forest->loss(large.candidate()), (4.25 + ofLarge) / 2);
 }
 
+TEST(Forest, KnowsFeaturesByTheirNames) {
+  Fixture small(64), large(192);
+  std::string error;
+  auto forest = Forest::parse("fa2_forest 1 H200\nfeatures block_kv block_q\n"
+                              "part loss\n1:64 =1 =2\n",
+                              error);
+  ASSERT_TRUE(forest.has_value()) << error;
+  EXPECT_DOUBLE_EQ(forest->loss(small.candidate()), 1);
+  EXPECT_DOUBLE_EQ(forest->loss(large.candidate()), 2);
+}
+
 TEST(Forest, RefusesWhatIsNone) {
   std::string header = Fixture().header();
   EXPECT_EQ(errorOf(""),
@@ -81,8 +92,8 @@ TEST(Forest, RefusesWhatIsNone) {
   EXPECT_EQ(errorOf("fa2_forest 2\nfeatures\n"),
             "expected the line 'fa2_forest 1' with a device's name");
   EXPECT_EQ(errorOf("fa2_forest 1 H200\nfeatures a b\npart loss\n=1\n"),
-            "line 2: its features are not this version's; bench/trees.py fits "
-            "them anew");
+            "line 2: feature 'a' is not one of this version's; bench/trees.py "
+            "fits them anew");
   EXPECT_EQ(errorOf(header), "expected a part");
   EXPECT_EQ(errorOf(header + "=1\n"),
             "line 3: expected a part before the first tree");
