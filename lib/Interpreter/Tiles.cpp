@@ -210,14 +210,13 @@ static void takeTurn(Frame &f, AccumulateOp op) {
   if (!op.getTurns() || f.halted())
     return;
   View view = f.as<View>(op.getTurns());
-  char *at =
-      f.halted()
-          ? nullptr
-          : addressOf(view,
-                      f.whole(op.getSharedRow() ? op.getSharedRow()
-                                                : op.getRow()) +
-                          f.strand.group * f.strand.warps(),
-                      view.head, 0);
+  char *at = f.halted()
+                 ? nullptr
+                 : addressOf(view,
+                             f.whole(op.getSharedRow() ? op.getSharedRow()
+                                                       : op.getRow()) +
+                                 f.strand.group * f.strand.warps(),
+                             view.head, 0);
   if (!at)
     return;
   Type type = view.memory->element;

@@ -11,14 +11,15 @@
 //   weights   of tiles of so many rows beside the schedule's own (FewTiles.h)
 //
 // Each has a `family`, whose oldest target's name it is, a `pass` (forward,
-// backward, dq: the kernel of dQ alone, or deterministic: what backward is asked
-// for where the same bits in each run are, and no more), a condition `when` over the problem
-// (Problem::number) and the schedule's fields so far, in the grammar of guards,
-// and a `schedule`, fields of it. `also` lists further fields with conditions,
-// `why` says what a person should know before changing it. A variant has
-// `launch`, a guard; or `rows`, where it is for launches that tiles of so many
-// rows are the fastest for; or `parts`, where it takes what whole rounds of the
-// schedule's own tiles leave, if that gains one part in so many.
+// backward, dq: the kernel of dQ alone, or deterministic: what backward is
+// asked for where the same bits in each run are, and no more), a condition
+// `when` over the problem (Problem::number) and the schedule's fields so far,
+// in the grammar of guards, and a `schedule`, fields of it. `also` lists
+// further fields with conditions, `why` says what a person should know before
+// changing it. A variant has `launch`, a guard; or `rows`, where it is for
+// launches that tiles of so many rows are the fastest for; or `parts`, where it
+// takes what whole rounds of the schedule's own tiles leave, if that gains one
+// part in so many.
 //
 //===----------------------------------------------------------------------===//
 #ifndef FA2_LIB_SCHEDULE_TABLE_H

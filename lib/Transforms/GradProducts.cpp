@@ -70,8 +70,7 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
                                  splat(type.getShape(), -kInf));
 }
 
-GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock,
-                                  QRangeOp range) {
+GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   bool falls = keysFall();
   int64_t tiles = schedule.getTurnTiles(), rows = tiles * range.getBlockQ();
   Value shared = qBlock, count = constant(tiles);
@@ -83,9 +82,8 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock,
       /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
   Value first = TileAtOp::create(b, loc, keys, constant(0));
   Turn turn;
-  turn.number = falls
-                    ? Value(arith::SubIOp::create(b, loc, first, kvBlock))
-                    : Value(arith::SubIOp::create(b, loc, kvBlock, first));
+  turn.number = falls ? Value(arith::SubIOp::create(b, loc, first, kvBlock))
+                      : Value(arith::SubIOp::create(b, loc, kvBlock, first));
   if (tiles == 1)
     return turn;
   // The first tile that shares it may lie before the block's range, and the
@@ -137,9 +135,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
         product = times("dq_other", others, othersKeys, product, Value());
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
-      AccumulateOp::create(b, loc, product, sumView, at, turn.number,
-                           turnsView, turn.row, turn.first, turn.last,
-                           turns && part == 0,
+      AccumulateOp::create(b, loc, product, sumView, at, turn.number, turnsView,
+                           turn.row, turn.first, turn.last, turns && part == 0,
                            turns && part + 1 == sumViews.size());
     }
 }

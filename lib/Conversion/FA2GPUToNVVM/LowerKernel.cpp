@@ -128,13 +128,13 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 }
 
 /// Heads of which tiles start side by side: a section. As many at most as have
-/// in 32 MB of the level-2 cache, 48 where sums are in one order, at once what all tiles of a head read, the
-/// other sequence: keys and values, or, where it is that of the first argument,
-/// queries, dO and the sum of dQ. Sections are as many as that asks for, and
-/// alike. With few tiles a head, of roles, which leave no room for a second
-/// block, a section is instead one tile a multiprocessor at most: where the
-/// longest tiles of many heads run at once they wait for memory, and later the
-/// short ones for the tensor cores
+/// in 32 MB of the level-2 cache, 48 where sums are in one order, at once what
+/// all tiles of a head read, the other sequence: keys and values, or, where it
+/// is that of the first argument, queries, dO and the sum of dQ. Sections are
+/// as many as that asks for, and alike. With few tiles a head, of roles, which
+/// leave no room for a second block, a section is instead one tile a
+/// multiprocessor at most: where the longest tiles of many heads run at once
+/// they wait for memory, and later the short ones for the tensor cores
 /// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
 std::string sectionOfHeads(KernelOp op, const TileSource &source,
                            ArrayRef<std::string> extents) {
@@ -170,8 +170,8 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
     taken = llvm::formatv("{0} * {1}", source.cluster, tiles);
   std::string narrow =
       llvm::formatv("pow2floor(max(1, {0} / max(1, {1})))", blocks, taken);
-  std::string few = turns ? "{0} <= 4"
-                          : "{0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}";
+  std::string few =
+      turns ? "{0} <= 4" : "{0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}";
   return llvm::formatv(("if(" + few + ", min({3}, {4}), {5})").c_str(), tiles,
                        heads, blocks, narrow, fits, alike);
 }

@@ -32,7 +32,8 @@ TEST(Table, WhatIsWrongIsNamed) {
   EXPECT_NE(error(R"({"family": "sm_81", "pass": "forward"})").find("sm_81"),
             std::string::npos);
   EXPECT_EQ(error(R"({"family": "sm_80", "pass": "both"})"),
-            "where 1: expected pass to be forward, backward or dq, got 'both'");
+            "where 1: expected pass to be forward, backward, dq or "
+            "deterministic, got 'both'");
   EXPECT_EQ(error(R"({"family": "sm_80", "pass": "forward",
                       "when": "dims <= 64"})"),
             "where dims <= 64: expression 'dims <= 64': unknown name 'dims' at "
