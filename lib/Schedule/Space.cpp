@@ -110,7 +110,12 @@ private:
     return {Partition::SplitQ, Partition::SplitK};
   }
   std::vector<GradQ> names(const ScheduleField<GradQ> &) const {
-    return {GradQ::Atomic, GradQ::AtomicV4};
+    std::vector<GradQ> all{GradQ::Atomic, GradQ::AtomicV4};
+    // Up to 128 columns additions cost less than two more products.
+    if (target.producerWarps() > 0 && !problem.storesScores &&
+        std::max(problem.headDim, problem.headDimV) > 128)
+      all.push_back(GradQ::Recompute);
+    return all;
   }
   std::vector<TileOrder> names(const ScheduleField<TileOrder> &) const {
     if (!problem.masked)
@@ -280,6 +285,11 @@ private:
   }
 
   void consider(const Schedule &s) {
+    Schedule key = s.derived();
+    if (s.dq == GradQ::Recompute) // which has no sum of dQ
+      key.dqColumns = key.dqWarps = 0;
+    if (seen.count(key))
+      return drop(1, "it is another candidate, written otherwise", s);
     if (std::string wrong = whyNot(s); !wrong.empty())
       return drop(1, wrong, s);
     Footprint f = footprint(target, problem, s);
@@ -289,8 +299,7 @@ private:
                                 "{1}: the kernel would spill",
                                 f.registers(), budget),
                   s);
-    if (!seen.insert(s.derived()).second)
-      return drop(1, "it is another candidate, written otherwise", s);
+    seen.insert(key);
     space.fits.push_back(s);
   }
 

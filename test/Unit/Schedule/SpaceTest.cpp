@@ -53,6 +53,25 @@ TEST_F(Space, TheProducerTakesSeveralGroupsOfRows) {
   EXPECT_FALSE(searchSpace(target("sm_90a"), problem, asked).fits.empty());
 }
 
+// Above 128 columns dQ may have a kernel of its own, once for all parts of a sum
+// that there is not.
+TEST_F(Space, GradQMayHaveAKernelOfItsOwn) {
+  ScheduleOverrides asked;
+  ASSERT_EQ(asked.setFields("schedule", "block_q=64,block_kv=64,warps=8,"
+                                        "stages=2,key_warps=4"),
+            "");
+  for (int64_t dim : {128, 160}) {
+    Problem problem{dim, dim, false, /*backward=*/true};
+    std::set<std::string> own;
+    for (Schedule s : searchSpace(target("sm_90a"), problem, asked).fits)
+      if (s.dq == GradQ::Recompute) {
+        s.dqColumns = s.dqWarps = 0;
+        EXPECT_TRUE(own.insert(fieldsText(s)).second) << fieldsText(s);
+      }
+    EXPECT_EQ(own.empty(), dim == 128);
+  }
+}
+
 // What fits is what the check of any schedule takes, and nothing is counted
 // twice or not at all.
 TEST_F(Space, FitsAreChecked) {
