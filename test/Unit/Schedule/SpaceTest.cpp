@@ -53,8 +53,8 @@ TEST_F(Space, TheProducerTakesSeveralGroupsOfRows) {
   EXPECT_FALSE(searchSpace(target("sm_90a"), problem, asked).fits.empty());
 }
 
-// Above 128 columns dQ may have a kernel of its own, once for all parts of a sum
-// that there is not.
+// Above 128 columns dQ may have a kernel of its own, once for all parts of a
+// sum that there is not.
 TEST_F(Space, GradQMayHaveAKernelOfItsOwn) {
   ScheduleOverrides asked;
   ASSERT_EQ(asked.setFields("schedule", "block_q=64,block_kv=64,warps=8,"
