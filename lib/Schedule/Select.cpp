@@ -321,6 +321,7 @@ FailureOr<Selection> Choice::run() {
     return failure();
   explainAsked();
   bool free = reasons.empty(), dqAsked = asked.dq.has_value();
+  bool deterministic = reasons.size() == 1 && asked.dq == GradQ::Deterministic;
   takeDeterministic();
   orderSums();
   bool serves = tryMeasured();
@@ -337,6 +338,7 @@ FailureOr<Selection> Choice::run() {
     return failure();
   }
   Selection &selection = *chosen.selection;
+  selection.deterministic = deterministic;
   if (chosen.source != "database" && !dqAsked &&
       selection.schedule.getDq() == GradQ::AtomicV4)
     passed("field", "dq = atomic_v4: one reduction adds four elements",

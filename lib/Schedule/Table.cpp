@@ -309,6 +309,8 @@ ScheduleOverrides fa2::tableDeterministic(const Target &target,
 
 std::vector<Variant> fa2::tableVariants(const Target &target,
                                         const Problem &problem,
-                                        const Schedule &base) {
-  return Lookup(target, problem, passOf(problem)).variants(base);
+                                        const Schedule &base,
+                                        bool deterministic) {
+  StringRef pass = deterministic ? "deterministic" : passOf(problem);
+  return Lookup(target, problem, pass).variants(base);
 }

@@ -45,9 +45,11 @@ Schedule tableGradQSchedule(const Target &target, const Problem &problem);
 ScheduleOverrides tableDeterministic(const Target &target,
                                      const Problem &problem);
 
-/// The variants beside a schedule, the first that holds first.
+/// The variants beside a schedule, the first that holds first: of the problem's
+/// pass, or those that go with tableDeterministic.
 std::vector<Variant> tableVariants(const Target &target, const Problem &problem,
-                                   const Schedule &base);
+                                   const Schedule &base,
+                                   bool deterministic = false);
 
 /// What is wrong with a table's text, or an empty string: of the shipped one
 /// nothing is, which a test says.

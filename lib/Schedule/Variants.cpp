@@ -81,9 +81,13 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
                     const Problem &problem, StringRef asked,
                     Selection &selection, std::string &error) {
   std::vector<Variant> variants;
-  bool tuned = asked.empty() && selection.tuned;
+  bool tuned = asked.empty() && (selection.tuned || selection.deterministic);
   if (tuned) {
-    variants = tunedVariants(target, problem, selection);
+    variants =
+        selection.deterministic
+            ? tableVariants(target, problem, selection.schedule.getFields(),
+                            /*deterministic=*/true)
+            : tunedVariants(target, problem, selection);
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))

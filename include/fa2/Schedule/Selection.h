@@ -24,6 +24,9 @@ struct Selection {
   /// From the database or the target's table as it stands, nothing asked: the
   /// table's variants go with it.
   bool tuned = false;
+  /// Of deterministic gradients, and nothing else asked: the table's variants
+  /// for these go with it.
+  bool deterministic = false;
   /// Those of the database's row, where it has its own.
   std::optional<std::vector<Variant>> measuredVariants;
   std::vector<Decision> reasons;
