@@ -141,6 +141,8 @@ void Choice::takeDeterministic() {
   if (asked.dq != GradQ::Deterministic)
     return;
   asked.dq.reset();
+  if (!problem.backward)
+    return;
   ScheduleOverrides table = tableDeterministic(target, problem);
   forEachScheduleField([&](auto field) {
     if (asked.*field.asked || !(table.*field.asked))
@@ -321,7 +323,8 @@ FailureOr<Selection> Choice::run() {
     return failure();
   explainAsked();
   bool free = reasons.empty(), dqAsked = asked.dq.has_value();
-  bool deterministic = reasons.size() == 1 && asked.dq == GradQ::Deterministic;
+  bool deterministic = problem.backward && reasons.size() == 1 &&
+                       asked.dq == GradQ::Deterministic;
   takeDeterministic();
   orderSums();
   bool serves = tryMeasured();
