@@ -25,6 +25,7 @@ constexpr Need kNeeds[] = {
     {"stores_scores", &Problem::storesScores, nullptr},
     {"dropout", &Problem::dropout, nullptr},
     {"column_vectors", nullptr, &Problem::columnVectors},
+    {"head_columns", &Problem::headColumns, nullptr},
     {"tile_reads", nullptr, &Problem::tileReads},
     {"wide_reads", nullptr, &Problem::wideReads},
     {"element_reads", &Problem::elementReads, nullptr},

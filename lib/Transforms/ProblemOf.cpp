@@ -33,7 +33,11 @@ FailureOr<Problem> fa2::problemOf(AttentionOp op) {
     return failure();
   NormalProgram normal(op);
   ScoreProgram program = normal.program();
-  problem.columnVectors = int64_t(normal.columns().size());
+  SmallVector<Value> columns = normal.columns();
+  problem.columnVectors = int64_t(columns.size());
+  problem.headColumns = llvm::any_of(columns, [&](Value v) {
+    return normal.dependsOn(v, ScoreProgram::Head);
+  });
   problem.tileReads = int64_t(program.tileReads().size());
   problem.wideReads = int64_t(program.wideReads().size());
   problem.elementReads = program.readsElements();

@@ -32,6 +32,9 @@ struct Problem {
   bool dropout = false;
   /// Vectors of one f32 a key that a forward loop brings for it.
   int64_t columnVectors = 0;
+  /// Whether one of them differs from head to head, so that packed heads read
+  /// it by elements.
+  bool headColumns = false;
   /// Tiles that it reads (rings.reads), and those among them whose elements
   /// have 32 bits, not 16.
   int64_t tileReads = 0, wideReads = 0;
