@@ -61,7 +61,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             CombineSplitsOp,
             // Score programs.
             PositionsOp, DistanceOp, ReadOp, ScatterOp, ZeroOp, ZeroBoxOp,
-            StoreSumsOp, KeepOp, AddUpOp,
+            RoundSumsOp, StoreSumsOp, KeepOp, AddUpOp,
             // Rings and copies.
             RingCreateOp, RingAcquireOp, RingCommitOp, RingWaitOp,
             RingReleaseOp, RingSlotOp, LocalStoreOp, CopyOp, CopyOutOp,

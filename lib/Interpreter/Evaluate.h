@@ -94,6 +94,7 @@ void run(Frame &, ReadOp);
 void run(Frame &, ScatterOp);
 void run(Frame &, ZeroOp);
 void run(Frame &, ZeroBoxOp);
+void run(Frame &, RoundSumsOp);
 void run(Frame &, StoreSumsOp);
 void run(Frame &, KeepOp);
 void run(Frame &, AddUpOp);

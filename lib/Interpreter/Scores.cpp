@@ -1,6 +1,7 @@
 //===- Scores.cpp - what score programs read and add to -------------------===//
 
 #include "Evaluate.h"
+#include "fa2/Dialect/FA2/ExactSum.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -60,12 +61,36 @@ static int64_t numberAt(const Tile &index, const Tile &values, bool columns,
   return columns ? col : row;
 }
 
+namespace {
+/// Where the words of exact sums lie, an extent of stride 0 counted as 1.
+struct ExactSums {
+  ExactSums(const Memory &words, const Memory &sums)
+      : first(reinterpret_cast<int64_t *>(words.data)), sums(sums) {
+    for (auto [extent, stride] : llvm::zip(sums.shape, sums.strides))
+      count *= stride == 0 ? 1 : extent;
+  }
+  int64_t *at(ArrayRef<int64_t> indices) const {
+    int64_t number = 0;
+    for (auto [index, extent, stride] :
+         llvm::zip_equal(indices, sums.shape, sums.strides))
+      if (stride != 0)
+        number = number * extent + index;
+    return first + number;
+  }
+  int64_t *first, count = 1;
+  const Memory &sums;
+};
+} // namespace
+
 void interpreter::run(Frame &f, ScatterOp op) {
   TileRef values = f.tile(op.getValues());
   const Memory *sum = f.as<const Memory *>(op.getSum());
   SmallVector<TileRef> indices =
       llvm::map_to_vector(op.getIndices(), [&](Value v) { return f.tile(v); });
   Part part = f.part(op.getValues().getType());
+  std::optional<ExactSums> exact;
+  if (Value words = op.getWords())
+    exact.emplace(*f.as<const Memory *>(words), *sum);
   for (int64_t r = 0; r < values->rows() && !f.halted(); ++r)
     for (int64_t c = 0; c < values->cols(); ++c) {
       auto at = llvm::map_to_vector(indices, [&](const TileRef &index) {
@@ -74,25 +99,48 @@ void interpreter::run(Frame &f, ScatterOp op) {
       char *to = part.holds(r, c) ? sum->at(at) : nullptr;
       if (!to)
         continue;
+      float x = values->real[r * values->cols() + c];
+      if (exact) {
+        addExactly(exact->at(at), exact->count, x);
+        continue;
+      }
       Element value = loadElement(sum->element, to);
-      value.real += values->real[r * values->cols() + c];
+      value.real += x;
       storeElement(sum->element, to, value);
     }
 }
 
-void interpreter::run(Frame &f, ZeroOp op) {
-  const Memory *sum = f.as<const Memory *>(op.getSum());
-  int64_t parts = f.whole(op.getParts()), part = f.whole(op.getPart());
+/// The indices of each element that is of share `part` of `parts`.
+static void
+forShare(Frame &f, const Memory &memory, Value part, Value parts,
+         llvm::function_ref<void(ArrayRef<int64_t>)> body) {
+  int64_t step = f.whole(parts), first = f.whole(part);
   if (f.halted())
     return;
-  for (int64_t n = part; n < sum->elements(); n += parts) {
-    SmallVector<int64_t> at(sum->shape.size());
+  for (int64_t n = first; n < memory.elements(); n += step) {
+    SmallVector<int64_t> at(memory.shape.size());
     for (int64_t d = int64_t(at.size()) - 1, rest = n; d >= 0; --d) {
-      at[d] = rest % sum->shape[d];
-      rest /= sum->shape[d];
+      at[d] = rest % memory.shape[d];
+      rest /= memory.shape[d];
     }
-    storeElement(sum->element, sum->at(at), {});
+    body(at);
   }
+}
+
+void interpreter::run(Frame &f, ZeroOp op) {
+  const Memory *sum = f.as<const Memory *>(op.getSum());
+  forShare(f, *sum, op.getPart(), op.getParts(), [&](ArrayRef<int64_t> at) {
+    storeElement(sum->element, sum->at(at), {});
+  });
+}
+
+void interpreter::run(Frame &f, RoundSumsOp op) {
+  const Memory *sums = f.as<const Memory *>(op.getSums());
+  ExactSums exact(*f.as<const Memory *>(op.getWords()), *sums);
+  forShare(f, *sums, op.getPart(), op.getParts(), [&](ArrayRef<int64_t> at) {
+    storeElement(sums->element, sums->at(at),
+                 {roundExact(exact.at(at), exact.count), 0});
+  });
 }
 
 void interpreter::run(Frame &f, ZeroBoxOp op) {

@@ -9,15 +9,18 @@ using namespace fa2;
 
 ContributionSums::ContributionSums(OpBuilder &b, Location loc,
                                    ProgramTiler &program,
-                                   ArrayRef<int64_t> grads, ValueRange sums)
+                                   ArrayRef<int64_t> grads, ValueRange sums,
+                                   ArrayRef<Value> words)
     : b(b), loc(loc), program(program) {
   for (ContributeOp op : program.contributions()) {
     int64_t extra = cast<BlockArgument>(op.getExtra()).getArgNumber() -
                     ScoreProgram::FirstExtra;
-    Value sum = sums[llvm::find(grads, extra) - grads.begin()];
+    size_t number = llvm::find(grads, extra) - grads.begin();
+    Value sum = sums[number];
     auto argument = dyn_cast<MemRefType>(sum.getType());
     bool isWhole = argument && !argument.getElementType().isF32();
-    (isWhole ? whole : parts).push_back({op, sum, program.placeOf(op)});
+    (isWhole ? whole : parts).push_back(
+        {op, sum, words[number], program.placeOf(op)});
   }
 }
 
@@ -40,6 +43,7 @@ SmallVector<Value> ContributionSums::zeros() {
 void ContributionSums::scatter(const Part &part, Value values) {
   ScatterOp::create(
       b, loc, values, part.sum, program.indicesOf(part.op, part.sum),
+      part.words,
       part.place == ProgramTiler::Columns,
       part.place == ProgramTiler::Tile && program.byDistance(part.op));
 }

@@ -13,10 +13,11 @@ namespace fa2 {
 class ContributionSums {
 public:
   /// `sums` are the kernel's arguments, one for each of the extras `grads`, or
-  /// views with an order, to which tiles are added as they are.
+  /// views with an order, to which tiles are added as they are; `words` where
+  /// exact sums are kept for them (null: none).
   ContributionSums(mlir::OpBuilder &b, mlir::Location loc,
                    ProgramTiler &program, llvm::ArrayRef<int64_t> grads,
-                   mlir::ValueRange sums);
+                   mlir::ValueRange sums, llvm::ArrayRef<mlir::Value> words);
 
   /// Before the loop: views of gradients of which each place is one score's.
   /// A tile of dS is stored there as it is.
@@ -36,6 +37,7 @@ private:
   struct Part {
     ContributeOp op;
     mlir::Value sum; // the argument, or the view
+    mlir::Value words;
     ProgramTiler::Axes place;
     bool stays() const { return !(place & ProgramTiler::Columns); }
     bool isView() const { return mlir::isa<ViewType>(sum.getType()); }

@@ -176,7 +176,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     for (unsigned i : gradientsThatAre(GradientForm::Tiles))
       places[i] = tilesOf(i, batch, head);
     contributions.emplace(b, loc, *program,
-                          op.getGrads().value_or(ArrayRef<int64_t>()), places);
+                          op.getGrads().value_or(ArrayRef<int64_t>()), places,
+                          exactWords);
     llvm::append_range(begin, contributions->zeros());
     wholes = contributions->wholes();
   }

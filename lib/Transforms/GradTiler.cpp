@@ -1,8 +1,8 @@
 //===- GradTiler.cpp - backward's kernels but for the products ------------===//
 
 #include "GradTiler.h"
-
 #include "Sink.h"
+#include "fa2/Dialect/FA2/ExactSum.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -96,6 +96,8 @@ void GradTiler::createAlternative(const Alternative &each) {
     createQueries();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createSummed(i);
+  if (!exactSums().empty())
+    createRounded();
 }
 
 void GradTiler::createKeysOf(StringRef suffix, StringRef when) {
@@ -160,6 +162,13 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   for (StringRef name : {"neg_lse", "neg_delta"})
     add(name, "workspace", RankedTensorType::get({any, any, any}, f32),
         {"batch", "heads", rows});
+  for (unsigned i : exactSums()) {
+    auto t = RankedTensorType::get({any, kRowOfWords}, b.getI32Type());
+    std::string name = "d" + programOf(op).extraName(extraOf(i));
+    types.push_back(globalType(t));
+    args.push_back(describe(name + "_words", "workspace", t.getElementType(),
+                            {rowsOfWords(i)}, kRowOfWords));
+  }
   std::string sums = "ceildiv(seqlen_q, " + std::to_string(statRows) + ") * " +
                      std::to_string(statRows / 16);
   if (op.getDsink())
@@ -228,6 +237,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   turns = ordered ? arg(next++) : Value();
   negLse = arg(next++);
   negDelta = arg(next++);
+  exactWords.assign(grads.size(), Value());
+  for (unsigned i : exactSums())
+    exactWords[i] = arg(next++);
   if (op.getDsink())
     sinkSums = arg(next++);
   tileSums.clear();
@@ -298,7 +310,41 @@ void GradTiler::createZeros() {
                             TileOrder::Ascending);
   Value part = tiles.getBody().front().getArgument(0);
   for (unsigned i : gradientsThatAre(GradientForm::Sum))
-    ZeroOp::create(b, loc, dextras[i], part, constant(kZeroBlocks));
+    ZeroOp::create(b, loc, exactWords[i] ? exactWords[i] : dextras[i], part,
+                   constant(kZeroBlocks));
+}
+
+/// After all that adds to them.
+void GradTiler::createRounded() {
+  auto tiles = createKernel("_sums", plainSchedule(), Nothing, kZeroBlocks,
+                            TileOrder::Ascending);
+  Value part = tiles.getBody().front().getArgument(0);
+  for (unsigned i : exactSums())
+    RoundSumsOp::create(b, loc, exactWords[i], dextras[i], part,
+                        constant(kZeroBlocks));
+}
+
+SmallVector<unsigned> GradTiler::exactSums() {
+  if (!sumsInOrder(op.getSchedule()->getDq()))
+    return {};
+  return gradientsThatAre(GradientForm::Sum);
+}
+
+std::string GradTiler::rowsOfWords(unsigned i) {
+  ScoreProgram program = programOf(op);
+  size_t extra = extraOf(i);
+  ArrayAttr names = program.describeExtra(extra).getDims();
+  std::string words = std::to_string(2 * kExactWords); // of 32 bits
+  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
+  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
+    if (ShapedType::isDynamic(extent))
+      words += llvm::formatv(" * if(d{0}.stride[{1}] == 0, 1, {2})",
+                             program.extraName(extra), dim,
+                             cast<StringAttr>(names[dim]).getValue())
+                   .str();
+    else
+      words += " * " + std::to_string(extent);
+  return llvm::formatv("ceildiv({0}, {1})", words, kRowOfWords);
 }
 
 SmallVector<unsigned> GradTiler::gradientsThatAre(GradientForm form) {

@@ -49,6 +49,13 @@ private:
   ScheduleAttr plainSchedule();
   /// Those of the gradients of what the program reads.
   llvm::SmallVector<unsigned> gradientsThatAre(GradientForm form);
+  /// Of gradients that are sums, those whose bits no order of terms may change,
+  /// because dQ's do not: they are summed exactly, in the workspace.
+  llvm::SmallVector<unsigned> exactSums();
+  /// Rows of so many words of 32 bits that such a sum takes, as an expression:
+  /// an extent that stands for all has stride 0.
+  static constexpr int64_t kRowOfWords = 256;
+  std::string rowsOfWords(unsigned i);
   /// Whose gradient i is.
   size_t extraOf(unsigned i) { return size_t((*op.getGrads())[i]); }
   /// Whether gradient i is summed over a coordinate of the scores.
@@ -63,6 +70,7 @@ private:
   void createSummed(unsigned i);
   void createHidden();
   void createZeros();
+  void createRounded();
   void createStatistics();
   mlir::Value rowsInside(mlir::Value tile, mlir::Value length);
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
@@ -261,6 +269,7 @@ private:
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;
+  llvm::SmallVector<mlir::Value> exactWords; // of each gradient; null: none
 };
 
 } // namespace fa2

@@ -36,13 +36,6 @@ class Plan:
         key = grads, of_lse, q_shape, v_shape
         program = self._backward.get(key)
         if program is None:
-            in_any_order = [name for name in grads if name not in self.specification.beside and not name.endswith(WHOLE)]
-            if in_any_order and self.deterministic:
-                raise not_supported(
-                    "deterministic", True,
-                    f"gradients of what scores read ({', '.join(in_any_order)}) are sums in no fixed order, but for those of a 16-bit bias of all "
-                    "queries and keys that is added to the score, on sm_90a up to head dim 128",
-                )
             gradient = self.specification.gradient(self.deterministic, grads, of_lse)
             try:
                 lengths = lengths_of(q_shape, v_shape, self.heads_first)

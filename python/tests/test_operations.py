@@ -135,13 +135,17 @@ class OfAnH100(test_torch.Case):
                 (plan,) = [call.plan for call in torch_attention._calls.values()][-1:]
                 self.assertEqual([key[0] for key in plan._backward][-1], ("bias" + form,))
 
-    def test_deterministic_gradients_of_biases_that_there_are_not(self):
-        q, k, v = self.three(1, 2, 2, 24, 40, 64, 64)
-        for bias, cap in ((self.draw(1, 2, 24, 40), 3.0), (self.draw(1, 2, 1, 40), None), (self.draw(1, 2, 24, 40).float().detach().requires_grad_(), None)):
-            out = fa2c.attention(q, k, v, bias=bias, softcap=cap, deterministic=True)
-            with self.assertRaisesRegex(NotImplementedError, "deterministic = True.*sums in no fixed order, but for those of a 16-bit bias"):
-                out.sum().backward()
-
+    def test_deterministic_sums(self):
+        """Of what is shared along any dimension, and of what a program changes: the same bits again, and what sums in any order give."""
+        q, k, v = self.three(2, 2, 2, 24, 40, 64, 64)
+        for shape in ((2, 2, 1, 40), (1, 2, 1, 40), (2, 1, 24, 1), (1, 2, 1, 1), (1, 2, 24, 40), (2, 2, 24, 40)):
+            bias, found = self.draw(*shape), []
+            for fixed in (False, True, True):
+                out = fa2c.attention(q, k, v, bias=bias, softcap=3.0, deterministic=fixed)
+                found += torch.autograd.grad(out.float().square().sum(), bias)
+            with self.subTest(shape=shape):
+                self.assertTrue(torch.equal(found[1], found[2]))
+                self.expect_close(found[0].flatten(1), test_torch.numbers(found[1].double()).reshape(shape[0], -1))
 
 class Memory(test_torch.Case):
     def test_an_lse_that_nobody_reads(self):

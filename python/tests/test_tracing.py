@@ -398,9 +398,24 @@ class OfPyTorch(unittest.TestCase):
             fa2c.attention(q, q, q, score_mod=lambda s, b, h, i, j: s + slopes[h])
         with self.assertRaisesRegex(ValueError, r"a captured tensor of shape \(2,\) is on meta, q is on cpu"):
             fa2c.attention(q, q, q, score_mod=lambda s, b, h, i, j: s + meta[h])
-        out = fa2c.attention(q, q, q, score_mod=lambda s, b, h, i, j: s + slopes[h + 1], deterministic=True)
-        with self.assertRaisesRegex(NotImplementedError, "deterministic = True.*gradients of what scores read .x0. are sums in no fixed"):
-            out.sum().backward()
+
+    def test_deterministic_gradients_of_captured_tensors(self):
+        """Sums that no order changes: the same bits again, and what sums in any order give to f32's roundings."""
+        q = torch.randn(2, 2, 72, 64, dtype=torch.bfloat16, requires_grad=True)
+        table, slopes, heat = torch.randn(2, 143), torch.rand(3), torch.tensor(0.7)
+        buckets = torch.randint(143, (72, 72), dtype=torch.int32)
+        read = [x.requires_grad_() for x in (table, slopes, heat)]
+        for score_mod in (lambda s, b, h, i, j: s * heat + slopes[h + 1] + table[h, i - j + 71],
+                          lambda s, b, h, i, j: s * heat + slopes[h + 1] + table[h, buckets[i, j]]):
+            dout, found = torch.randn(2, 2, 72, 64), {}
+            for fixed in (False, True):
+                out = fa2c.attention(q, q, q, causal=True, score_mod=score_mod, deterministic=fixed)
+                found[fixed] = torch.autograd.grad(out, read, dout.to(out.dtype), retain_graph=fixed)
+            again = torch.autograd.grad(out, read, dout.to(out.dtype))
+            for mine, same, other in zip(found[True], again, found[False]):
+                self.assertTrue(torch.equal(mine, same))
+                self.assertLess((mine - other).abs().max().item(), 1e-4 * (1 + other.abs().max().item()))
+                self.assertGreater(mine.abs().max().item(), 1e-3)
 
     def test_what_would_be_frozen(self):
         table, slope, wide, double = torch.ones(4), torch.tensor(0.5), torch.ones(4, 5), torch.ones(4, dtype=torch.float64)

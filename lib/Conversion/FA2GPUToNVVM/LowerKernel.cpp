@@ -23,9 +23,11 @@ std::string dimName(ArgumentAttr arg, unsigned dim) {
 }
 
 /// The stride of a packed workspace: its rows of one head are neighbours,
-/// [batch, heads, rows] as [batch, rows, heads, columns].
+/// [batch, heads, rows] as [batch, rows, heads, columns]; so are rows alone.
 std::string packedStride(ArgumentAttr arg, int64_t dim) {
   auto extent = [&](unsigned d) { return "(" + dimName(arg, d) + ")"; };
+  if (arg.getDims().size() == 2)
+    return dimName(arg, 1);
   if (arg.getDims().size() == 3)
     return dim == 0 ? extent(1) + " * " + extent(2) : extent(2);
   std::string cols = dimName(arg, 3);

@@ -156,14 +156,34 @@ struct ReadLowering : public OpConversionPattern<ReadOp> {
 
 } // namespace
 
+ExactPlaces::ExactPlaces(Emit &e, MemRefType type, const MemRefParts &sums)
+    : count(e.i64(1)) {
+  for (int64_t d = type.getRank() - 1; d >= 0; --d) {
+    Value extent =
+        sums.extents[d] ? e.toI64(sums.extents[d]) : e.i64(type.getDimSize(d));
+    Value single = e.b.createOrFold<arith::CmpIOp>(
+        e.loc, arith::CmpIPredicate::eq, sums.strides[d], e.i64(0));
+    strides.insert(strides.begin(), e.select(single, e.i64(0), count));
+    count = e.select(single, count, e.mul(count, extent));
+  }
+}
+
 /// What all elements share is added once. Strides are in bytes before they are
 /// multiplied with: an element's address is one multiplication and addition a
 /// dimension.
 Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
-                   ArrayRef<ValueRange> indexParts, ArrayRef<int64_t> clamped)
+                   ArrayRef<ValueRange> indexParts, ArrayRef<int64_t> clamped,
+                   Value words)
     : e(e), source(cast<MemRefType>(memref.getType()), parts) {
-  int64_t bytes =
-      cast<MemRefType>(memref.getType()).getElementTypeBitWidth() / 8;
+  auto type = cast<MemRefType>(memref.getType());
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  if (words) {
+    ExactPlaces places(e, type, source);
+    source.base = words;
+    source.strides = places.strides;
+    bytes = 8;
+    step = e.mul(places.count, bytes);
+  }
   for (Value &stride : source.strides)
     stride = e.mul(stride, bytes);
   Value shared = e.i64(0);
@@ -210,7 +230,7 @@ Elements::Place Elements::placeOf(ValueRange ownIndices) {
     if (source.extents[d])
       inside = e.both(inside, e.below(index, source.extents[d]));
   }
-  return {offset ? e.gep(base, offset) : base, inside};
+  return {offset ? e.gep(base, offset) : base, inside, step};
 }
 
 void fa2::gpu::populateReadPatterns(TypeConverter &converter,

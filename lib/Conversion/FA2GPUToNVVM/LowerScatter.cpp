@@ -1,6 +1,7 @@
 //===- LowerScatter.cpp - gradients of what score programs read -----------===//
 
 #include "Lowering.h"
+#include "fa2/Dialect/FA2/ExactSum.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -90,7 +91,8 @@ struct ScatterLowering : public OpConversionPattern<ScatterOp> {
       return rewriter.notifyMatchFailure(op, "expected a tile, or sums of "
                                              "rows that are still to be added");
     Elements elements(e, op.getSum(), adaptor.getSum(), op.getIndices(),
-                      adaptor.getIndices());
+                      adaptor.getIndices(), /*clamped=*/{},
+                      op.getWords() ? adaptor.getWords()[0] : Value());
     auto type = cast<RankedTensorType>(op.getValues().getType());
     auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
     if (op.getDiagonals() && acc &&
@@ -225,33 +227,84 @@ struct Share {
   Value from, end, step;
 };
 
-/// Zeroes what is a thread's of an argument by a loop a dimension, `together`
-/// elements at a time.
-template <typename ShareOf>
-void storeZeros(Emit &e, MemRefType type, const MemRefParts &parts,
-                ShareOf shareOf, int64_t together = 1) {
+/// `body` gets the indices of each element that is a thread's, by a loop a
+/// dimension.
+template <typename ShareOf, typename Body>
+void forShares(Emit &e, int64_t rank, ShareOf shareOf, Body body) {
   OpBuilder::InsertionGuard guard(e.b);
-  Value offset = e.i64(0);
-  for (int64_t d = 0; d < type.getRank(); ++d) {
+  SmallVector<Value> indices;
+  for (int64_t d = 0; d < rank; ++d) {
     Share share = shareOf(d);
     auto loop =
         scf::ForOp::create(e.b, e.loc, share.from, share.end, share.step);
     e.b.setInsertionPointToStart(loop.getBody());
-    offset = e.add(offset, e.mul(loop.getInductionVar(), parts.strides[d]));
+    indices.push_back(loop.getInductionVar());
   }
-  Type stored = type.getElementType();
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
-  if (together > 1)
-    stored = VectorType::get(together * bytes / 4, e.b.getI32Type());
-  Value zero = arith::ConstantOp::create(e.b, e.loc, e.b.getZeroAttr(stored));
-  LLVM::StoreOp::create(e.b, e.loc, zero,
-                        e.gep(parts.base, e.mul(offset, bytes)),
-                        unsigned(together * bytes));
+  body(indices);
 }
 
-/// The last dimension's elements go to threads, the rows of the one before it
-/// to blocks. An extent of 1 that stands for all has stride 0, and is one
-/// element.
+/// The elements, counted by strides, before the one at `indices`.
+Value offsetOf(Emit &e, ValueRange indices, ValueRange strides) {
+  Value offset = e.i64(0);
+  for (auto [index, stride] : llvm::zip_equal(indices, strides))
+    offset = e.add(offset, e.mul(index, stride));
+  return offset;
+}
+
+/// Zeroes what is a thread's of an argument, `together` elements at a time.
+template <typename ShareOf>
+void storeZeros(Emit &e, MemRefType type, const MemRefParts &parts,
+                ShareOf shareOf, int64_t together = 1) {
+  forShares(e, type.getRank(), shareOf, [&](ValueRange indices) {
+    Type stored = type.getElementType();
+    int64_t bytes = type.getElementTypeBitWidth() / 8;
+    if (together > 1)
+      stored = VectorType::get(together * bytes / 4, e.b.getI32Type());
+    Value zero = arith::ConstantOp::create(e.b, e.loc, e.b.getZeroAttr(stored));
+    Value offset = offsetOf(e, indices, parts.strides);
+    LLVM::StoreOp::create(e.b, e.loc, zero,
+                          e.gep(parts.base, e.mul(offset, bytes)),
+                          unsigned(together * bytes));
+  });
+}
+
+/// Of a block's share: the last dimension's elements go to threads, the rows of
+/// the one before it to blocks. An extent of 1 that stands for all has stride
+/// 0, and is one element.
+class BlockShare {
+public:
+  BlockShare(Emit &e, Operation *op, MemRefType type, const MemRefParts &memory,
+             Value part, Value parts)
+      : e(e), type(type), memory(memory), part(e.toI64(part)),
+        parts(e.toI64(parts)), thread(e.toI64(e.toIndex(e.thread()))),
+        threads(threadsOf(op)) {}
+
+  Share operator()(int64_t d) const {
+    int64_t last = type.getRank() - 1;
+    Value extent = memory.extents[d] ? e.toI64(memory.extents[d])
+                                     : e.i64(type.getDimSize(d));
+    Share share{e.i64(0), Value(), e.i64(1)};
+    if (d + 1 == last)
+      std::tie(share.from, share.step) = std::tie(part, parts);
+    else if (d == last && last > 0)
+      std::tie(share.from, share.step) = std::pair(thread, e.i64(threads));
+    else if (d == last)
+      std::tie(share.from, share.step) = std::pair(
+          e.add(e.mul(part, threads), thread), e.mul(parts, threads));
+    Value single = e.b.createOrFold<arith::CmpIOp>(
+        e.loc, arith::CmpIPredicate::eq, memory.strides[d], e.i64(0));
+    share.end = e.select(single, e.i64(1), extent);
+    return share;
+  }
+
+private:
+  Emit &e;
+  MemRefType type;
+  const MemRefParts &memory;
+  Value part, parts, thread;
+  int64_t threads;
+};
+
 struct ZeroLowering : public OpConversionPattern<ZeroOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -260,26 +313,69 @@ struct ZeroLowering : public OpConversionPattern<ZeroOp> {
     Emit e(rewriter, op.getLoc());
     auto type = cast<MemRefType>(op.getSum().getType());
     MemRefParts sum(type, adaptor.getSum());
-    Value part = e.toI64(adaptor.getPart()[0]),
-          parts = e.toI64(adaptor.getParts()[0]);
-    Value thread = e.toI64(e.toIndex(e.thread()));
-    int64_t threads = threadsOf(op), last = type.getRank() - 1;
-    storeZeros(e, type, sum, [&](int64_t d) {
-      Value extent =
-          sum.extents[d] ? e.toI64(sum.extents[d]) : e.i64(type.getDimSize(d));
-      Value single =
-          arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq,
-                                sum.strides[d], e.i64(0));
-      Share share{e.i64(0), Value(), e.i64(1)};
-      if (d + 1 == last)
-        std::tie(share.from, share.step) = std::tie(part, parts);
-      else if (d == last && last > 0)
-        std::tie(share.from, share.step) = std::pair(thread, e.i64(threads));
-      else if (d == last)
-        std::tie(share.from, share.step) = std::pair(
-            e.add(e.mul(part, threads), thread), e.mul(parts, threads));
-      share.end = e.select(single, e.i64(1), extent);
-      return share;
+    if (numStrides(type) < type.getRank())
+      sum.strides.push_back(e.i64(1));
+    BlockShare share(e, op, type, sum, adaptor.getPart()[0],
+                     adaptor.getParts()[0]);
+    storeZeros(e, type, sum, share);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct RoundSumsLowering : public OpConversionPattern<RoundSumsOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(RoundSumsOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    Emit e(rewriter, loc);
+    auto type = cast<MemRefType>(op.getSums().getType());
+    if (numStrides(type) != type.getRank())
+      return rewriter.notifyMatchFailure(op, "expected a stride of each "
+                                             "dimension");
+    MemRefParts sums(type, adaptor.getSums());
+    ExactPlaces places(e, type, sums);
+    BlockShare share(e, op, type, sums, adaptor.getPart()[0],
+                     adaptor.getParts()[0]);
+    forShares(e, type.getRank(), share, [&](ValueRange indices) {
+      Value first = e.gep(adaptor.getWords()[0],
+                          e.mul(offsetOf(e, indices, places.strides), 8));
+      Value step = e.mul(places.count, 8);
+      auto word = [&](int64_t i) -> Value {
+        return LLVM::LoadOp::create(rewriter, loc, rewriter.getI64Type(),
+                                    e.gep(first, e.mul(step, i)));
+      };
+      auto f64 = [&](double x) -> Value {
+        return arith::ConstantOp::create(rewriter, loc,
+                                         rewriter.getF64FloatAttr(x));
+      };
+      Value sum;
+      for (int64_t i = kExactLimbs - 1; i >= 0; --i) {
+        Value limb = arith::SIToFPOp::create(rewriter, loc,
+                                             rewriter.getF64Type(), word(i));
+        if (sum)
+          limb = arith::AddFOp::create(
+              rewriter, loc,
+              arith::MulFOp::create(rewriter, loc, sum,
+                                    f64(std::ldexp(1.0, kExactLimbBits))),
+              limb);
+        sum = limb;
+      }
+      sum =
+          arith::MulFOp::create(rewriter, loc, sum,
+                                f64(std::ldexp(1.0, kExactFirstExponent)));
+      Value rounded =
+          arith::TruncFOp::create(rewriter, loc, rewriter.getF32Type(), sum);
+      Value isNumber =
+          arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                word(kExactLimbs), e.i64(0));
+      rounded =
+          e.select(isNumber, rounded,
+                   e.f32(std::numeric_limits<float>::quiet_NaN()));
+      LLVM::StoreOp::create(
+          rewriter, loc, rounded,
+          e.gep(sums.base, e.mul(offsetOf(e, indices, sums.strides), 4)));
     });
     rewriter.eraseOp(op);
     return success();
@@ -320,9 +416,54 @@ struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
 
 } // namespace
 
+/// The two limbs that the bits of an f32 belong to get their share of them, and
+/// the last word the mark of a NaN (fa2/Dialect/FA2/ExactSum.h).
+static void addToWords(Emit &e, Elements::Place place, Value adds, Value x) {
+  OpBuilder &b = e.b;
+  auto compare = [&](arith::CmpIPredicate predicate, Value v,
+                     int64_t c) -> Value {
+    Value to = v.getType().isInteger(64) ? e.i64(c) : e.i32(c);
+    return arith::CmpIOp::create(b, e.loc, predicate, v, to);
+  };
+  auto wide = [&](Value v) -> Value {
+    return arith::ExtUIOp::create(b, e.loc, b.getI64Type(), v);
+  };
+  Value bits = arith::BitcastOp::create(b, e.loc, b.getI32Type(), x);
+  Value exponent = e.bitAnd(e.shr(bits, 23), 255);
+  Value isNormal = compare(arith::CmpIPredicate::ne, exponent, 0);
+  Value hidden = e.select(isNormal, e.i32(0x800000), e.i32(0));
+  Value fraction =
+      arith::OrIOp::create(b, e.loc, e.bitAnd(bits, 0x7fffff), hidden);
+  Value at = e.select(isNormal, e.add(exponent, -1), e.i32(0));
+  Value whole = arith::ShLIOp::create(
+      b, e.loc, wide(fraction), wide(e.bitAnd(at, kExactLimbBits - 1)));
+  Value negative = compare(arith::CmpIPredicate::slt, bits, 0);
+  auto withSign = [&](Value v) {
+    return e.select(negative, e.sub(e.i64(0), v), v);
+  };
+  Value low = e.bitAnd(whole, (int64_t(1) << kExactLimbBits) - 1);
+  Value high = e.shr(whole, kExactLimbBits);
+  Value limb = e.shr(at, llvm::Log2_64(kExactLimbBits));
+  Value address = e.gep(place.address, e.mul(wide(limb), place.step));
+  auto reduce = [&](const char *text, Value to, Value v, Value where) {
+    e.ptx(text, "l,l,b,~{memory}", {to, v, e.both(adds, where)});
+  };
+  constexpr const char *add = "@$2 red.relaxed.gpu.global.add.u64 [$0], $1;";
+  reduce(add, address, withSign(low),
+         compare(arith::CmpIPredicate::ne, low, 0));
+  reduce(add, e.gep(address, place.step), withSign(high),
+         compare(arith::CmpIPredicate::ne, high, 0));
+  reduce("@$2 red.relaxed.gpu.global.or.b64 [$0], $1;",
+         e.gep(place.address, e.mul(place.step, kExactLimbs)), e.i64(1),
+         compare(arith::CmpIPredicate::sgt, e.bitAnd(bits, 0x7fffffff),
+                 0x7f800000));
+}
+
 void fa2::gpu::reduceInto(Emit &e, Elements::Place place, Value first,
                           Value x) {
   Value adds = e.both(place.inside, first);
+  if (place.step)
+    return addToWords(e, place, adds, x);
   if (adds)
     e.ptx("@$2 red.relaxed.gpu.global.add.f32 [$0], $1;", "l,f,b,~{memory}",
           {place.address, x, adds});
@@ -334,6 +475,6 @@ void fa2::gpu::reduceInto(Emit &e, Elements::Place place, Value first,
 void fa2::gpu::populateScatterPatterns(TypeConverter &converter,
                                        RewritePatternSet &patterns) {
   patterns.add<AddRowsLowering, ScatterLowering, StoreSumsLowering,
-               AddUpLowering, ZeroLowering, ZeroBoxLowering>(
+               AddUpLowering, ZeroLowering, RoundSumsLowering, ZeroBoxLowering>(
       converter, patterns.getContext());
 }

@@ -220,16 +220,26 @@ struct MemRefParts {
   llvm::SmallVector<mlir::Value, 4> extents, strides;
 };
 
+/// Of the elements of a tensor, where the words of their exact sums lie: how
+/// many first words lie between two along each dimension, and all.
+struct ExactPlaces {
+  ExactPlaces(Emit &e, mlir::MemRefType type, const MemRefParts &sums);
+  llvm::SmallVector<mlir::Value, 4> strides;
+  mlir::Value count;
+};
+
 /// Elements of a tensor of any strides, by one index a dimension: a value, or
-/// one for each of several elements.
+/// one for each of several elements. With `words`, where their exact sums are.
 class Elements {
 public:
   Elements(Emit &e, mlir::Value memref, mlir::ValueRange parts,
            mlir::ValueRange indices,
            llvm::ArrayRef<mlir::ValueRange> indexParts,
-           llvm::ArrayRef<int64_t> clamped = {}); // as in fa2.read
+           llvm::ArrayRef<int64_t> clamped = {}, // as in fa2.read
+           mlir::Value words = {});
   struct Place {
     mlir::Value address, inside; // null: always
+    mlir::Value step; // bytes from word to word of an exact sum; null: an f32
   };
   Place at(size_t element);
   /// The indices that are an element's own, and what lies at any such.
@@ -244,13 +254,13 @@ private:
   Emit &e;
   MemRefParts source;
   size_t number = 1;
-  mlir::Value base, allInside;
+  mlir::Value base, allInside, step;
   llvm::SmallVector<std::pair<size_t, mlir::ValueRange>> own; // dim, its parts
   std::map<std::vector<void *>, size_t> first;
 };
 
-/// One reduction a place, where `adds` (null: always). No branch, since matmuls
-/// may be in flight.
+/// One reduction a place, where `adds` (null: always), or those of an exact sum.
+/// No branch, since matmuls may be in flight.
 void reduceInto(Emit &e, Elements::Place place, mlir::Value adds,
                 mlir::Value x);
 /// Adds what a warp has of each diagonal of a tile to its place, which depends

@@ -205,8 +205,24 @@ LogicalResult ReadOp::verify() {
   return success();
 }
 
+/// Words of exact sums are pairs of i32, and rows of them lie side by side.
+static LogicalResult checkWords(Operation *op, Value words, Type sums) {
+  auto type = cast<MemRefType>(words.getType());
+  if (type.getElementType().isInteger(32) &&
+      cast<MemRefType>(sums).getElementType().isF32())
+    return success();
+  return op->emitOpError() << "expected words of i32 for sums of f32, got "
+                           << type << " and " << sums;
+}
+
+LogicalResult RoundSumsOp::verify() {
+  return checkWords(*this, getWords(), getSums().getType());
+}
+
 LogicalResult ScatterOp::verify() {
   auto sum = cast<MemRefType>(getSum().getType());
+  if (getWords() && failed(checkWords(*this, getWords(), sum)))
+    return failure();
   auto values = cast<RankedTensorType>(getValues().getType());
   if (int64_t(getIndices().size()) != sum.getRank())
     return emitOpError() << "expected " << sum.getRank()

@@ -154,12 +154,18 @@ private:
     });
   }
 
-  /// Gradients of what a score program reads are added in any order.
+  /// Gradients of what a score program reads are added in any order, but for
+  /// those with words in the workspace, where no order matters.
   bool sumsForAll() {
-    return llvm::any_of(
-        launch.getArguments().getAsRange<ArgumentAttr>(), [](ArgumentAttr arg) {
-          return arg.getDirection() == "out" && arg.getBroadcast();
-        });
+    auto arguments = launch.getArguments().getAsRange<ArgumentAttr>();
+    return llvm::any_of(arguments, [&](ArgumentAttr arg) {
+      std::string words = (arg.getName() + "_words").str();
+      return arg.getDirection() == "out" && arg.getBroadcast() &&
+             llvm::none_of(arguments, [&](ArgumentAttr other) {
+               return other.getDirection() == "workspace" &&
+                      other.getName() == words;
+             });
+    });
   }
 
   void targetObject() {

@@ -322,7 +322,7 @@ def FA2_ReadOp : FA2_Op<"read", [Pure]> {
   let hasVerifier = 1;
 }
 
-def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
+def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "adds values to elements of a sum in global memory, beside other blocks";
   let description = [{
     `sum[indices] += values` in f32, one index a dimension, each an atomic reduction: they arrive in
@@ -334,6 +334,11 @@ def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
     adds, and all that it has where that is one element, as behind the last bucket of relative
     positions.
 
+    With `exactly`, what would be added to an element of `sum` is added to its words in a workspace instead
+    (fa2/Dialect/FA2/ExactSum.h): whole numbers, which have the same bits in whatever order terms arrive.
+    `fa2.round_sums` gives the elements then. Word w of element n, counted with the last index first and an
+    extent that stands for all as 1, is word w of all of them plus n.
+
     Example:
 
     ```mlir
@@ -341,8 +346,11 @@ def FA2_ScatterOp : FA2_Op<"scatter", [MemoryEffects<[MemRead, MemWrite]>]> {
         : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$values, Arg<AnyMemRef, "", [MemRead, MemWrite]>:$sum, Variadic<AnyType>:$indices, UnitAttr:$columns, UnitAttr:$diagonals);
-  let assemblyFormat = [{ $values `to` $sum `[` $indices `]` attr-dict `:` type($values) `,` type($sum) `,` type($indices) }];
+  let arguments = (ins AnyRankedTensor:$values, Arg<AnyMemRef, "", [MemRead, MemWrite]>:$sum, Variadic<AnyType>:$indices, Arg<Optional<AnyMemRef>, "", [MemRead, MemWrite]>:$words, UnitAttr:$columns, UnitAttr:$diagonals);
+  let assemblyFormat = [{
+    $values `to` $sum `[` $indices `]` (`exactly` `(` $words^ `:` type($words) `)`)? attr-dict
+    `:` type($values) `,` type($sum) `,` type($indices)
+  }];
   let hasVerifier = 1;
 }
 
@@ -355,6 +363,19 @@ def FA2_ZeroOp : FA2_Op<"zero", [MemoryEffects<[MemWrite]>]> {
   }];
   let arguments = (ins Arg<AnyMemRef, "", [MemWrite]>:$sum, Index:$part, Index:$parts);
   let assemblyFormat = "$sum `part` `(` $part `,` $parts `)` attr-dict `:` type($sum)";
+}
+
+def FA2_RoundSumsOp : FA2_Op<"round_sums", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "a block's share of exact sums, as f32";
+  let description = [{
+    Of all elements of `sums`, of any strides, every one that is of share `part` of `parts`: what `fa2.scatter` with
+    `exactly` added to its words, rounded to f32 by way of f64.
+
+    Example: `fa2.round_sums %words to %dslopes part(%n, %parts) : memref<?x256xi32, strided<[?, 1]>>, memref<?xf32, strided<[?]>>`
+  }];
+  let arguments = (ins Arg<AnyMemRef, "", [MemRead]>:$words, Arg<AnyMemRef, "", [MemWrite]>:$sums, Index:$part, Index:$parts);
+  let assemblyFormat = "$words `to` $sums `part` `(` $part `,` $parts `)` attr-dict `:` type($words) `,` type($sums)";
+  let hasVerifier = 1;
 }
 
 def FA2_ZeroBoxOp : FA2_Op<"zero_box", [MemoryEffects<[MemWrite]>, AttrSizedOperandSegments]> {
