@@ -111,9 +111,8 @@ void interpreter::run(Frame &f, ScatterOp op) {
 }
 
 /// The indices of each element that is of share `part` of `parts`.
-static void
-forShare(Frame &f, const Memory &memory, Value part, Value parts,
-         llvm::function_ref<void(ArrayRef<int64_t>)> body) {
+static void forShare(Frame &f, const Memory &memory, Value part, Value parts,
+                     llvm::function_ref<void(ArrayRef<int64_t>)> body) {
   int64_t step = f.whole(parts), first = f.whole(part);
   if (f.halted())
     return;

@@ -19,8 +19,8 @@ ContributionSums::ContributionSums(OpBuilder &b, Location loc,
     Value sum = sums[number];
     auto argument = dyn_cast<MemRefType>(sum.getType());
     bool isWhole = argument && !argument.getElementType().isF32();
-    (isWhole ? whole : parts).push_back(
-        {op, sum, words[number], program.placeOf(op)});
+    (isWhole ? whole : parts)
+        .push_back({op, sum, words[number], program.placeOf(op)});
   }
 }
 
@@ -43,8 +43,7 @@ SmallVector<Value> ContributionSums::zeros() {
 void ContributionSums::scatter(const Part &part, Value values) {
   ScatterOp::create(
       b, loc, values, part.sum, program.indicesOf(part.op, part.sum),
-      part.words,
-      part.place == ProgramTiler::Columns,
+      part.words, part.place == ProgramTiler::Columns,
       part.place == ProgramTiler::Tile && program.byDistance(part.op));
 }
 

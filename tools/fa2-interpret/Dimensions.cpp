@@ -42,16 +42,20 @@ static std::optional<int64_t> deviceField(const std::string &name,
   return std::nullopt;
 }
 
-/// How an argument lies: NAME.stride[D] and NAME.misalignment.
+/// How an argument lies, NAME.stride[D] and NAME.misalignment, and an extent of
+/// its own, NAME_D.
 static std::optional<int64_t>
 layoutNamed(std::string_view name,
             const std::vector<fa2::interpreter::Argument> &arguments) {
   for (const auto &argument : arguments) {
     if (name == argument.name + ".misalignment")
       return int64_t(reinterpret_cast<uintptr_t>(argument.data) % 16);
-    for (size_t d = 0; d < argument.strides.size(); ++d)
+    for (size_t d = 0; d < argument.strides.size(); ++d) {
       if (name == fmt::format("{}.stride[{}]", argument.name, d))
         return argument.strides[d];
+      if (name == fmt::format("{}_{}", argument.name, d))
+        return argument.shape[d];
+    }
   }
   return std::nullopt;
 }

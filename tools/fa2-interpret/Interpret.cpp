@@ -63,12 +63,12 @@ std::vector<Argument> argumentsOf(const Kernel &kernel, const Configuration &c,
 class Workspaces {
 public:
   Workspaces(const std::vector<StageFile::Workspace> &all, const Kernel &kernel,
-             const Configuration &c)
+             const Configuration &c, const std::vector<Argument> &arguments)
       : all(all) {
     for (const StageFile::Workspace &each : all) {
       std::vector<int64_t> shape;
       for (const std::string &extent : each.shape)
-        shape.push_back(evaluate(extent, kernel, c));
+        shape.push_back(evaluate(extent, kernel, c, arguments));
       add(each.name, shape);
     }
   }
@@ -138,7 +138,8 @@ void interpretCase(Run &run, const Configuration &c, const RunOptions &options,
     run.ran.push_back(kernels[i].name);
     // A launch's kernels share it.
     if (!workspaces || !workspaces->areFor(run.file->workspaces(i))) {
-      workspaces.emplace(run.file->workspaces(i), run.kernel, c);
+      workspaces.emplace(run.file->workspaces(i), run.kernel, c,
+                         given);
       arguments = given;
       const auto &own = workspaces->arguments();
       arguments.insert(arguments.end(), own.begin(), own.end());

@@ -289,8 +289,8 @@ public:
     else if (d == last && last > 0)
       std::tie(share.from, share.step) = std::pair(thread, e.i64(threads));
     else if (d == last)
-      std::tie(share.from, share.step) = std::pair(
-          e.add(e.mul(part, threads), thread), e.mul(parts, threads));
+      std::tie(share.from, share.step) =
+          std::pair(e.add(e.mul(part, threads), thread), e.mul(parts, threads));
     Value single = e.b.createOrFold<arith::CmpIOp>(
         e.loc, arith::CmpIPredicate::eq, memory.strides[d], e.i64(0));
     share.end = e.select(single, e.i64(1), extent);
@@ -362,17 +362,23 @@ struct RoundSumsLowering : public OpConversionPattern<RoundSumsOp> {
               limb);
         sum = limb;
       }
-      sum =
-          arith::MulFOp::create(rewriter, loc, sum,
-                                f64(std::ldexp(1.0, kExactFirstExponent)));
+      sum = arith::MulFOp::create(rewriter, loc, sum,
+                                  f64(std::ldexp(1.0, kExactFirstExponent)));
       Value rounded =
           arith::TruncFOp::create(rewriter, loc, rewriter.getF32Type(), sum);
-      Value isNumber =
-          arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
-                                word(kExactLimbs), e.i64(0));
+      Value marks = word(kExactLimbs);
+      auto isMarked = [&](int64_t by, float x, Value other) {
+        Value is = arith::CmpIOp::create(
+            rewriter, loc, arith::CmpIPredicate::eq, marks, e.i64(by));
+        return e.select(is, e.f32(x), other);
+      };
+      constexpr float inf = std::numeric_limits<float>::infinity();
+      Value none = arith::CmpIOp::create(
+          rewriter, loc, arith::CmpIPredicate::eq, marks, e.i64(0));
+      rounded = e.select(none, rounded,
+                         e.f32(std::numeric_limits<float>::quiet_NaN()));
       rounded =
-          e.select(isNumber, rounded,
-                   e.f32(std::numeric_limits<float>::quiet_NaN()));
+          isMarked(kExactInf, inf, isMarked(kExactMinusInf, -inf, rounded));
       LLVM::StoreOp::create(
           rewriter, loc, rounded,
           e.gep(sums.base, e.mul(offsetOf(e, indices, sums.strides), 4)));
@@ -417,7 +423,7 @@ struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
 } // namespace
 
 /// The two limbs that the bits of an f32 belong to get their share of them, and
-/// the last word the mark of a NaN (fa2/Dialect/FA2/ExactSum.h).
+/// the last word a mark of what is no number (fa2/Dialect/FA2/ExactSum.h).
 static void addToWords(Emit &e, Elements::Place place, Value adds, Value x) {
   OpBuilder &b = e.b;
   auto compare = [&](arith::CmpIPredicate predicate, Value v,
@@ -432,11 +438,11 @@ static void addToWords(Emit &e, Elements::Place place, Value adds, Value x) {
   Value exponent = e.bitAnd(e.shr(bits, 23), 255);
   Value isNormal = compare(arith::CmpIPredicate::ne, exponent, 0);
   Value hidden = e.select(isNormal, e.i32(0x800000), e.i32(0));
-  Value fraction =
-      arith::OrIOp::create(b, e.loc, e.bitAnd(bits, 0x7fffff), hidden);
+  Value stored = e.bitAnd(bits, 0x7fffff);
+  Value fraction = arith::OrIOp::create(b, e.loc, stored, hidden);
   Value at = e.select(isNormal, e.add(exponent, -1), e.i32(0));
-  Value whole = arith::ShLIOp::create(
-      b, e.loc, wide(fraction), wide(e.bitAnd(at, kExactLimbBits - 1)));
+  Value whole = arith::ShLIOp::create(b, e.loc, wide(fraction),
+                                      wide(e.bitAnd(at, kExactLimbBits - 1)));
   Value negative = compare(arith::CmpIPredicate::slt, bits, 0);
   auto withSign = [&](Value v) {
     return e.select(negative, e.sub(e.i64(0), v), v);
@@ -453,10 +459,12 @@ static void addToWords(Emit &e, Elements::Place place, Value adds, Value x) {
          compare(arith::CmpIPredicate::ne, low, 0));
   reduce(add, e.gep(address, place.step), withSign(high),
          compare(arith::CmpIPredicate::ne, high, 0));
+  Value mark =
+      e.select(compare(arith::CmpIPredicate::ne, stored, 0), e.i64(kExactNaN),
+               e.select(negative, e.i64(kExactMinusInf), e.i64(kExactInf)));
   reduce("@$2 red.relaxed.gpu.global.or.b64 [$0], $1;",
-         e.gep(place.address, e.mul(place.step, kExactLimbs)), e.i64(1),
-         compare(arith::CmpIPredicate::sgt, e.bitAnd(bits, 0x7fffffff),
-                 0x7f800000));
+         e.gep(place.address, e.mul(place.step, kExactLimbs)), mark,
+         compare(arith::CmpIPredicate::eq, exponent, 255));
 }
 
 void fa2::gpu::reduceInto(Emit &e, Elements::Place place, Value first,

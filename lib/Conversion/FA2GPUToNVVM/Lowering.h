@@ -259,8 +259,8 @@ private:
   std::map<std::vector<void *>, size_t> first;
 };
 
-/// One reduction a place, where `adds` (null: always), or those of an exact sum.
-/// No branch, since matmuls may be in flight.
+/// One reduction a place, where `adds` (null: always), or those of an exact
+/// sum. No branch, since matmuls may be in flight.
 void reduceInto(Emit &e, Elements::Place place, mlir::Value adds,
                 mlir::Value x);
 /// Adds what a warp has of each diagonal of a tile to its place, which depends

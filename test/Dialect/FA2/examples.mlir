@@ -167,12 +167,16 @@ func.func @contribute(%q: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %b: te
 }
 
 func.func @scatter(%ds: tensor<64x64xf32>, %dbias: memref<?x?xf32, strided<[?, ?]>>, %batch: index, %cols: tensor<64xindex>, %n: index, %parts: index,
-                   %x: tensor<128x64xf32>, %l: tensor<128xf32>, %far: tensor<64x64xindex>) {
+                   %x: tensor<128x64xf32>, %l: tensor<128xf32>, %far: tensor<64x64xindex>,
+                   %words: memref<?x256xi32, strided<[?, 1]>>, %dslopes: memref<?xf32, strided<[?]>>, %head: index) {
   fa2.zero %dbias part(%n, %parts) : memref<?x?xf32, strided<[?, ?]>>
   fa2.scatter %ds to %dbias[%batch, %cols] {columns}
       : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64xindex>
   fa2.scatter %ds to %dbias[%batch, %far] {diagonals}
       : tensor<64x64xf32>, memref<?x?xf32, strided<[?, ?]>>, index, tensor<64x64xindex>
+  fa2.scatter %ds to %dslopes[%head] exactly(%words : memref<?x256xi32, strided<[?, 1]>>)
+      : tensor<64x64xf32>, memref<?xf32, strided<[?]>>, index
+  fa2.round_sums %words to %dslopes part(%n, %parts) : memref<?x256xi32, strided<[?, 1]>>, memref<?xf32, strided<[?]>>
   %l1 = fa2.add_rows %x to %l : tensor<128x64xf32>, tensor<128xf32>
   return
 }

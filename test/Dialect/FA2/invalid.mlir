@@ -686,6 +686,22 @@ func.func @scatter_indices(%x: tensor<64x32xf32>, %t: memref<?x?xf32, strided<[?
 
 // -----
 
+func.func @scatter_words(%x: tensor<64x32xf32>, %t: memref<?xf32, strided<[?]>>, %i: index, %w: memref<?x256xf32, strided<[?, 1]>>) {
+  // expected-error @+1 {{expected words of i32 for sums of f32, got 'memref<?x256xf32, strided<[?, 1]>>' and 'memref<?xf32, strided<[?]>>'}}
+  fa2.scatter %x to %t[%i] exactly(%w : memref<?x256xf32, strided<[?, 1]>>) : tensor<64x32xf32>, memref<?xf32, strided<[?]>>, index
+  return
+}
+
+// -----
+
+func.func @round_sums(%t: memref<?xbf16, strided<[?]>>, %i: index, %w: memref<?x256xi32, strided<[?, 1]>>) {
+  // expected-error @+1 {{expected words of i32 for sums of f32, got 'memref<?x256xi32, strided<[?, 1]>>' and 'memref<?xbf16, strided<[?]>>'}}
+  fa2.round_sums %w to %t part(%i, %i) : memref<?x256xi32, strided<[?, 1]>>, memref<?xbf16, strided<[?]>>
+  return
+}
+
+// -----
+
 func.func @scatter_element(%x: tensor<64x32xf32>, %t: memref<?xbf16, strided<[?]>>, %i: index) {
   // expected-error @+1 {{expected values and a sum of f32, got 'tensor<64x32xf32>' and 'memref<?xbf16, strided<[?]>>'}}
   fa2.scatter %x to %t[%i] : tensor<64x32xf32>, memref<?xbf16, strided<[?]>>, index
