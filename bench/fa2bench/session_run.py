@@ -14,7 +14,7 @@ from .session_sheets import Sheet, shapes_of, write_report
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 BITS_CASE = ("--heads", "4", "--seqlen-q", "300", "--seqlen-k", "330")
-BATCHES = (1, 3)
+BATCHES = (2, 5)  # more than one each, so that what programs read is drawn alike
 NO_DEVICE = 3  # fa2-run's exit status
 
 

@@ -138,8 +138,7 @@ void interpretCase(Run &run, const Configuration &c, const RunOptions &options,
     run.ran.push_back(kernels[i].name);
     // A launch's kernels share it.
     if (!workspaces || !workspaces->areFor(run.file->workspaces(i))) {
-      workspaces.emplace(run.file->workspaces(i), run.kernel, c,
-                         given);
+      workspaces.emplace(run.file->workspaces(i), run.kernel, c, given);
       arguments = given;
       const auto &own = workspaces->arguments();
       arguments.insert(arguments.end(), own.begin(), own.end());

@@ -76,6 +76,45 @@ std::optional<Partials> partialsOf(Emit &e, ScatterOp op, ValueRange values,
 }
 
 struct ScatterLowering : public OpConversionPattern<ScatterOp> {
+  /// What a lane has for a place.
+  struct Addend {
+    Value sum;
+    SmallVector<Value> indices;
+  };
+
+  /// Adds what lanes that differ by `masks` have for the same places. Of an
+  /// even number of places each lane of a pair keeps half, and gives the other
+  /// half away; which lanes have the others' sums is what is returned (null:
+  /// all, each its own).
+  static Value addLanes(Emit &e, SmallVectorImpl<Addend> &addends,
+                        ArrayRef<int64_t> masks) {
+    auto hasBits = [&](int64_t mask, arith::CmpIPredicate is) -> Value {
+      return arith::CmpIOp::create(e.b, e.loc, is, e.bitAnd(e.lane(), mask),
+                                   e.i32(0));
+    };
+    int64_t sharing = 0;
+    for (int64_t mask : masks) {
+      size_t half = addends.size() / 2;
+      if (addends.size() % 2 != 0) {
+        for (Addend &each : addends)
+          each.sum = e.fadd(each.sum, e.shuffleXor(each.sum, mask));
+        sharing |= mask;
+        continue;
+      }
+      Value upper = hasBits(mask, arith::CmpIPredicate::ne);
+      for (size_t i = 0; i < half; ++i) {
+        Addend &low = addends[i], &high = addends[half + i];
+        Value given = e.select(upper, low.sum, high.sum);
+        low.sum = e.fadd(e.select(upper, high.sum, low.sum),
+                         e.shuffleXor(given, mask));
+        for (auto [index, other] : llvm::zip_equal(low.indices, high.indices))
+          index = e.select(upper, other, index);
+      }
+      addends.resize(half);
+    }
+    return sharing ? hasBits(sharing, arith::CmpIPredicate::eq) : Value();
+  }
+
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(ScatterOp op, OneToNOpAdaptor adaptor,
@@ -101,27 +140,22 @@ struct ScatterLowering : public OpConversionPattern<ScatterOp> {
       rewriter.eraseOp(op);
       return success();
     }
-    int64_t sharing = 0;
-    for (int64_t mask : partials->lanes)
-      sharing |= mask;
-    Value first;
-    if (sharing)
-      first =
-          arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::eq,
-                                e.bitAnd(e.lane(), sharing), e.i32(0));
     // A thread's values for one place are one sum.
-    SmallVector<Value> sums(partials->values.size());
+    SmallVector<Addend> addends;
+    std::map<size_t, size_t> addendOf;
     for (auto [i, x] : llvm::enumerate(partials->values)) {
-      Value &sum = sums[elements.firstLike(i)];
-      sum = sum ? e.fadd(sum, x) : x;
-    }
-    for (auto [i, x] : llvm::enumerate(sums)) {
-      if (!x)
+      auto [known, isNew] =
+          addendOf.try_emplace(elements.firstLike(i), addends.size());
+      if (isNew) {
+        addends.push_back({x, elements.ownOf(i)});
         continue;
-      for (int64_t mask : partials->lanes)
-        x = e.fadd(x, e.shuffleXor(x, mask));
-      reduceInto(e, elements.at(i), first, x);
+      }
+      Value &sum = addends[known->second].sum;
+      sum = e.fadd(sum, x);
     }
+    Value first = addLanes(e, addends, partials->lanes);
+    for (Addend &each : addends)
+      reduceInto(e, elements.placeOf(each.indices), first, each.sum);
     rewriter.eraseOp(op);
     return success();
   }
