@@ -230,11 +230,11 @@ exec {program.with_name("real")} "$@"
         program.rename(program.with_name("real"))
         # A batch of three gets other inputs: its first entry has other bits.
         self.file("s/bin/fa2-run", f"""#!/bin/sh
-case "$*" in *'--batch 3'*) exec {program.with_name("real")} "$@" --seed 9;; esac
+case "$*" in *'--batch 5'*) exec {program.with_name("real")} "$@" --seed 9;; esac
 exec {program.with_name("real")} "$@"
 """, 0o755)
         self.assertEqual(self.run_steps("bits"), 1)
-        self.assertIn("batch entry 0 has other bits of out in a batch of 3", self.said)
+        self.assertIn("batch entry 0 has other bits of out in a batch of 5", self.said)
 
     def test_all_that_kernels_read_is_there_for_times(self):
         self.assertEqual(self.build("group extras: --pass backward --head-dim 16\n  at 48 tokens=48 hidden=32\n  none:\n"
