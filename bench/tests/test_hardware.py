@@ -228,7 +228,7 @@ exec {program.with_name("real")} "$@"
         self.assertEqual(self.build("--head-dim 16\n"), 0, self.said)
         program = self.folder / "s" / "bin" / "fa2-run"
         program.rename(program.with_name("real"))
-        # A batch of three gets other inputs: its first entry has other bits.
+        # A batch of five gets other inputs: its first entry has other bits.
         self.file("s/bin/fa2-run", f"""#!/bin/sh
 case "$*" in *'--batch 5'*) exec {program.with_name("real")} "$@" --seed 9;; esac
 exec {program.with_name("real")} "$@"
