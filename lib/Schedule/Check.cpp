@@ -84,28 +84,8 @@ fieldsOf(llvm::ArrayRef<FieldGroup> groups, const Schedule &s) {
   return {expected, got};
 }
 
-/// The same of backward's main kernel: keys stay, 64 of them a warpgroup.
-static std::string gradientRolesError(const Target &t, const Problem &p,
-                                      const Schedule &s) {
-  if (auto [expected, got] = fieldsOf({FieldGroup::Roles}, s); !got.empty())
-    return formatv("expected {0} in backward kernels of {1}; got {2}", expected,
-                   t.name(), got);
-  Schedule d = s.derived();
-  if (s.warps % 4 != 0 || d.keyWarps % 4 != 0 || s.blockKV != 16 * d.keyWarps)
-    return formatv("expected warps and key_warps to be multiples of 4 and "
-                   "block_kv to be 16 * key_warps on {0}, whose matmuls take "
-                   "64 rows of four warps; got warps = {1}, key_warps = {2} "
-                   "and block_kv = {3}",
-                   t.name(), s.warps, d.keyWarps, s.blockKV);
-  if (d.dqWarps % 4 != 0 || s.warpsOfGradQ() % d.dqWarps != 0 ||
-      (s.dqByProducer ? s.blockQ % (16 * d.dqWarps) != 0
-                      : s.blockQ != 16 * d.dqWarps))
-    return formatv("expected dq_warps to be a multiple of 4 that divides warps "
-                   "and block_q to be {0}16 * dq_warps on {1}, whose matmuls "
-                   "take 64 rows of four warps; got dq_warps = {2}, warps = "
-                   "{3} and block_q = {4}",
-                   s.dqByProducer ? "a multiple of " : "", t.name(), d.dqWarps,
-                   s.warps, s.blockQ);
+std::string fa2::gradientSumsError(const Target &t, const Problem &p,
+                                   const Schedule &s) {
   if (int64_t most = (p.headDim + 63) / 64 * 64; s.dqColumns > most)
     return formatv("expected dq_columns to be at most {0}, the head dim in "
                    "whole panels, or 0 for all of it; got {1}",
@@ -129,7 +109,33 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
       return formatv("expected persistent = 0 with cluster = 2, whose blocks "
                      "take tiles together; got persistent = 1");
   }
-  if (std::string wrong = gradQColumnsError(t, p.headDim, s); !wrong.empty())
+  return gradQColumnsError(t, p.headDim, s);
+}
+
+/// What a target with roles makes of the form of backward's main kernel: keys
+/// stay, 64 of them a warpgroup.
+static std::string gradientRolesError(const Target &t, const Problem &p,
+                                      const Schedule &s) {
+  if (auto [expected, got] = fieldsOf({FieldGroup::Roles}, s); !got.empty())
+    return formatv("expected {0} in backward kernels of {1}; got {2}", expected,
+                   t.name(), got);
+  Schedule d = s.derived();
+  if (s.warps % 4 != 0 || d.keyWarps % 4 != 0 || s.blockKV != 16 * d.keyWarps)
+    return formatv("expected warps and key_warps to be multiples of 4 and "
+                   "block_kv to be 16 * key_warps on {0}, whose matmuls take "
+                   "64 rows of four warps; got warps = {1}, key_warps = {2} "
+                   "and block_kv = {3}",
+                   t.name(), s.warps, d.keyWarps, s.blockKV);
+  if (d.dqWarps % 4 != 0 || s.warpsOfGradQ() % d.dqWarps != 0 ||
+      (s.dqByProducer ? s.blockQ % (16 * d.dqWarps) != 0
+                      : s.blockQ != 16 * d.dqWarps))
+    return formatv("expected dq_warps to be a multiple of 4 that divides warps "
+                   "and block_q to be {0}16 * dq_warps on {1}, whose matmuls "
+                   "take 64 rows of four warps; got dq_warps = {2}, warps = "
+                   "{3} and block_q = {4}",
+                   s.dqByProducer ? "a multiple of " : "", t.name(), d.dqWarps,
+                   s.warps, s.blockQ);
+  if (std::string wrong = gradientSumsError(t, p, s); !wrong.empty())
     return wrong;
   // The next tile comes while this one's products are still to start.
   bool all = s.loopOrder == LoopOrder::GradientsBehind;
@@ -153,7 +159,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
   return "";
 }
 
-/// What a target with roles makes of a schedule's form.
+/// The same of any kernel.
 static std::string rolesError(const Target &t, const Problem &p,
                               const Schedule &s, const Footprint &f) {
   if (p.backward)

@@ -15,6 +15,11 @@ bool turnsBlock(const Schedule &schedule);
 int64_t budgetOf(const Target &target, const Footprint &footprint,
                  const Schedule &schedule);
 
+/// Why the columns of dQ cannot be summed so by backward of a target with
+/// roles, or an empty string: by the tiles, dq, dq_columns and cluster alone,
+/// and persistent.
+std::string gradientSumsError(const Target &target, const Problem &problem,
+                              const Schedule &schedule);
 /// Why the schedule is none for the target, or an empty string.
 std::string fitError(const Target &target, const Problem &problem,
                      const Schedule &schedule, const Footprint &footprint);

@@ -200,6 +200,11 @@ bool shapesTiles(StringRef field) {
                             field);
 }
 
+/// What gradientSumsError() reads besides: chosen next.
+bool shapesSums(StringRef field) {
+  return llvm::is_contained({"dq", "dq_columns", "cluster"}, field);
+}
+
 /// A message without its numbers and what follows them: candidates that it
 /// drops for other numbers are of one kind.
 std::string kindOf(StringRef message) {
@@ -225,7 +230,8 @@ public:
     forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
       add(field, values.of(field));
     });
-    choices.insert(choices.end(), inner.begin(), inner.end());
+    for (auto *more : {&sums, &inner})
+      choices.insert(choices.end(), more->begin(), more->end());
   }
 
   void run() {
@@ -251,12 +257,9 @@ private:
         text += (text.empty() ? "" : ", ") + field.text(value);
       space.axes.push_back({field.name.str(), text});
     }
-    if (shapesTiles(field.name)) {
-      choices.push_back(choice);
-      ++tileFields;
-    } else {
-      inner.push_back(choice);
-    }
+    bool tiles = shapesTiles(field.name);
+    tileFields += tiles;
+    (tiles ? choices : shapesSums(field.name) ? sums : inner).push_back(choice);
   }
 
   int64_t sizeFrom(size_t depth) const {
@@ -269,6 +272,11 @@ private:
   void choose(size_t depth, Schedule s) {
     if (depth == tileFields && !isWhole(target, s))
       return drop(sizeFrom(depth), whyNot(s), s);
+    if (depth == tileFields + sums.size() && problem.backward &&
+        target.producerWarps() > 0)
+      if (std::string wrong = gradientSumsError(target, problem, s);
+          !wrong.empty())
+        return drop(sizeFrom(depth), wrong, s);
     if (depth == choices.size())
       return consider(s);
     for (int64_t i = 0; i < choices[depth].count; ++i) {
@@ -315,7 +323,7 @@ private:
   const Target &target;
   const Problem &problem;
   SearchSpace &space;
-  std::vector<Choice> choices, inner;
+  std::vector<Choice> choices, sums, inner; // choices: all in the end
   size_t tileFields = 0;
   std::unordered_set<Schedule, HashSchedule> seen;
   std::map<std::string, SearchSpace::Drop> drops;
