@@ -416,6 +416,13 @@ class OfPyTorch(unittest.TestCase):
                 self.assertTrue(torch.equal(mine, same))
                 self.assertLess((mine - other).abs().max().item(), 1e-4 * (1 + other.abs().max().item()))
                 self.assertGreater(mine.abs().max().item(), 1e-3)
+            dout[0, 1, 30, 5] = math.inf  # what sees it is no number, and nothing else
+            for fixed in (False, True):
+                out = fa2c.attention(q, q, q, causal=True, score_mod=score_mod, deterministic=fixed)
+                found[fixed] = torch.autograd.grad(out, read, dout.to(out.dtype))
+            for mine, other in zip(found[True], found[False]):
+                self.assertTrue(torch.equal(mine.isfinite(), other.isfinite()))
+                self.assertFalse(mine.isfinite().all())
 
     def test_what_would_be_frozen(self):
         table, slope, wide, double = torch.ones(4), torch.tensor(0.5), torch.ones(4, 5), torch.ones(4, dtype=torch.float64)
