@@ -15,16 +15,9 @@ using llvm::formatv;
 
 bool fa2::isWhole(const Target &t, const Schedule &s) {
   if (t.asynchronousMatmul() && s.partition == Partition::Keys) {
-    int64_t along = s.derived().keyWarps, down = s.derived().dqWarps;
-    // Before what is divided by them.
-    if (s.warps % 4 != 0 || along % 4 != 0 || down % 4 != 0 ||
-        s.warps % along != 0 || s.warpsOfGradQ() % down != 0)
-      return false;
-    return s.blockKV == 16 * along &&
-           (s.dqByProducer ? s.blockQ % (16 * down) == 0
-                           : s.blockQ == 16 * down) &&
-           s.blockQ % (16 * (s.warps / along)) == 0 &&
-           (s.blockQ & (s.blockQ - 1)) == 0;
+    int64_t rows = 16 * s.derived().dqWarps;
+    return s.blockKV == 16 * s.derived().keyWarps &&
+           (s.dqByProducer ? s.blockQ % rows == 0 : s.blockQ == rows);
   }
   if (t.asynchronousMatmul())
     return s.blockQ == 16 * s.warps && s.warps % 4 == 0 && !s.qInRegisters;

@@ -191,13 +191,28 @@ struct Choice {
   std::function<void(Schedule &, int64_t)> set;
 };
 
-/// What isWhole() reads: chosen first, so that what it refuses is refused once
-/// for all values of the other fields.
+/// What tilesAreWhole() reads: chosen first, so that what it refuses is refused
+/// once for all values of the other fields.
 bool shapesTiles(StringRef field) {
   return llvm::is_contained({"block_q", "block_kv", "warps", "partition",
                              "q_in_registers", "key_warps", "dq_warps",
                              "dq_by_producer"},
                             field);
+}
+
+/// Whether warps share tiles evenly, and, where they multiply by four, in
+/// fours.
+bool tilesAreWhole(const Target &target, const Schedule &s) {
+  if (!isWhole(target, s))
+    return false;
+  if (!target.asynchronousMatmul() || s.partition != Partition::Keys)
+    return true;
+  int64_t along = s.derived().keyWarps, down = s.derived().dqWarps;
+  if (s.warps % 4 != 0 || along % 4 != 0 || down % 4 != 0)
+    return false;
+  return s.warps % along == 0 && s.warpsOfGradQ() % down == 0 &&
+         s.blockQ % (16 * (s.warps / along)) == 0 &&
+         (s.blockQ & (s.blockQ - 1)) == 0;
 }
 
 /// What gradientSumsError() reads besides: chosen next.
@@ -270,7 +285,7 @@ private:
   }
 
   void choose(size_t depth, Schedule s) {
-    if (depth == tileFields && !isWhole(target, s))
+    if (depth == tileFields && !tilesAreWhole(target, s))
       return drop(sizeFrom(depth), whyNot(s), s);
     if (depth == tileFields + sums.size() && problem.backward &&
         target.producerWarps() > 0)
