@@ -7,7 +7,6 @@ import torch
 
 from .choice import lengths_of
 from .compiler import CompileError
-from .errors import not_supported
 from .kernels import kernels
 from .operands import in_order, of_types, operand
 from .specification import Specification

@@ -147,6 +147,7 @@ class OfAnH100(test_torch.Case):
                 self.assertTrue(torch.equal(found[1], found[2]))
                 self.expect_close(found[0].flatten(1), test_torch.numbers(found[1].double()).reshape(shape[0], -1))
 
+
 class Memory(test_torch.Case):
     def test_an_lse_that_nobody_reads(self):
         """It is shared by calls, and not kept where it is large; one that is returned is a call's own."""
