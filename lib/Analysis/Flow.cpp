@@ -130,6 +130,7 @@ bool Flow::contains(ArrayRef<Filled> set, const Filled &f, Filled *found) {
 }
 
 void Flow::merge(State &state, const State &other) {
+  state.owes |= other.owes;
   auto weaken = [](Filled &f, const Filled &o) {
     f.level = std::min(f.level, o.level);
     f.younger = std::min(f.younger, o.younger);
@@ -459,6 +460,9 @@ void Flow::endTile(Operation *op) {
     fail(op, "expected fa2gpu.turn_pass before the tile ends");
   if (now.adding)
     fail(op, "expected additions in a turn to end it before the tile ends");
+  if (now.owes)
+    fail(op, "expected fa2gpu.change_turn to pass on what the last additions "
+             "leave before the tile ends");
   expectEqualTurns();
   expectFreeSlots();
   for (int side : {0, 1})

@@ -108,6 +108,8 @@ void Flow::step(Operation &op) {
     passTurn(pass);
   } else if (auto add = dyn_cast<AccumulateOp>(op)) {
     addInTurn(add);
+  } else if (isa<ChangeTurnOp>(op)) {
+    now.owes = false;
   } else if (auto combine = dyn_cast<CombineSplitsOp>(op)) {
     // All warps write, meet, and read (its lowering holds the barrier).
     Use scratch;

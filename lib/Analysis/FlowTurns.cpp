@@ -127,6 +127,9 @@ void Flow::addInTurn(AccumulateOp op) {
     fail(op, now.adding ? "expected the turn before to end first"
                         : "expected an addition that begins the turn before");
   now.adding = !op.getEnds();
+  if (op.getBegins() && now.owes)
+    fail(op, "expected fa2gpu.change_turn to pass on the turn before first");
+  now.owes |= op.getLater();
 }
 
 Linear Flow::firstUse(Value ring) {

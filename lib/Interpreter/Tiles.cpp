@@ -204,27 +204,44 @@ void interpreter::run(Frame &f, StoreOp op) {
             f.part(op.getTile().getType()));
 }
 
-/// Blocks run one after the other, so a turn has come or never will. The
-/// counters of this program's first warp stand for all of its warps.
+/// Where the counters of `row` are. That of this program's first warp stands
+/// for those of all its warps.
+static char *counterAt(Frame &f, const View &turns, int64_t row) {
+  return addressOf(turns, row + f.strand.group * f.strand.warps(), turns.head,
+                   0);
+}
+
+/// Blocks run one after the other, so a turn has come or never will.
 static void takeTurn(Frame &f, AccumulateOp op) {
   if (!op.getTurns() || f.halted())
     return;
   View view = f.as<View>(op.getTurns());
-  char *at = f.halted()
-                 ? nullptr
-                 : addressOf(view,
-                             f.whole(op.getSharedRow() ? op.getSharedRow()
-                                                       : op.getRow()) +
-                                 f.strand.group * f.strand.warps(),
-                             view.head, 0);
+  char *at = counterAt(
+      f, view, f.whole(op.getSharedRow() ? op.getSharedRow() : op.getRow()));
   if (!at)
     return;
   Type type = view.memory->element;
   int64_t turn = f.whole(op.getTurn()), now = loadElement(type, at).whole;
   if (now != turn)
     f.fail() << "adds in turn " << turn << ", but it is turn " << now;
-  else if (op.getEnds() && (!op.getLast() || f.whole(op.getLast())))
+  else if (op.getEnds() && !op.getLater() &&
+           (!op.getLast() || f.whole(op.getLast())))
     storeElement(type, at, {0, turn + 1});
+}
+
+void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {
+  View view = f.as<View>(op.getTurns());
+  Type type = view.memory->element;
+  auto at = [&](int64_t row) {
+    return f.halted() ? nullptr : counterAt(f, view, row);
+  };
+  if (op.getSeen()) {
+    char *next = at(f.whole(op.getNext()));
+    f.set(op.getSeen(), next ? loadElement(type, next).whole : int64_t(0));
+  }
+  int64_t row = f.whole(op.getPast());
+  if (char *past = row < 0 ? nullptr : at(row))
+    storeElement(type, past, {0, loadElement(type, past).whole + 1});
 }
 
 void interpreter::run(Frame &f, AccumulateOp op) {

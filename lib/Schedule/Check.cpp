@@ -227,6 +227,10 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected turn_tiles = 1 with dq = {0}, whose blocks take "
                    "no turns; got {1}",
                    stringifyGradQ(s.dq), s.turnTiles);
+  if (s.turns != TurnChange::AtOnce && s.dq != GradQ::Ordered)
+    return formatv("expected turns = at_once with dq = {0}, whose blocks take "
+                   "none; got {1}",
+                   stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
   // Blocks wait for those that start before them.
   if (s.dq == GradQ::Ordered && s.order == TileOrder::Descending)
     return formatv("expected order = ascending, shortest_first or another in "

@@ -128,6 +128,9 @@ private:
       return {Preload::Delta};
     return {Preload::Delta, Preload::None, Preload::Both};
   }
+  std::vector<TurnChange> names(const ScheduleField<TurnChange> &) const {
+    return {today.turns};
+  }
   /// What happens between kernels, and in caches, is measured by itself.
   std::vector<Chain> names(const ScheduleField<Chain> &) const {
     return {today.chained};

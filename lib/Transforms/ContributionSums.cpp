@@ -59,7 +59,8 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
     if (part.isView()) {
       AccumulateOp::create(b, loc, value, part.sum, row, /*turn=*/Value(),
                            /*turns=*/Value(), /*shared_row=*/Value(),
-                           /*first=*/Value(), /*last=*/Value());
+                           /*first=*/Value(), /*last=*/Value(),
+                           /*seen=*/Value());
       continue;
     }
     if (!part.stays()) {

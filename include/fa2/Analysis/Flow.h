@@ -73,6 +73,7 @@ struct State {
   llvm::SmallVector<Use> storing;        // tensor_store may read it
   llvm::SmallVector<Use> stored;         // it has, but not all have met since
   llvm::SmallVector<Sending, 2> sending; // peer_copy may read it
+  bool owes = false; // a turn at a sum that is past is to be passed on later
 };
 
 class Flow {

@@ -114,28 +114,39 @@ Value turnPointer(Emit &e, ViewParts turns, Value row) {
   return e.gep(turns.base, e.mul(e.toI64(word), 4));
 }
 
-/// All lanes acquire, so that none has to tell the others; where `first` holds,
+/// All lanes acquire, so that none has to tell the others; where `waits` holds,
 /// if it is given.
-void awaitTurn(Emit &e, Value counter, Value turn, Value first) {
-  SmallVector<Value> operands{counter, e.toI32(turn)};
+void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
+  SmallVector<Value> operands{counter, turn};
   std::string skip;
-  if (first) {
-    operands.push_back(first);
+  if (waits) {
+    operands.push_back(waits);
     skip = "@!$2 bra DONE;\n";
   }
   e.ptx("{\n.reg .pred early;\n.reg .b32 now;\n" + skip +
             "WAIT:\nld.acquire.gpu.global.b32 now, [$0];\n"
             "setp.ne.s32 early, now, $1;\n@early bra WAIT;\n" +
-            (first ? "DONE:\n}" : "}"),
-        first ? "l,r,b" : "l,r", operands);
+            (waits ? "DONE:\n}" : "}"),
+        waits ? "l,r,b" : "l,r", operands);
+}
+
+/// Whether the turn had not come when its counter was `seen`.
+Value isEarly(Emit &e, Value seen, Value turn, Value first) {
+  Value early = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne,
+                                      seen, turn);
+  return first ? e.both(early, first) : early;
+}
+
+Value isFirstLane(Emit &e) {
+  return arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq, e.lane(),
+                               e.i32(0));
 }
 
 /// One lane releases what all have added: the warp's barrier and the release
 /// are cumulative (PTX ISA, memory consistency model).
 void passTurn(Emit &e, Value counter, Value last) {
   NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
-  Value passes = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
-                                       e.lane(), e.i32(0));
+  Value passes = isFirstLane(e);
   if (last)
     passes = arith::AndIOp::create(e.b, e.loc, passes, last);
   Value operands[] = {counter, passes};
@@ -172,8 +183,13 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       counter = turnPointer(e, ViewParts::from(adaptor.getTurns()),
                             op.getSharedRow() ? given(adaptor.getSharedRow())
                                               : adaptor.getRow()[0]);
-    if (op.getBegins())
-      awaitTurn(e, counter, adaptor.getTurn()[0], given(adaptor.getFirst()));
+    if (op.getBegins()) {
+      Value turn = e.toI32(adaptor.getTurn()[0]);
+      Value waits = given(adaptor.getFirst());
+      if (op.getSeen())
+        waits = isEarly(e, adaptor.getSeen()[0], turn, waits);
+      awaitTurn(e, counter, turn, waits);
+    }
     Value start = sumPointer(e, view, adaptor.getRow()[0], width);
     start =
         startOfColumn(e, rewriter, op.getView(), op.getTile().getType(), start);
@@ -203,10 +219,57 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
           /*has_side_effects=*/true, /*is_align_stack=*/false,
           LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
     }
-    if (op.getEnds())
+    if (op.getEnds() && !op.getLater())
       passTurn(e, counter, given(adaptor.getLast()));
     rewriter.eraseOp(op);
     return success();
+  }
+};
+
+/// Looks, then fences, then passes on. The fence is of all lanes, each of which
+/// looks and adds.
+struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ChangeTurnOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    ViewParts turns = ViewParts::from(adaptor.getTurns());
+    Value row = adaptor.getPast()[0], past = turnPointer(e, turns, row);
+    Value passes = arith::CmpIOp::create(
+        rewriter, op.getLoc(), arith::CmpIPredicate::sge, row, e.index(0));
+    if (!op.getSeen()) {
+      passTurn(e, past, passes);
+      rewriter.eraseOp(op);
+      return success();
+    }
+    Value from = op.getFrom() ? adaptor.getFrom()[0] : Value();
+    Value seen = look(e, turnPointer(e, turns, adaptor.getNext()[0]), from);
+    NVVM::SyncWarpOp::create(rewriter, op.getLoc(), e.i32(-1));
+    if (from)
+      e.ptx("@$0 fence.acq_rel.gpu;", "b",
+            Value(arith::OrIOp::create(rewriter, op.getLoc(), passes, from)));
+    else
+      e.ptx("fence.acq_rel.gpu;", "", {});
+    Value operands[] = {past, e.both(passes, isFirstLane(e))};
+    e.ptx("@$1 red.relaxed.gpu.global.add.u32 [$0], 1;", "l,b", operands);
+    rewriter.replaceOp(op, seen);
+    return success();
+  }
+
+  static Value look(Emit &e, Value counter, Value from) {
+    SmallVector<Value> operands{counter};
+    std::string text = "ld.relaxed.gpu.global.b32 $0, [$1];";
+    if (from) {
+      operands.push_back(from);
+      text = "mov.b32 $0, 0;\n@$2 " + text;
+    }
+    return LLVM::InlineAsmOp::create(
+               e.b, e.loc, TypeRange{e.b.getI32Type()}, operands, text,
+               from ? "=&r,l,b,~{memory}" : "=r,l,~{memory}",
+               /*has_side_effects=*/true, /*is_align_stack=*/false,
+               LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
+        .getResult(0);
   }
 };
 
@@ -214,6 +277,7 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
 
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
-  patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering>(
+  patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
+               ChangeTurnLowering>(
       converter, patterns.getContext());
 }

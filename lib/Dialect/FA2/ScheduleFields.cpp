@@ -39,6 +39,9 @@ template <> unsigned maxOf<Partition>() { return getMaxEnumValForPartition(); }
 template <> unsigned maxOf<TileOrder>() { return getMaxEnumValForTileOrder(); }
 template <> unsigned maxOf<GradQ>() { return getMaxEnumValForGradQ(); }
 template <> unsigned maxOf<Preload>() { return getMaxEnumValForPreload(); }
+template <> unsigned maxOf<TurnChange>() {
+  return getMaxEnumValForTurnChange();
+}
 template <> unsigned maxOf<LoopOrder>() { return getMaxEnumValForLoopOrder(); }
 template <> unsigned maxOf<Chain>() { return getMaxEnumValForChain(); }
 template <> unsigned maxOf<CacheHint>() { return getMaxEnumValForCacheHint(); }
@@ -96,6 +99,7 @@ template struct ScheduleField<Partition>;
 template struct ScheduleField<TileOrder>;
 template struct ScheduleField<GradQ>;
 template struct ScheduleField<Preload>;
+template struct ScheduleField<TurnChange>;
 template struct ScheduleField<LoopOrder>;
 template struct ScheduleField<Chain>;
 template struct ScheduleField<CacheHint>;

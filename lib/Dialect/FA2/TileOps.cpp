@@ -116,6 +116,9 @@ LogicalResult AccumulateOp::verify() {
   if (bool(getTurn()) != bool(getTurns()) ||
       (!getTurn() && (getBegins() || getEnds() || getSharedRow())))
     return emitOpError() << "expected a turn where it begins or ends (1)";
+  if ((getSeen() && !getBegins()) || (getLater() && !getEnds()))
+    return emitOpError() << "expected what is seen where it begins, and later "
+                            "where it ends (1)";
   if (bool(getSharedRow()) != bool(getFirst()) ||
       bool(getSharedRow()) != bool(getLast()))
     return emitOpError() << "expected the first and the last tile of a turn "

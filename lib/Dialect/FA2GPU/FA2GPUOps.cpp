@@ -85,6 +85,17 @@ LogicalResult CopyOp::verify() {
                        << (getTurn() ? " with a turn" : "");
 }
 
+LogicalResult ChangeTurnOp::verify() {
+  if (bool(getSeen()) != bool(getNext()))
+    return emitOpError() << "expected a result where it looks for the next "
+                            "turn, and there alone";
+  ViewType turns = getTurns().getType();
+  if (!turns.getElementType().isInteger(32) || turns.getCols())
+    return emitOpError() << "expected turns of i32, a vector of them, got "
+                         << turns;
+  return success();
+}
+
 LogicalResult LocalLoadOp::verify() {
   bool unaligned = isUnaligned(getSource());
   if (unaligned == bool(getView()) && (!unaligned || !getTransposed()))

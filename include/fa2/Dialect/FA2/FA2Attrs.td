@@ -53,6 +53,14 @@ def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key t
   let genSpecializedAttr = 0;
 }
 
+def FA2_TurnChange : I32EnumAttr<"TurnChange", "when a block passes on its turn at a sum", [
+    I32EnumAttrCase<"AtOnce", 0, "at_once">,
+    I32EnumAttrCase<"Late", 1, "late">,
+    I32EnumAttrCase<"LateSeen", 2, "late_seen">]> {
+  let cppNamespace = "::fa2";
+  let genSpecializedAttr = 0;
+}
+
 def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products start", [
     I32EnumAttrCase<"Written", 0, "written">,
     I32EnumAttrCase<"ScoresFirst", 1, "scores_first">,

@@ -210,9 +210,11 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). A block that adds
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
     Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
-    them that it adds to, and passes on where `last` does.
+    them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
+    not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on.
     Blocks with the turns 0, 1, and so on must all come, and a block may wait only for such as start before it
-    (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row.
+    (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row; what is
+    seen is of a tile's first part, and its last part is passed on later.
 
     Examples: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
@@ -220,9 +222,10 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
-    Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, UnitAttr:$begins, UnitAttr:$ends);
+    Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
-    (`at` `(` $shared_row^ `from` $first `to` $last `)`)? attr-dict `:` type($tile) `,` type($view) }];
+    (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)? attr-dict `:` type($tile) `,` type($view) }];
   let hasVerifier = 1;
 }
 

@@ -376,6 +376,28 @@ def FA2GPU_TurnPassOp : FA2GPU_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite
 }
 
 //===----------------------------------------------------------------------===//
+// Turns of blocks at a sum
+//===----------------------------------------------------------------------===//
+
+def FA2GPU_ChangeTurnOp : FA2GPU_Op<"change_turn", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "passes on a turn at a sum that is past, and looks whether the next one has come";
+  let description = [{
+    `turns` are the counters of `fa2.accumulate`. Those at row `next` are read, where `from` holds if it is given: what they
+    were is the result. Then what this block has added is in memory, and 1 is added to those at row `past`, unless
+    that is negative. One fence orders both, the additions before what is passed on and the look before the additions that follow: with
+    a relaxed access on either side it is a release and an acquire (PTX ISA, memory consistency model). It waits for memory, in
+    a warp that may have started a product before. Without `next` it passes on alone.
+
+    Examples: `%seen = fa2gpu.change_turn %turns past %before next %row from %first : !fa2.view<? x i32> -> i32`,
+    `fa2gpu.change_turn %turns past %row : !fa2.view<? x i32>`
+  }];
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$past, Optional<Index>:$next, Optional<I1>:$from);
+  let results = (outs Optional<I32>:$seen);
+  let assemblyFormat = [{ $turns `past` $past (`next` $next^ (`from` $from^)?)? attr-dict `:` type($turns) (`->` type($seen)^)? }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels of a program, one behind the other
 //===----------------------------------------------------------------------===//
 
