@@ -114,9 +114,9 @@ private:
     if (add.getBegins()) {
       Operation *before = placeOf(add, row);
       b.setInsertionPoint(before);
-      auto change = ChangeTurnOp::create(
-          b, loc, sees ? b.getI32Type() : Type(), counters, past,
-          sees ? row : Value(), sees ? add.getFirst() : Value());
+      auto change = ChangeTurnOp::create(b, loc, sees ? b.getI32Type() : Type(),
+                                         counters, past, sees ? row : Value(),
+                                         sees ? add.getFirst() : Value());
       decided(add, "fa2gpu-change-turns", "turn",
               "the turn before is passed on {0}",
               before == add ? "before the addition" : "behind its product");

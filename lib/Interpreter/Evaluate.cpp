@@ -53,9 +53,8 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
             ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
-            ChangeTurnOp,
-            BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp,
-            DotWaitOp, JoinOp, LaneSumsOp,
+            ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp,
+            DotStartOp, DotWaitOp, JoinOp, LaneSumsOp,
             // The softmax.
             SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
             SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,

@@ -137,7 +137,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
       AccumulateOp::create(b, loc, product, sumView, at, turn.number, turnsView,
                            turn.row, turn.first, turn.last, /*seen=*/Value(),
-                           turns && part == 0, turns && part + 1 == sumViews.size());
+                           turns && part == 0,
+                           turns && part + 1 == sumViews.size());
     }
 }
 

@@ -74,7 +74,7 @@ const std::vector<Rule> &rules() {
        "{ .reg .b32 %mutant; add.u32 %mutant, $2, 16; $1 %mutant; }"},
       {"order weakened", true, re(R"(\b(ld)\.acquire\.)"), "$1.relaxed."},
       {"order weakened", true, re(R"(\b(red|st)\.release\.)"), "$1.relaxed."},
-      {"signal removed", true, re(R"((@!?%?\w+\s+)?(red|st)\.release\.[^;]*;)"),
+      {"signal removed", true, re(R"((@!?%?\w+\s+)?((red|st)\.release\.|red\.relaxed\.gpu\.global\.add\.u32)[^;]*;)"),
        ""},
       {"polling removed", true, re(R"(@!?%?\w+\s+bra\s+WAIT;)"), ""},
       {"grid wait removed", true, re(R"(griddepcontrol\.wait;)"), ""},

@@ -257,15 +257,20 @@ double loadElement(fa2rtDType dtype, const uint8_t *from) {
 
 } // namespace
 
-/// The address of each element in C order.
+/// The address of each element in C order, and whether an element before lies
+/// there too.
 template <typename Visit> void Extra::forEachElement(Visit visit) {
   std::vector<int64_t> at(strides.size(), 0);
   for (double &value : values.elements) {
     int64_t offset = 0;
-    for (size_t d = 0; d < at.size(); ++d)
+    bool repeated = false;
+    for (size_t d = 0; d < at.size(); ++d) {
       offset += at[d] * strides[d];
+      repeated |= strides[d] == 0 && at[d] > 0;
+    }
     visit(value,
-          storage.data() + base + size_t(offset) * elementBytes(rule.dtype));
+          storage.data() + base + size_t(offset) * elementBytes(rule.dtype),
+          repeated);
     for (size_t d = at.size(); d-- > 0 && ++at[d] == values.shape[d];)
       at[d] = 0;
   }
@@ -287,10 +292,13 @@ void Extra::store() {
   span = (last + 1) * elementBytes(rule.dtype);
   size_t held = drawn < count ? drawn * elementBytes(rule.dtype) : span;
   storage.assign(base + held + kGuardBytes, 0xff);
-  forEachElement(
-      [&](double value, uint8_t *at) { storeElement(rule.dtype, at, value); });
-  // As they lie there: rounded, and of what a stride of 0 repeats the last.
-  forEachElement([&](double &value, const uint8_t *at) {
+  forEachElement([&](double value, uint8_t *at, bool repeated) {
+    if (!repeated)
+      storeElement(rule.dtype, at, value);
+  });
+  // As they lie there: rounded, and of what a stride of 0 repeats the first,
+  // so that a batch's first entry is the same for any number of them.
+  forEachElement([&](double &value, const uint8_t *at, bool) {
     value = loadElement(rule.dtype, at);
   });
 }
@@ -327,7 +335,7 @@ bool Extra::download() {
   size_t bytes = elementBytes(rule.dtype), index = 0;
   size_t columns = values.shape.empty() ? 1 : size_t(values.shape.back());
   size_t padding = rule.wholeGradient ? (16 - columns * bytes % 16) % 16 : 0;
-  forEachElement([&](double &value, const uint8_t *at) {
+  forEachElement([&](double &value, const uint8_t *at, bool) {
     value = loadElement(rule.dtype, at);
     bool ends = ++index % columns == 0;
     std::memcpy(before.data() + (at - storage.data()), at,

@@ -132,8 +132,8 @@ void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
 
 /// Whether the turn had not come when its counter was `seen`.
 Value isEarly(Emit &e, Value seen, Value turn, Value first) {
-  Value early = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne,
-                                      seen, turn);
+  Value early =
+      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne, seen, turn);
   return first ? e.both(early, first) : early;
 }
 
@@ -278,6 +278,5 @@ struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               ChangeTurnLowering>(
-      converter, patterns.getContext());
+               ChangeTurnLowering>(converter, patterns.getContext());
 }

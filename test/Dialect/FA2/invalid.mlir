@@ -500,6 +500,14 @@ func.func @shared_turn_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 6
 
 // -----
 
+func.func @seen_without_begin(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>, %seen: i32) {
+  // expected-error @+1 {{expected what is seen where it begins, and later where it ends (1)}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) seen(%seen) {ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
 func.func @turns_of_f32(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x f32>) {
   // expected-error @+1 {{expected turns of i32, a vector of them (1), got '!fa2.view<? x f32>'}}
   fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x f32>) {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>

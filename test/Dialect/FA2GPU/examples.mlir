@@ -44,6 +44,12 @@ func.func @unaligned(%bv: !fa2.view<? x ? x bf16>, %row: index, %col: index, %t:
   return
 }
 
+func.func @turns(%turns: !fa2.view<? x i32>, %before: index, %row: index, %first: i1) {
+  %seen = fa2gpu.change_turn %turns past %before next %row from %first : !fa2.view<? x i32> -> i32
+  fa2gpu.change_turn %turns past %row : !fa2.view<? x i32>
+  return
+}
+
 func.func @exchange(%x: tensor<128x64xbf16, #acc>) {
   %ds = fa2gpu.share %x : tensor<128x64xbf16, #acc> -> tensor<128x64xbf16, #fa2gpu.shared>
   return

@@ -481,3 +481,19 @@ func.func @aligned_with_a_column(%t: tensor<64x64xbf16, #fa2gpu.shared<panel = 1
   fa2gpu.copy %v[%n, %n], %t : !fa2.view<? x ? x bf16>, tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>
   return
 }
+
+// -----
+
+func.func @look_without_result(%turns: !fa2.view<? x i32>, %row: index) {
+  // expected-error @+1 {{expected a result where it looks for the next turn, and there alone}}
+  fa2gpu.change_turn %turns past %row next %row : !fa2.view<? x i32>
+  return
+}
+
+// -----
+
+func.func @turns_of_f32(%turns: !fa2.view<? x f32>, %row: index) {
+  // expected-error @+1 {{expected turns of i32, a vector of them, got '!fa2.view<? x f32>'}}
+  fa2gpu.change_turn %turns past %row : !fa2.view<? x f32>
+  return
+}
