@@ -126,7 +126,7 @@ const std::array kStages = {
     Stage{"fa2gpu-place-dot-waits", onKernels<createPlaceDotWaits, true>},
     Stage{"fa2gpu-share-accumulators",
           onKernels<createShareAccumulators, false>},
-    Stage{"fa2gpu-change-turns", onKernels<createChangeTurns, true>},
+    Stage{"fa2gpu-change-turns", onKernels<createChangeTurns, false>},
     Stage{"fa2gpu-insert-fences", onKernels<createInsertFences, false>},
     Stage{"fa2gpu-share-barriers", onKernels<createShareBarriers, false>},
     Stage{"fa2gpu-place-waits", onKernels<createPlaceWaits, false>},

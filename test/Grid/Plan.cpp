@@ -137,9 +137,10 @@ sampleOf(std::vector<Configuration> list, int64_t every, uint64_t first) {
 
 std::array<std::string, 3> devicesOf(const Kernel &kernel, uint64_t seed) {
   static constexpr const char *kCompletions[] = {"late", "random", "early"};
-  // On one and on two multiprocessors persistent blocks take several tiles.
-  static constexpr const char *kResident[] = {"profile&resident=1&sms=1",
-                                              "resident=2&sms=2", "resident=0"};
+  // On one and on two multiprocessors persistent blocks take several tiles;
+  // where all are resident, blocks wait for each other.
+  static constexpr const char *kResident[] = {
+      "profile&resident=1&sms=1", "resident=2&sms=2", "profile&resident=0"};
   const char *arch = kernel.arch.rfind("sm_9", 0) == 0 ? "sm_90" : "sm_80";
   std::array<std::string, 3> devices;
   for (uint64_t s = 0; s < 3; ++s)

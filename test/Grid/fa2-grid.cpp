@@ -164,7 +164,8 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
         else if (first)
           failure = unlike(kernel, c, *first, tensors);
         // A launch without blocks has no profile.
-        if (d == 0 && result.launchFailure.empty() && c.batch && c.seqlenQ)
+        if (devices[d].find("profile") != std::string::npos &&
+            result.launchFailure.empty() && c.batch && c.seqlenQ)
           addExecuted(programs[d].get(), all, executed);
         if (d == 0 && result.launchFailure.empty())
           first = std::move(tensors);
