@@ -39,6 +39,7 @@ TEST(Specification, EveryKeyCanBeSet) {
                                 .Case("partition", "keys")
                                 .Case("order", "ascending")
                                 .Case("dq", "recompute")
+                                .Case("turns", "late")
                                 .Case("preload", "both")
                                 .Case("loop_order", "written")
                                 .Case("chained", "late")
