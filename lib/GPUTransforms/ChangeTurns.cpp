@@ -55,7 +55,10 @@ public:
     root = &block;
     b.setInsertionPointToStart(&block);
     Value past = through(block, none(block.getParentOp()->getLoc()));
-    b.setInsertionPointAfter(last);
+    Operation *end = past.getDefiningOp();
+    if (!end || end->getBlock() != &block || end->isBeforeInBlock(last))
+      end = last;
+    b.setInsertionPointAfter(end);
     ChangeTurnOp::create(b, last->getLoc(), Type(), counters, past, Value(),
                          Value());
   }
@@ -99,13 +102,17 @@ private:
     return any;
   }
 
-  /// Behind the start of the product that gives the tile, if it is started.
-  static Operation *placeOf(AccumulateOp add, Value row) {
+  /// Behind the start of the product that gives the tile, if that is waited for
+  /// behind the addition before.
+  Operation *placeOf(AccumulateOp add, Value row) const {
     auto wait = add.getTile().getDefiningOp<DotWaitOp>();
-    bool isBefore = wait && wait->getBlock() == add->getBlock() &&
-                    standsBefore(row, wait) &&
-                    (!add.getFirst() || standsBefore(add.getFirst(), wait));
-    return isBefore ? wait : add;
+    bool isLast = wait && wait->getBlock() == add->getBlock() &&
+                  (!last || last->getBlock() != add->getBlock() ||
+                   last->isBeforeInBlock(wait));
+    return isLast && standsBefore(row, wait) &&
+                   (!add.getFirst() || standsBefore(add.getFirst(), wait))
+               ? wait
+               : add;
   }
 
   Value at(AccumulateOp add, Value past) {
