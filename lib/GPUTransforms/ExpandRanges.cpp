@@ -36,6 +36,9 @@ struct PlaceMath {
   Value max(Value x, Value y) {
     return b.createOrFold<arith::MaxSIOp>(loc, x, y);
   }
+  Value choose(Value is, Value x, Value y) {
+    return b.createOrFold<arith::SelectOp>(loc, is, x, y);
+  }
 };
 
 struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
@@ -70,6 +73,9 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
       return {countOf(m, count.getRange())};
     if (auto at = dyn_cast<TileAtOp>(op)) {
       TilePlaces p = known[at.getRange()];
+      if (p.fallsWhere)
+        return {m.choose(p.fallsWhere, m.sub(p.first, at.getPlace()),
+                         m.add(p.first, at.getPlace()))};
       return {p.falls ? m.sub(p.first, at.getPlace())
                       : m.add(p.first, at.getPlace())};
     }
@@ -77,7 +83,9 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
       return {tilesUntil(m, until)};
     auto full = cast<FullPlacesOp>(op);
     TilePlaces p = known[full.getRange()];
-    auto [begin, end] = p.falls ? falling(m, full, p) : rising(m, full, p);
+    auto [begin, end] = p.fallsWhere ? either(m, full, p)
+                        : p.falls    ? falling(m, full, p)
+                                     : rising(m, full, p);
     return {begin, end};
   }
 
@@ -119,6 +127,19 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
     Value begin = clamp(m, op, m.sub(p.fullBegin, first));
     return {begin, p.end == p.fullEnd ? op.getUpper()
                                       : clamp(m, op, m.sub(p.fullEnd, first))};
+  }
+
+  /// Of places, so that one bound is never behind the other.
+  static std::pair<Value, Value> either(PlaceMath &m, FullPlacesOp op,
+                                        TilePlaces p) {
+    Value last = m.add(p.first, m.constant(1));
+    auto choose = [&](Value x, Value y) {
+      return m.choose(p.fallsWhere, m.sub(last, x), m.sub(y, p.first));
+    };
+    Value begin = choose(p.fullEnd, p.fullBegin);
+    Value end = m.max(choose(p.fullBegin, p.fullEnd), begin);
+    Value ahead = m.constant(op.getAhead());
+    return {clamp(m, op, m.sub(begin, ahead)), clamp(m, op, m.sub(end, ahead))};
   }
 
   llvm::DenseMap<Value, TilePlaces> known;

@@ -28,10 +28,13 @@ static int64_t countPlaces(Frame &f, int64_t rows, int64_t block, int64_t heads,
 static SmallVector<Datum> enter(Frame &f, int64_t index, int64_t rows,
                                 int64_t block, int64_t heads, TileOrder order) {
   int64_t tiles = (rows + block - 1) / block, tile = index % tiles;
+  int64_t head = index / tiles % heads;
   if (order == TileOrder::LongestFirst || order == TileOrder::Balanced ||
-      order == TileOrder::LongestBatchesAbreast)
+      order == TileOrder::LongestBatchesAbreast ||
+      (order == TileOrder::ShortestThenLongest &&
+       head < heads - headsFromStart(heads)))
     tile = tiles - 1 - tile;
-  f.place = {tile, index / tiles % heads, index / tiles / heads, {}};
+  f.place = {tile, head, index / tiles / heads, {}};
   if (f.block.peer)
     f.place.rank = f.block.rank;
   return {number(f.place.tile), number(f.place.head), number(f.place.batch)};

@@ -41,7 +41,7 @@ static Places placesOf(Frame &f, Value range) {
           p.count ? f.whole(p.count) : end - first,
           f.whole(p.fullBegin),
           f.whole(p.fullEnd),
-          p.falls};
+          p.fallsWhere ? f.whole(p.fallsWhere) != 0 : p.falls};
 }
 
 int64_t interpreter::countTiles(Frame &f, Value range) {

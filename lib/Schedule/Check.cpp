@@ -231,6 +231,11 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected turns = at_once with dq = {0}, whose blocks take "
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
+  if (s.order == TileOrder::ShortestThenLongest &&
+      (s.dq != GradQ::Ordered || !p.masked))
+    return "expected order = longest_first or another in place of "
+           "shortest_then_longest, which is for backward under a mask with dq "
+           "= ordered; got shortest_then_longest";
   // Blocks wait for those that start before them.
   if (s.dq == GradQ::Ordered && s.order == TileOrder::Descending)
     return formatv("expected order = ascending, shortest_first or another in "

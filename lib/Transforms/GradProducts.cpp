@@ -70,8 +70,19 @@ Value GradTiler::hideColumns(Value scores, Value block, Value length) {
                                  splat(type.getShape(), -kInf));
 }
 
+Value GradTiler::startsWithFirst(Value head) {
+  if (schedule.getOrder() != TileOrder::ShortestThenLongest)
+    return {};
+  Value heads = memref::DimOp::create(b, loc, k, 2);
+  Value others = arith::DivUIOp::create(
+      b, loc, arith::AddIOp::create(b, loc, heads, constant(2)), constant(4));
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, head,
+                               arith::SubIOp::create(b, loc, heads, others));
+}
+
 GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   bool falls = keysFall();
+  Value fallWhere = range.getFalling(); // queries fall, so keys rise
   int64_t tiles = schedule.getTurnTiles(), rows = tiles * range.getBlockQ();
   Value shared = qBlock, count = constant(tiles);
   if (tiles > 1)
@@ -81,9 +92,19 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
       rows, range.getBlockKv(), range.getMaskAttr(),
       /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
   Value first = TileAtOp::create(b, loc, keys, constant(0));
+  auto minus = [&](Value x, Value y) -> Value {
+    return arith::SubIOp::create(b, loc, x, y);
+  };
+  auto choose = [&](Value x, Value y) -> Value {
+    return arith::SelectOp::create(b, loc, fallWhere, x, y);
+  };
   Turn turn;
-  turn.number = falls ? Value(arith::SubIOp::create(b, loc, first, kvBlock))
-                      : Value(arith::SubIOp::create(b, loc, kvBlock, first));
+  turn.number = falls ? minus(first, kvBlock) : minus(kvBlock, first);
+  if (fallWhere) {
+    Value last = TileAtOp::create(
+        b, loc, keys, minus(TileCountOp::create(b, loc, keys), constant(1)));
+    turn.number = choose(turn.number, minus(last, kvBlock));
+  }
   if (tiles == 1)
     return turn;
   // The first tile that shares it may lie before the block's range, and the
@@ -98,6 +119,13 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   };
   Value begin = TileAtOp::create(b, loc, range, constant(0));
   Value all = TileCountOp::create(b, loc, range);
+  if (fallWhere) {
+    Value end = TileAtOp::create(b, loc, range, minus(all, constant(1)));
+    Value low = constant(0), high = constant(tiles - 1);
+    turn.first = isEither(place, choose(high, low), qBlock, begin);
+    turn.last = isEither(place, choose(low, high), qBlock, end);
+    return turn;
+  }
   Value end = arith::AddIOp::create(b, loc, begin, all);
   Value next = arith::AddIOp::create(b, loc, qBlock, constant(1));
   turn.first = isEither(place, constant(0), qBlock, begin);
@@ -313,10 +341,10 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
         load(from(hinted(view, hint), firstColumn), times(other, bkv), bkv);
   }
   // Both take the same queries, as their sums are one.
-  auto range =
-      QRangeOp::create(b, loc, place, sequence.getLength(), keys.getLength(),
-                       schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
-                       /*nonempty=*/true);
+  auto range = QRangeOp::create(
+      b, loc, place, startsWithFirst(headKV), sequence.getLength(),
+      keys.getLength(), schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
+      /*nonempty=*/true);
   // No head has anything to do where no query sees the keys.
   Value some =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,

@@ -89,6 +89,9 @@ private:
                                          mlir::ValueRange sums);
   /// Whether blocks start with the last key tile of each head.
   bool keysFall() { return schedule.getOrder() == TileOrder::ShortestFirst; }
+  /// Whether those of `head` start with its first one and go through falling
+  /// queries, where others do not; null where all heads are alike.
+  mlir::Value startsWithFirst(mlir::Value head);
   /// A block's turn to add to a query tile of its range.
   struct Turn {
     mlir::Value number; // of the key tiles whose blocks start before and add

@@ -273,5 +273,22 @@ fa2.kernel @numbers_of_places() attributes {
   %some = fa2.kv_range %k0 falling lengths(%k5, %k0) blocks(128, 32) {nonempty}
   %s = fa2.tile_count %some
   "past"(%p, %s) : (index, index) -> ()
+
+  // Queries of a key tile that rise, or fall where the program says so: causal, 1000 queries and keys, keys 128 to 255: tiles 2 to 15, from 4 on full.
+  // CHECK: "either"(%c14, %c15, %c0, %c12)
+  // CHECK: "either"(%c14, %c2, %c2, %c14)
+  %k1000 = arith.constant 1000 : index
+  %true = arith.constant true
+  %false = arith.constant false
+  %q0 = fa2.q_range %k1 falling %true lengths(%k1000, %k1000) blocks(64, 128) {mask = #fa2.mask<causal>}
+  %qn0 = fa2.tile_count %q0
+  %qt0 = fa2.tile_at %q0[%k0]
+  %qb0, %qe0 = fa2.full_places of %q0 within(%k0, %qn0) ahead 0
+  "either"(%qn0, %qt0, %qb0, %qe0) : (index, index, index, index) -> ()
+  %q1 = fa2.q_range %k1 falling %false lengths(%k1000, %k1000) blocks(64, 128) {mask = #fa2.mask<causal>}
+  %qn1 = fa2.tile_count %q1
+  %qt1 = fa2.tile_at %q1[%k0]
+  %qb1, %qe1 = fa2.full_places of %q1 within(%k0, %qn1) ahead 0
+  "either"(%qn1, %qt1, %qb1, %qe1) : (index, index, index, index) -> ()
   fa2.return
 }

@@ -83,3 +83,32 @@ func.func @shared(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// Of the key heads the last quarter starts behind the others, with the first keys, and goes through falling queries: its blocks' turns are
+// how many tiles of keys lie before their own, those of the others how many lie behind. Which tile of queries is the first of a turn depends on it too.
+// CHECK-LABEL: fa2.kernel @both_ways(
+// CHECK: fa2.for_each_tile %[[KB:.*]], %[[HEAD:.*]], %{{.*}} in {{.*}} order shortest_then_longest
+// CHECK: %[[REST:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK: %[[DOWN:.*]] = arith.cmpi uge, %[[HEAD]], %[[REST]]
+// CHECK: %[[RANGE:.*]] = fa2.q_range %[[KB]] falling %[[DOWN]] lengths
+// CHECK: fa2.for_tiles %[[QB:.*]] in %[[RANGE]]
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %{{.*}} lengths
+// CHECK: %[[FIRST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[BEFORE:.*]] = arith.subi %[[KB]], %[[FIRST]]
+// CHECK: %[[LAST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[BEHIND:.*]] = arith.subi %[[LAST]], %[[KB]]
+// CHECK: %[[TURN:.*]] = arith.select %[[DOWN]], %[[BEFORE]], %[[BEHIND]]
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of
+func.func @both_ways(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                     %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, order = shortest_then_longest, dq = ordered, turn_tiles = 2>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}

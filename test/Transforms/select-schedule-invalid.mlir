@@ -17,7 +17,7 @@
 // STAGES: error: 'fa2.attention' op expected stages to be 1 to 4, got -1
 // WHOLE: error: 'fa2.attention' op expected block_q to be a multiple of 16 * warps = 48
 // PARTITION: error: 'fa2.attention' op expected partition to be split_q, split_k or keys, got 'split_v'
-// ORDER: error: 'fa2.attention' op expected order to be ascending, longest_first, interleaved, shortest_first, descending, batches_abreast, longest_batches_abreast, balanced or interleaved_batches_abreast, got 'random'
+// ORDER: error: 'fa2.attention' op expected order to be ascending, longest_first, interleaved, shortest_first, descending, batches_abreast, longest_batches_abreast, balanced, interleaved_batches_abreast or shortest_then_longest, got 'random'
 // FLAG: error: 'fa2.attention' op expected q_in_registers to be 0 or 1, got '2'
 func.func @attention(%q: tensor<?x?x?x128xbf16>) {
   %o, %l = fa2.attention ins(%q, %q, %q) : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>

@@ -435,9 +435,27 @@ bool fa2::gpu::usesSections(TileOrder order) {
 /// the first. In each, a head's tiles have rising numbers from one end to the
 /// other. Abreast: ascending, interleaved or longest first, but a tile of one
 /// head in all entries of the batch before the next, so that blocks which run
-/// at once share what is the same in all of them.
+/// at once share what is the same in all of them. Shortest then longest: the
+/// first heads from the last tile to the first, then the others from the first
+/// to the last.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
+  if (order == TileOrder::ShortestThenLongest) {
+    Value others = e.divU(e.add(heads, 2), e.index(4));
+    Value first = e.sub(heads, others);
+    Value before = e.mul(e.mul(first, tiles), batches);
+    Value isOther = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::uge,
+                                          number, before);
+    auto choose = [&](Value x, Value y) {
+      return arith::SelectOp::create(e.b, e.loc, isOther, x, y);
+    };
+    TileCoords at = decodeTile(e, choose(e.sub(number, before), number), tiles,
+                               choose(others, first), batches,
+                               TileOrder::Interleaved, section);
+    Value last = e.add(tiles, -1);
+    return {choose(at.tile, e.sub(last, at.tile)),
+            e.add(at.head, choose(first, e.index(0))), at.batch};
+  }
   if (order == TileOrder::BatchesAbreast) {
     Value rest = e.divU(number, batches);
     return {e.remU(rest, tiles), e.divU(rest, tiles), e.remU(number, batches)};

@@ -155,7 +155,13 @@ TilePlaces QRangeOp::places(OpBuilder &b, RangeLookup) {
   Value fullEnd = end;
   if (endOfFirst)
     fullEnd = m.max(m.min(m.floorTiles(endOfFirst, blockQ), end), fullBegin);
-  return {begin, end, Value(), fullBegin, fullEnd};
+  TilePlaces p{begin, end, Value(), fullBegin, fullEnd};
+  if (Value falling = getFalling()) {
+    p.count = m.sub(end, begin);
+    p.first = arith::SelectOp::create(b, loc, falling, m.add(end, -1), begin);
+    p.fallsWhere = falling;
+  }
+  return p;
 }
 
 //===----------------------------------------------------------------------===//

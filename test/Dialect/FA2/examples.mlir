@@ -52,10 +52,11 @@ func.func @views(%q: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %batch: index
 }
 
 func.func @ranges(%qb: index, %kb: index, %sq: index, %sk: index, %n: index, %p: index, %lo: index, %hi: index,
-                  %b: index, %e: index) {
+                  %b: index, %e: index, %down: i1) {
   %keys = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
   %own = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(64, 64)
   %queries = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  %either = fa2.q_range %kb falling %down lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
   %head = fa2.take_tiles %n of %keys
   %tail = fa2.drop_tiles %n of %keys for %own
   %count = fa2.tile_count %keys

@@ -67,8 +67,8 @@ TEST(ScheduleFields, AreRefusedByName) {
   EXPECT_EQ(wrong("order=1"),
             "expected order to be ascending, longest_first, interleaved, "
             "shortest_first, descending, batches_abreast, "
-            "longest_batches_abreast, balanced or interleaved_batches_abreast, "
-            "got '1'");
+            "longest_batches_abreast, balanced, interleaved_batches_abreast or "
+            "shortest_then_longest, got '1'");
   EXPECT_EQ(wrong("dq=sum"),
             "expected dq to be atomic, recompute, atomic_v4, ordered or "
             "deterministic, got 'sum'");

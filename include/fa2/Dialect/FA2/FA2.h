@@ -32,11 +32,16 @@ constexpr bool isPackedHeads(int64_t n) {
 
 /// A range of tiles as numbers. Place p has tile first - p where tiles fall,
 /// else first + p.
+/// Under TileOrder::ShortestThenLongest how many heads, the last ones, start
+/// behind all others and with their first tile: a quarter of them.
+constexpr int64_t headsFromStart(int64_t heads) { return (heads + 2) / 4; }
+
 struct TilePlaces {
   mlir::Value first, end; // one past the last tile of the sequence's order
   mlir::Value count;      // null where it has not been asked for
   mlir::Value fullBegin, fullEnd; // the full part
   bool falls = false;
+  mlir::Value fallsWhere; // whether they fall, where the program alone knows
   /// Of falling tiles only the first can be one that is not full.
   bool onlyFirstRagged = false;
 };

@@ -110,7 +110,8 @@ def FA2_TileOrder : I32EnumAttr<"TileOrder", "in which order tiles start: of que
     I32EnumAttrCase<"BatchesAbreast", 5, "batches_abreast">,
     I32EnumAttrCase<"LongestBatchesAbreast", 6, "longest_batches_abreast">,
     I32EnumAttrCase<"Balanced", 7, "balanced">,
-    I32EnumAttrCase<"InterleavedBatchesAbreast", 8, "interleaved_batches_abreast">]> {
+    I32EnumAttrCase<"InterleavedBatchesAbreast", 8, "interleaved_batches_abreast">,
+    I32EnumAttrCase<"ShortestThenLongest", 9, "shortest_then_longest">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

@@ -87,18 +87,19 @@ def FA2_QRangeOp : FA2_RangeOp<"q_range"> {
     Tiles outside of them see none of the keys; in the range's full part, those within
     [full_begin, full_end), every row of the sequence sees every key. A tile of keys that
     is not whole (k1 > seqlen_k) has no full tiles. begin <= full_begin <= full_end <= end.
-    Place p of the range has tile begin + p. `nonempty` says that there is one wherever a loop over them begins.
+    Place p of the range has tile begin + p or, where `falling` is given and holds, end - 1 - p. `nonempty` says that there is one wherever a loop over them begins.
 
     Example:
 
     ```mlir
     %queries = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+    %either = fa2.q_range %kb falling %down lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
     ```
   }];
-  let arguments = (ins Index:$kv_block, Index:$seqlen_q, Index:$seqlen_k,
+  let arguments = (ins Index:$kv_block, Optional<I1>:$falling, Index:$seqlen_q, Index:$seqlen_k,
     I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty);
   let results = (outs FA2_TileRangeType:$range);
-  let assemblyFormat = [{ $kv_block `lengths` `(` $seqlen_q `,` $seqlen_k `)`
+  let assemblyFormat = [{ $kv_block (`falling` $falling^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
 }
 
