@@ -134,7 +134,7 @@ void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
 Value isEarly(Emit &e, Value seen, Value turn, Value first) {
   Value early =
       arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne, seen, turn);
-  return first ? e.both(early, first) : early;
+  return e.both(early, first);
 }
 
 Value isFirstLane(Emit &e) {
@@ -146,10 +146,7 @@ Value isFirstLane(Emit &e) {
 /// are cumulative (PTX ISA, memory consistency model).
 void passTurn(Emit &e, Value counter, Value last) {
   NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
-  Value passes = isFirstLane(e);
-  if (last)
-    passes = arith::AndIOp::create(e.b, e.loc, passes, last);
-  Value operands[] = {counter, passes};
+  Value operands[] = {counter, e.both(isFirstLane(e), last)};
   e.ptx("@$1 red.release.gpu.global.add.u32 [$0], 1;", "l,b", operands);
 }
 

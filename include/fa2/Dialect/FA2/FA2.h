@@ -30,12 +30,12 @@ constexpr bool isPackedHeads(int64_t n) {
   return n >= 1 && kGroupRows % n == 0;
 }
 
-/// A range of tiles as numbers. Place p has tile first - p where tiles fall,
-/// else first + p.
 /// Under TileOrder::ShortestThenLongest how many heads, the last ones, start
 /// behind all others and with their first tile: a quarter of them.
 constexpr int64_t headsFromStart(int64_t heads) { return (heads + 2) / 4; }
 
+/// A range of tiles as numbers. Place p has tile first - p where tiles fall,
+/// else first + p.
 struct TilePlaces {
   mlir::Value first, end; // one past the last tile of the sequence's order
   mlir::Value count;      // null where it has not been asked for
