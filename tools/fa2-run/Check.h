@@ -70,7 +70,8 @@ void checkExtraGradients(const Kernel &kernel,
                          CheckResult &result);
 
 /// Whether the scores that the program makes of the drawn ones are within f32's
-/// range, in rows of a sample: beyond, no kernel has a result.
+/// range, in rows of a sample: beyond, no kernel has a result. In backward they
+/// stay where the program's roundings leave something known of exp(x - lse).
 bool scoresFitFloat32(const Kernel &kernel, const Configuration &configuration,
                       const Tensors &tensors);
 

@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kMaxFailures = 5;
 constexpr int64_t kSampledGroups = 2;
 constexpr double kLeast = 0x1p-126; // the least normal f32
+/// Of sums of products in f32, over their sizes.
+constexpr double kOfSums = 0x1p-20;
 
 /// The query heads that share a key head, decoded, and what is known of their
 /// rows.
@@ -210,8 +212,10 @@ private:
   /// and the gradient of lse. Of `terms` many P, those below 2^-126 are 0 in
   /// f32.
   double sumError(const Group &g, double weight, int64_t terms) const {
-    return (std::ldexp(1.0, -20) * weight + kLeast * double(terms)) * scale *
-           (g.doutNorm * (g.vNorm + g.outNorm) + g.dlseMax);
+    return (kOfSums * weight + kLeast * double(terms)) * scale * sizes(g);
+  }
+  static double sizes(const Group &g) {
+    return g.doutNorm * (g.vNorm + g.outNorm) + g.dlseMax;
   }
 
   /// The row needs more than its own share of the rule.
@@ -256,6 +260,8 @@ private:
       double exact = std::exp(x.value - of.givenLse);
       p = std::isinf(x.error) ? kUnknown
                               : exact * std::expm1(std::min(x.error, 80.0));
+      // Of one key that has all the weight, dP - delta is what rounding left.
+      dp += kOfSums * scale * sizes(g);
       ds = times(dp, times(p, std::abs(x.slope)) + times(exact, x.slopeError));
     } else {
       p = std::exp(scale * s - of.givenLse) * scale * std::abs(t - s);
