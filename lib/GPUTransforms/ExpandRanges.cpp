@@ -36,6 +36,9 @@ struct PlaceMath {
   Value max(Value x, Value y) {
     return b.createOrFold<arith::MaxSIOp>(loc, x, y);
   }
+  Value exclusive(Value x, Value y) {
+    return b.createOrFold<arith::XOrIOp>(loc, x, y);
+  }
   Value choose(Value is, Value x, Value y) {
     return b.createOrFold<arith::SelectOp>(loc, is, x, y);
   }
@@ -73,9 +76,11 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
       return {countOf(m, count.getRange())};
     if (auto at = dyn_cast<TileAtOp>(op)) {
       TilePlaces p = known[at.getRange()];
-      if (p.fallsWhere)
-        return {m.choose(p.fallsWhere, m.sub(p.first, at.getPlace()),
-                         m.add(p.first, at.getPlace()))};
+      if (p.fallsWhere) { // first - place is first + 1 + (place ^ -1)
+        Value turned = m.choose(p.fallsWhere, m.constant(-1), m.constant(0));
+        return {
+            m.add(m.sub(p.first, turned), m.exclusive(at.getPlace(), turned))};
+      }
       return {p.falls ? m.sub(p.first, at.getPlace())
                       : m.add(p.first, at.getPlace())};
     }

@@ -74,8 +74,7 @@ Value GradTiler::startsWithFirst(Value head) {
   if (schedule.getOrder() != TileOrder::ShortestThenLongest)
     return {};
   Value heads = memref::DimOp::create(b, loc, k, 2);
-  Value others = arith::DivUIOp::create(
-      b, loc, arith::AddIOp::create(b, loc, heads, constant(2)), constant(4));
+  Value others = headsFromStart(b, loc, heads);
   return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, head,
                                arith::SubIOp::create(b, loc, heads, others));
 }
@@ -121,9 +120,11 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   Value all = TileCountOp::create(b, loc, range);
   if (fallWhere) {
     Value end = TileAtOp::create(b, loc, range, minus(all, constant(1)));
-    Value low = constant(0), high = constant(tiles - 1);
-    turn.first = isEither(place, choose(high, low), qBlock, begin);
-    turn.last = isEither(place, choose(low, high), qBlock, end);
+    // In the order in which the loop comes to them.
+    place = arith::XOrIOp::create(b, loc, place,
+                                  choose(constant(tiles - 1), constant(0)));
+    turn.first = isEither(place, constant(0), qBlock, begin);
+    turn.last = isEither(place, constant(tiles - 1), qBlock, end);
     return turn;
   }
   Value end = arith::AddIOp::create(b, loc, begin, all);

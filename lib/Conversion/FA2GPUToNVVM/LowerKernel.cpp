@@ -441,7 +441,7 @@ bool fa2::gpu::usesSections(TileOrder order) {
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
                                 Value batches, TileOrder order, Value section) {
   if (order == TileOrder::ShortestThenLongest) {
-    Value others = e.divU(e.add(heads, 2), e.index(4));
+    Value others = headsFromStart(e.b, e.loc, heads);
     Value first = e.sub(heads, others);
     Value before = e.mul(e.mul(first, tiles), batches);
     Value isOther = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::uge,
@@ -449,9 +449,16 @@ TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
     auto choose = [&](Value x, Value y) {
       return arith::SelectOp::create(e.b, e.loc, isOther, x, y);
     };
-    TileCoords at = decodeTile(e, choose(e.sub(number, before), number), tiles,
-                               choose(others, first), batches,
-                               TileOrder::Interleaved, section);
+    Value part = choose(others, first), all = e.mul(part, batches);
+    // Of each part, which may have none, sections are alike.
+    auto ceilDiv = [&](Value x, Value y) {
+      return e.divU(e.add(x, e.add(y, -1)), y);
+    };
+    Value sections = e.b.createOrFold<arith::MaxUIOp>(
+        e.loc, ceilDiv(all, section), e.index(1));
+    TileCoords at =
+        decodeTile(e, choose(e.sub(number, before), number), tiles, part,
+                   batches, TileOrder::Interleaved, ceilDiv(all, sections));
     Value last = e.add(tiles, -1);
     return {choose(at.tile, e.sub(last, at.tile)),
             e.add(at.head, choose(first, e.index(0))), at.batch};

@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace fa2;
 
@@ -41,6 +43,19 @@ struct TileMath {
   }
 };
 } // namespace
+
+/// One in so many of the heads, rounded, starts with its longest tile, and so
+/// many at most.
+static constexpr int64_t kOneInHeads = 8, kMostHeads = 4;
+
+int64_t fa2::headsFromStart(int64_t heads) {
+  return std::min((heads + kOneInHeads / 2) / kOneInHeads, kMostHeads);
+}
+Value fa2::headsFromStart(OpBuilder &b, Location loc, Value heads) {
+  TileMath m{b, loc};
+  return m.min(m.floorTiles(m.add(heads, kOneInHeads / 2), kOneInHeads),
+               m.constant(kMostHeads));
+}
 
 static TilePlaces inOrder(TileMath m, Value begin, Value end, Value fullBegin,
                           Value fullEnd, bool falling) {

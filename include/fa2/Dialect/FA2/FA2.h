@@ -31,8 +31,10 @@ constexpr bool isPackedHeads(int64_t n) {
 }
 
 /// Under TileOrder::ShortestThenLongest how many heads, the last ones, start
-/// behind all others and with their first tile: a quarter of them.
-constexpr int64_t headsFromStart(int64_t heads) { return (heads + 2) / 4; }
+/// behind all others and with their first tile; as a number, or in the program.
+int64_t headsFromStart(int64_t heads);
+mlir::Value headsFromStart(mlir::OpBuilder &b, mlir::Location loc,
+                           mlir::Value heads);
 
 /// A range of tiles as numbers. Place p has tile first - p where tiles fall,
 /// else first + p.
