@@ -107,6 +107,17 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
   list.back().seqlenK = 3 * residues + 5;
   list.push_back(list[2]);
   list.back().batch = 0;
+  // Some of the heads start with their first tile where there are a few.
+  if (kernel.order == "shortest_then_longest")
+    for (int64_t i = 0; i < 12; ++i) {
+      Configuration c = draw(kernel, seed, 3 * i);
+      c.batch = 1;
+      c.headsKv = i % 3 == 0 ? 5 : 4;
+      c.heads = c.headsKv * (1 + i % 2);
+      c.seqlenK = residues + 11 * i;
+      c.seqlenQ = c.seqlenK + 17 * (i % 4) + (i % 2) * 2 * kernel.blockQ;
+      list.push_back(c);
+    }
   // Wide scores over several whole tiles that the masks show: the maximum rises
   // past the reference of every kernel that keeps one, however rarely.
   for (int64_t i : {1, 5}) {

@@ -86,11 +86,17 @@ func.func @shared(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 
 // -----
 
-// Of the key heads the last quarter starts behind the others, with the first keys, and goes through falling queries: its blocks' turns are
-// how many tiles of keys lie before their own, those of the others how many lie behind. Which tile of queries is the first of a turn depends on it too.
+// Of the key heads the last eighth, rounded, and four at most start behind the others, with the first keys, and go through falling
+// queries: their blocks' turns are how many tiles of keys lie before their own, those of the others how many lie behind. Which tile of queries is the first of a turn depends on it too.
 // CHECK-LABEL: fa2.kernel @both_ways(
 // CHECK: fa2.for_each_tile %[[KB:.*]], %[[HEAD:.*]], %{{.*}} in {{.*}} order shortest_then_longest
-// CHECK: %[[REST:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK: %[[HALF:.*]] = arith.constant 4 : index
+// CHECK-NEXT: %[[UP:.*]] = arith.addi %[[HEADS:.*]], %[[HALF]]
+// CHECK-NEXT: %[[EIGHT:.*]] = arith.constant 8 : index
+// CHECK-NEXT: %[[EIGHTH:.*]] = arith.divui %[[UP]], %[[EIGHT]]
+// CHECK-NEXT: %[[FOUR:.*]] = arith.constant 4 : index
+// CHECK-NEXT: %[[LATER:.*]] = arith.minsi %[[EIGHTH]], %[[FOUR]]
+// CHECK-NEXT: %[[REST:.*]] = arith.subi %[[HEADS]], %[[LATER]]
 // CHECK: %[[DOWN:.*]] = arith.cmpi uge, %[[HEAD]], %[[REST]]
 // CHECK: %[[RANGE:.*]] = fa2.q_range %[[KB]] falling %[[DOWN]] lengths
 // CHECK: fa2.for_tiles %[[QB:.*]] in %[[RANGE]]

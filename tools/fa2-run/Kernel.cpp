@@ -177,6 +177,7 @@ Kernel describeKernel(const std::string &text) {
   kernel.blockQ =
       scheduleField(manifest["schedule"], "block_q") / kernel.packedHeads;
   kernel.blockKv = scheduleField(manifest["schedule"], "block_kv");
+  kernel.order = manifest["schedule"].value("order", std::string());
   kernel.q = tensorRule(manifest, "q");
   kernel.k = tensorRule(manifest, "k");
   kernel.v = tensorRule(manifest, "v");

@@ -28,6 +28,7 @@ struct Kernel {
   int64_t headDim = 0, headDimV = 0;
   /// Queries and keys of a tile; 0 when the schedule has none.
   int64_t blockQ = 0, blockKv = 0;
+  std::string order; // of its tiles; empty when the schedule has none
   /// Query heads of one key head that a tile holds: they divide heads /
   /// heads_kv.
   int64_t packedHeads = 1;

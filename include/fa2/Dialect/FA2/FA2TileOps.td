@@ -70,8 +70,8 @@ def FA2_ForEachTileOp : FA2_Op<"for_each_tile", [SingleBlockImplicitTerminator<"
 
     `order = longest_first` starts the tiles at the end of each sequence first, of several heads side by side: under a
     causal mask, tiles of queries have the most keys there. `balanced` is that order too, but where persistent blocks have between two
-    and three tiles each, some of the shortest start among the longest, so that no block is left with a long third one. `interleaved` and `shortest_first` begin at its other end. With `shortest_then_longest`, of keys, the last quarter of
-    the heads starts behind the others, each with its first tile, and they with their last: under a causal mask the grid ends with the shortest. With
+    and three tiles each, some of the shortest start among the longest, so that no block is left with a long third one. `interleaved` and `shortest_first` begin at its other end. With `shortest_then_longest`, of keys, the last eighth of
+    the heads (four at most) starts behind the others, each with its first tile, and they with their last: under a causal mask the grid ends with the shortest. With
     `batches_abreast` (else ascending), `longest_batches_abreast` and `interleaved_batches_abreast` the entries of the batch follow each other,
     tile by tile: blocks that run at once read the same tile of a bias that they share.
 
