@@ -23,7 +23,8 @@ constexpr int64_t kSampledHeads = 8;
 constexpr int64_t kSampledRows = 48;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
-/// A program's roundings of larger ones may leave nothing known of exp(x - lse).
+/// A program's roundings of larger ones may leave nothing known of exp(x -
+/// lse).
 constexpr double kLargestDifferentiated = 0x1p16;
 
 /// First, last, both sides of the edges of tiles near the ends and in the
