@@ -130,9 +130,10 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 }
 
 /// Heads of which tiles start side by side: a section. As many at most as have
-/// in 32 MB of the level-2 cache, 48 where sums are in one order, at once what
-/// all tiles of a head read, the other sequence: keys and values, or, where it
-/// is that of the first argument, queries, dO and the sum of dQ. Sections are
+/// in 32 MB of the level-2 cache, where sums are in one order 34 or, without a
+/// mask, 48, at once what all tiles of a head read, the other sequence: keys
+/// and values, or, where it is that of the first argument, queries, dO and the
+/// sum of dQ. Sections are
 /// as many as that asks for, and alike. With few tiles a head, of roles, which
 /// leave no room for a second block, a section is instead one tile a
 /// multiprocessor at most: where the longest tiles of many heads run at once
@@ -143,7 +144,9 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
   // Blocks of a head that add in turns follow each other: the more heads, the
   // fewer wait at the start.
   bool turns = op.getSchedule().getDq() == GradQ::Ordered;
-  int64_t cacheBytes = int64_t(turns ? 48 : 32) << 20;
+  bool masked = source.order == TileOrder::ShortestFirst ||
+                source.order == TileOrder::ShortestThenLongest;
+  int64_t cacheBytes = int64_t(!turns ? 32 : masked ? 34 : 48) << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
   };
@@ -157,8 +160,10 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
   int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
                      (sums ? spec.getHeadDim() * 4 : 0);
   std::string heads = llvm::formatv("{0} * {1}", extents[2], extents[1]);
-  std::string fits = llvm::formatv("pow2floor(max(1, {0} / max(1, {1} * {2})))",
+  std::string fits = llvm::formatv("max(1, {0} / max(1, {1} * {2}))",
                                    cacheBytes, other, rowBytes);
+  if (!turns || !masked)
+    fits = "pow2floor(" + fits + ")";
   std::string alike =
       llvm::formatv("ceildiv({0}, max(1, ceildiv({0}, {1})))", heads, fits);
   constexpr int64_t mostRowBytes = 512; // of keys and values: as measured
