@@ -133,19 +133,17 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 /// in 32 MB of the level-2 cache, where sums are in one order 34 or, without a
 /// mask, 48, at once what all tiles of a head read, the other sequence: keys
 /// and values, or, where it is that of the first argument, queries, dO and the
-/// sum of dQ. Sections are
-/// as many as that asks for, and alike. With few tiles a head, of roles, which
-/// leave no room for a second block, a section is instead one tile a
-/// multiprocessor at most: where the longest tiles of many heads run at once
-/// they wait for memory, and later the short ones for the tensor cores
-/// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
+/// sum of dQ. Sections are as many as that asks for, and alike. With few tiles
+/// a head, of roles, which leave no room for a second block, a section is
+/// instead one tile a multiprocessor at most: where the longest tiles of many
+/// heads run at once they wait for memory, and later the short ones for the
+/// tensor cores (docs/decisions/2026-11-26-sections-of-short-sequences.md).
 std::string sectionOfHeads(KernelOp op, const TileSource &source,
                            ArrayRef<std::string> extents) {
   // Blocks of a head that add in turns follow each other: the more heads, the
   // fewer wait at the start.
   bool turns = op.getSchedule().getDq() == GradQ::Ordered;
-  bool masked = source.order == TileOrder::ShortestFirst ||
-                source.order == TileOrder::ShortestThenLongest;
+  bool masked = bool(op.getSpec().getMask());
   int64_t cacheBytes = int64_t(!turns ? 32 : masked ? 34 : 48) << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
