@@ -255,17 +255,22 @@ fa2.kernel @parameters(%x: !global, %lse: memref<?x?x?xf32, strided<[?, ?, 1]>>)
 
 // -----
 
-// Longest first: heads start in sections, as equal as can be, whose keys and values fit in 32 MB of the level-2 cache; how
-// many heads that is, the launcher computes. Of tiles of keys: queries, dO and the sum of dQ; the names are those of the tiles' extents.
+// Longest first: heads start in sections, as equal as can be, whose keys and values fit in 32 MB of the level-2 cache; of how
+// many heads each is at least, and how many have one more, the launcher computes. Of tiles of keys: queries, dO and the sum of dQ; the
+// names are those of the tiles' extents.
 // CHECK-LABEL: gpu.func @longest_first
-// CHECK-SAME: %[[SECTION:[a-z0-9]+]]: index) kernel
+// CHECK-SAME: %[[HEADS:[a-z0-9]+]]: index, %[[WIDER:[a-z0-9]+]]: index) kernel
 // CHECK: %[[TILES:.*]] = arith.divui
-// CHECK: %[[PER:.*]] = arith.muli %[[SECTION]], %[[TILES]]
-// CHECK: arith.divui %block_id_x, %[[PER]]
+// CHECK: %[[WIDE:.*]] = arith.addi %[[HEADS]], %c1
+// CHECK: %[[BEFORE:.*]] = arith.muli %[[WIDER]], %[[WIDE]]
+// CHECK: %[[TILES_BEFORE:.*]] = arith.muli %[[BEFORE]], %[[TILES]]
+// CHECK: %[[IS_WIDER:.*]] = arith.cmpi ult, %block_id_x, %[[TILES_BEFORE]]
+// CHECK: %[[WIDTH:.*]] = arith.select %[[IS_WIDER]], %[[WIDE]], %[[HEADS]]
+// CHECK: arith.muli %[[WIDTH]], %[[TILES]]
 // CHECK: fa2gpu.launch
-// CHECK-SAME: #fa2gpu.param<"i32", "ceildiv(entries * heads, max(1, ceildiv(entries * heads, pow2floor(max(1, 33554432 / max(1, keys * 208))))))">]
+// CHECK-SAME: #fa2gpu.param<"i32", "(entries * heads) / max(1, ceildiv((entries * heads), pow2floor(max(1, 33554432 / max(1, keys * 208)))))">, #fa2gpu.param<"i32", "(entries * heads) % max(1, ceildiv((entries * heads), pow2floor(max(1, 33554432 / max(1, keys * 208)))))">]
 // CHECK: fa2gpu.launch
-// CHECK-SAME: #fa2gpu.param<"i32", "ceildiv(entries * heads_kv, max(1, ceildiv(entries * heads_kv, pow2floor(max(1, 33554432 / max(1, rows * 464))))))">]
+// CHECK-SAME: #fa2gpu.param<"i32", "(entries * heads_kv) / max(1, ceildiv((entries * heads_kv), max(1, 35651584 / max(1, rows * 464))))">, #fa2gpu.param<"i32", "(entries * heads_kv) % max(1, ceildiv((entries * heads_kv), max(1, 35651584 / max(1, rows * 464))))">]
 fa2.kernel @longest_first(%x: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %y: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>)
     attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 40>,
                 schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 64, warps = 4, stages = 1>,

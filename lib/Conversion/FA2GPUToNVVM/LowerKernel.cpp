@@ -129,22 +129,19 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
       push("stride", arg.getName(), d);
 }
 
-/// Heads of which tiles start side by side: a section. As many at most as have
-/// in 32 MB of the level-2 cache, where sums are in one order 34 or, without a
-/// mask, 48, at once what all tiles of a head read, the other sequence: keys
-/// and values, or, where it is that of the first argument, queries, dO and the
-/// sum of dQ. Sections are as many as that asks for, and alike. With few tiles
-/// a head, of roles, which leave no room for a second block, a section is
-/// instead one tile a multiprocessor at most: where the longest tiles of many
-/// heads run at once they wait for memory, and later the short ones for the
-/// tensor cores (docs/decisions/2026-11-26-sections-of-short-sequences.md).
-std::string sectionOfHeads(KernelOp op, const TileSource &source,
-                           ArrayRef<std::string> extents) {
-  // Blocks of a head that add in turns follow each other: the more heads, the
-  // fewer wait at the start.
+/// Heads of which tiles may start side by side, in a section: as many as have
+/// at once in the level-2 cache what all tiles of a head read, the other
+/// sequence: in 32 MB keys and values, a power of two, or, where it is that of
+/// the first argument, in 34 queries, dO and the sum of dQ. Without a mask
+/// blocks that add in turns wait at the start for those of their head, so that
+/// there should be four heads, if 48 MB have them. With few tiles a head, of
+/// roles, which leave no room for a second block, a section is instead one tile
+/// a multiprocessor at most: where the longest tiles of many heads run at once
+/// they wait for memory, and later the short ones for the tensor cores
+/// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
+std::string mostHeads(KernelOp op, const TileSource &source,
+                      ArrayRef<std::string> extents) {
   bool turns = op.getSchedule().getDq() == GradQ::Ordered;
-  bool masked = bool(op.getSpec().getMask());
-  int64_t cacheBytes = int64_t(!turns ? 32 : masked ? 34 : 48) << 20;
   auto rowsOf = [](ArgumentAttr arg) {
     return arg.getDims().size() > 1 ? dimName(arg, 1) : std::string();
   };
@@ -157,18 +154,21 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
   bool sums = other == first;
   int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
                      (sums ? spec.getHeadDim() * 4 : 0);
-  std::string heads = llvm::formatv("{0} * {1}", extents[2], extents[1]);
-  std::string fits = llvm::formatv("max(1, {0} / max(1, {1} * {2}))",
-                                   cacheBytes, other, rowBytes);
-  if (!turns || !masked)
+  auto headsIn = [&](int64_t megabytes) -> std::string {
+    return llvm::formatv("{0} / max(1, {1} * {2})", megabytes << 20, other,
+                         rowBytes);
+  };
+  std::string fits = "max(1, " + headsIn(sums ? 34 : 32) + ")";
+  if (!sums)
     fits = "pow2floor(" + fits + ")";
-  std::string alike =
-      llvm::formatv("ceildiv({0}, max(1, ceildiv({0}, {1})))", heads, fits);
+  else if (turns && !spec.getMask())
+    fits = llvm::formatv("max({0}, min(4, {1}))", fits, headsIn(48));
   constexpr int64_t mostRowBytes = 512; // of keys and values: as measured
   if (op.getOps<RolesOp>().empty() || (!sums && rowBytes > mostRowBytes))
-    return alike;
+    return fits;
   std::string tiles =
       llvm::formatv("ceildiv({0}, {1})", extents[0], source.block);
+  std::string heads = llvm::formatv("{0} * {1}", extents[2], extents[1]);
   std::string blocks = "device.multiprocessors";
   std::string taken = tiles; // multiprocessors, by a head
   if (source.cluster > 1)
@@ -177,18 +177,27 @@ std::string sectionOfHeads(KernelOp op, const TileSource &source,
       llvm::formatv("pow2floor(max(1, {0} / max(1, {1})))", blocks, taken);
   std::string few =
       turns ? "{0} <= 4" : "{0} <= 4 || {0} <= 8 && {1} * {0} > 5 * {2}";
-  return llvm::formatv(("if(" + few + ", min({3}, {4}), {5})").c_str(), tiles,
-                       heads, blocks, narrow, fits, alike);
+  return llvm::formatv(("if(" + few + ", min({3}, {4}), {4})").c_str(), tiles,
+                       heads, blocks, narrow, fits);
 }
 
 /// Of backward, which reads a tile of what its batch shares for each step, one
 /// head of all entries at a time measures best, and of one entry as above.
-std::string sectionExpression(KernelOp op, const TileSource &source,
-                              ArrayRef<std::string> extents) {
-  std::string heads = sectionOfHeads(op, source, extents);
+std::string mostInSection(KernelOp op, const TileSource &source,
+                          ArrayRef<std::string> extents) {
+  std::string most = mostHeads(op, source, extents);
   if (source.order != TileOrder::InterleavedBatchesAbreast)
-    return heads;
-  return llvm::formatv("if({0} > 1, {0}, {1})", extents[2], heads);
+    return most;
+  return llvm::formatv("if({0} > 1, {0}, {1})", extents[2], most);
+}
+
+/// The two numbers that are `Sections` of so many heads in all.
+std::array<std::string, 2> sectionExpressions(const std::string &heads,
+                                              const std::string &most) {
+  std::string sections =
+      llvm::formatv("max(1, ceildiv({0}, {1}))", heads, most);
+  return {llvm::formatv("{0} / {1}", heads, sections),
+          llvm::formatv("{0} % {1}", heads, sections)};
 }
 
 /// Of the order `balanced`, how many of the longest of `tiles` start before any
@@ -197,15 +206,14 @@ std::string sectionExpression(KernelOp op, const TileSource &source,
 /// for each of W blocks they are W - Z^2 / 2 W, and the shortest follow them
 /// until W + Z have started (docs/decisions/2026-11-26-balanced-tiles.md).
 std::string longestExpression(const TileSource &source,
-                              const std::string &tiles,
-                              const std::string &section,
+                              const std::string &tiles, const std::string &most,
                               ArrayRef<std::string> extents) {
   std::string blocks = "device.multiprocessors";
   std::string more = llvm::formatv("({0} - 2 * {1})", tiles, blocks);
   return llvm::formatv(
       "{0} - ({0} > 2 * {1} && {0} < 3 * {1} && ceildiv({2}, {3}) >= 8 && "
       "{4} * {5} <= {6}) * ({0} - {1} + {7} * {7} / (2 * {1}))",
-      tiles, blocks, extents[0], source.block, extents[2], extents[1], section,
+      tiles, blocks, extents[0], source.block, extents[2], extents[1], most,
       more);
 }
 
@@ -284,10 +292,21 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
         signature.addInputs(rewriter.getIndexType());
         params.push_back(ParamAttr::get(ctx, "i32", value, 0, 1));
       };
-      std::string section = sectionExpression(op, *tiles, extents);
+      std::string most = mostInSection(op, *tiles, extents);
       if (tiles->persistent && tiles->order == TileOrder::Balanced)
-        add(longestExpression(*tiles, grid, section, extents));
-      add(section);
+        add(longestExpression(*tiles, grid, most, extents));
+      auto addSections = [&](const std::string &heads) {
+        std::string all = llvm::formatv("({0} * {1})", extents[2], heads);
+        for (const std::string &each : sectionExpressions(all, most))
+          add(each);
+      };
+      if (tiles->order == TileOrder::ShortestThenLongest) {
+        std::string others = headsFromStart(extents[1]);
+        addSections(llvm::formatv("({0} - {1})", extents[1], others));
+        addSections(others);
+      } else {
+        addSections(extents[1]);
+      }
     }
 
     bool waits = op.walk([](ChainWaitOp) {
@@ -397,7 +416,7 @@ struct ForEachTileLowering : public OpConversionPattern<ForEachTileOp> {
       id = e.divU(id, e.index(cluster));
     auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
     TileCoords at = decodeTile(e, id, tiles, heads, adaptor.getBatches()[0],
-                               op.getOrder(), func.getArguments().back());
+                               op.getOrder(), func);
     Block &body = op.getBody().front();
     rewriter.eraseOp(body.getTerminator());
     rewriter.inlineBlockBefore(&body, op, {at.tile, at.head, at.batch});
@@ -431,74 +450,91 @@ bool fa2::gpu::usesSections(TileOrder order) {
          order != TileOrder::BatchesAbreast;
 }
 
+unsigned fa2::gpu::numSectionArguments(TileOrder order) {
+  if (order == TileOrder::ShortestThenLongest)
+    return 4;
+  return usesSections(order) ? 2 : 0;
+}
+
+namespace {
+/// A tile of a head, of all heads of a launch or of a part of them.
+struct HeadsTile {
+  Value tile, head;
+};
+
+/// Section after section; in each, the first tiles of all its heads, then the
+/// second, and so on.
+HeadsTile decodeInSections(Emit &e, Value number, Value tiles, Sections of) {
+  Value wide = e.add(of.heads, 1), heads = e.mul(of.wider, wide);
+  Value before = e.mul(heads, tiles);
+  Value isWider = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ult,
+                                        number, before);
+  Value zero = e.index(0), width = e.select(isWider, wide, of.heads);
+  number = e.sub(number, e.select(isWider, zero, before));
+  Value perSection = e.mul(width, tiles);
+  Value first = e.add(e.select(isWider, zero, heads),
+                      e.mul(e.divU(number, perSection), width));
+  Value rest = e.remU(number, perSection);
+  return {e.divU(rest, width), e.add(first, e.remU(rest, width))};
+}
+} // namespace
+
 /// Ascending: the tiles of a head are neighbours. Descending: the same from the
-/// last tile of all to the first. Interleaved, shortest first:
-/// sections of heads one after the other; in a section the first tiles of all
-/// heads, then the second, and so on. Longest first: the same from the last to
-/// the first. In each, a head's tiles have rising numbers from one end to the
-/// other. Abreast: ascending, interleaved or longest first, but a tile of one
-/// head in all entries of the batch before the next, so that blocks which run
-/// at once share what is the same in all of them. Shortest then longest: the
-/// first heads from the last tile to the first, then the others from the first
-/// to the last.
+/// last tile of all to the first. Interleaved, shortest first: in sections.
+/// Longest first: the same from the last to the first. In each, a head's tiles
+/// have rising numbers from one end to the other. Abreast: ascending,
+/// interleaved or longest first, but a tile of one head in all entries of the
+/// batch before the next, so that blocks which run at once share what is the
+/// same in all of them. Shortest then longest: the first heads from the last
+/// tile to the first, then the others from the first to the last.
 TileCoords fa2::gpu::decodeTile(Emit &e, Value number, Value tiles, Value heads,
-                                Value batches, TileOrder order, Value section) {
-  if (order == TileOrder::ShortestThenLongest) {
+                                Value batches, TileOrder order,
+                                mlir::gpu::GPUFuncOp func) {
+  if (order == TileOrder::BatchesAbreast) {
+    Value rest = e.divU(number, batches);
+    return {e.remU(rest, tiles), e.divU(rest, tiles), e.remU(number, batches)};
+  }
+  auto fromLast = [&](Value tile) { return e.sub(e.add(tiles, -1), tile); };
+  auto sections = func.getArguments().take_back(numSectionArguments(order));
+  HeadsTile at;
+  Value firstHead, someHeads = heads;
+  switch (order) {
+  case TileOrder::Ascending:
+  case TileOrder::Descending:
+    if (order == TileOrder::Descending) {
+      Value total = e.mul(e.mul(tiles, heads), batches);
+      number = e.sub(e.add(total, -1), number);
+    }
+    at = {e.remU(number, tiles), e.divU(number, tiles)};
+    break;
+  case TileOrder::ShortestThenLongest: {
     Value others = headsFromStart(e.b, e.loc, heads);
     Value first = e.sub(heads, others);
     Value before = e.mul(e.mul(first, tiles), batches);
     Value isOther = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::uge,
                                           number, before);
-    auto choose = [&](Value x, Value y) {
-      return arith::SelectOp::create(e.b, e.loc, isOther, x, y);
-    };
-    Value part = choose(others, first), all = e.mul(part, batches);
-    // Of each part, which may have none, sections are alike.
-    auto ceilDiv = [&](Value x, Value y) {
-      return e.divU(e.add(x, e.add(y, -1)), y);
-    };
-    Value sections = e.b.createOrFold<arith::MaxUIOp>(
-        e.loc, ceilDiv(all, section), e.index(1));
-    TileCoords at =
-        decodeTile(e, choose(e.sub(number, before), number), tiles, part,
-                   batches, TileOrder::Interleaved, ceilDiv(all, sections));
-    Value last = e.add(tiles, -1);
-    return {choose(at.tile, e.sub(last, at.tile)),
-            e.add(at.head, choose(first, e.index(0))), at.batch};
+    auto choose = [&](Value x, Value y) { return e.select(isOther, x, y); };
+    at = decodeInSections(
+        e, choose(e.sub(number, before), number), tiles,
+        {choose(sections[2], sections[0]), choose(sections[3], sections[1])});
+    at.tile = choose(at.tile, fromLast(at.tile));
+    firstHead = choose(first, e.index(0));
+    someHeads = choose(others, first);
+    break;
   }
-  if (order == TileOrder::BatchesAbreast) {
-    Value rest = e.divU(number, batches);
-    return {e.remU(rest, tiles), e.divU(rest, tiles), e.remU(number, batches)};
-  }
-  Value tile, headAndBatch;
-  if (order == TileOrder::Descending) {
-    Value total = e.mul(e.mul(tiles, heads), batches);
-    number = e.sub(e.add(total, -1), number);
-  }
-  if (usesSections(order)) {
-    Value perSection = e.mul(section, tiles);
-    Value sections = e.divU(number, perSection),
-          rest = e.remU(number, perSection);
-    Value first = e.mul(sections, section);
-    Value all = e.mul(heads, batches);
-    Value width =
-        e.b.createOrFold<arith::MinUIOp>(e.loc, section, e.sub(all, first));
+  default:
+    at = decodeInSections(e, number, tiles, {sections[0], sections[1]});
     if (order == TileOrder::LongestFirst || order == TileOrder::Balanced ||
-        order == TileOrder::LongestBatchesAbreast) {
-      Value last = e.add(tiles, -1);
-      tile = e.sub(last, e.divU(rest, width));
-    } else {
-      tile = e.divU(rest, width);
-    }
-    headAndBatch = e.add(first, e.remU(rest, width));
-  } else {
-    tile = e.remU(number, tiles);
-    headAndBatch = e.divU(number, tiles);
+        order == TileOrder::LongestBatchesAbreast)
+      at.tile = fromLast(at.tile);
   }
   if (order == TileOrder::LongestBatchesAbreast ||
       order == TileOrder::InterleavedBatchesAbreast)
-    return {tile, e.divU(headAndBatch, batches), e.remU(headAndBatch, batches)};
-  return {tile, e.remU(headAndBatch, heads), e.divU(headAndBatch, heads)};
+    return {at.tile, e.divU(at.head, batches), e.remU(at.head, batches)};
+  Value head = e.remU(at.head, someHeads);
+  if (firstHead)
+    head = e.add(head, firstHead);
+  return {at.tile, head, e.divU(at.head, someHeads)};
 }
 
 void fa2::gpu::populateKernelPatterns(TypeConverter &converter,

@@ -24,14 +24,12 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Emit e(rewriter, loc);
     auto func = op->getParentOfType<mlir::gpu::GPUFuncOp>();
     auto order = op.getOrder();
-    Value section = func.getArguments().back();
     bool balanced = order == TileOrder::Balanced;
     // What stands behind the counter: how many of the longest start first, and
-    // the section.
-    unsigned behind = (usesSections(order) ? 1 : 0) + (balanced ? 1 : 0);
-    unsigned last = func.getNumArguments() - 1;
-    Value counter = func.getArgument(last - behind);
-    Value longest = balanced ? func.getArgument(last - 1) : Value();
+    // the sections.
+    unsigned sections = func.getNumArguments() - numSectionArguments(order);
+    Value longest = balanced ? func.getArgument(sections - 1) : Value();
+    Value counter = func.getArgument(sections - (balanced ? 2 : 1));
     Value heads = adaptor.getHeads()[0], batches = adaptor.getBatches()[0];
     Value tiles = e.divU(e.add(adaptor.getRows()[0], op.getBlock() - 1),
                          e.index(op.getBlock()));
@@ -56,8 +54,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value number = after->getArgument(0);
     if (balanced)
       number = placeOf(e, number, longest, total, blocks);
-    TileCoords at =
-        decodeTile(e, number, tiles, heads, batches, order, section);
+    TileCoords at = decodeTile(e, number, tiles, heads, batches, order, func);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
     RingParts queue(op.getQueue().getType(), adaptor.getQueue());

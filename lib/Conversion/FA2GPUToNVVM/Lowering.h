@@ -139,11 +139,20 @@ bool usesSections(TileOrder order);
 /// sequence: where it is computed by a subtraction (of fa2.apply_mask's lead).
 bool mayPrecede(mlir::Value row);
 
-/// The tile of this number (index), of `tiles` a sequence; `section` is what
-/// longest_first takes as the number of heads that start together.
+/// Sections of heads whose tiles start side by side, one after the other: of
+/// the first `wider` each has one head more than `heads`.
+struct Sections {
+  mlir::Value heads, wider;
+};
+/// How many numbers say an order's sections, the last arguments of a kernel:
+/// two for each part of the heads.
+unsigned numSectionArguments(TileOrder order);
+
+/// The tile of this number (index), of `tiles` a sequence, in a kernel's
+/// function.
 TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,
                       mlir::Value heads, mlir::Value batches, TileOrder order,
-                      mlir::Value section);
+                      mlir::gpu::GPUFuncOp func);
 
 /// Slot and parity of use n of a ring, as i32.
 struct RingUse {

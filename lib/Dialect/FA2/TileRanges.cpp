@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 
@@ -55,6 +56,10 @@ Value fa2::headsFromStart(OpBuilder &b, Location loc, Value heads) {
   TileMath m{b, loc};
   return m.min(m.floorTiles(m.add(heads, kOneInHeads / 2), kOneInHeads),
                m.constant(kMostHeads));
+}
+std::string fa2::headsFromStart(const std::string &heads) {
+  return llvm::formatv("min(({0} + {1}) / {2}, {3})", heads, kOneInHeads / 2,
+                       kOneInHeads, kMostHeads);
 }
 
 static TilePlaces inOrder(TileMath m, Value begin, Value end, Value fullBegin,

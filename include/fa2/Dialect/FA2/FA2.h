@@ -31,10 +31,12 @@ constexpr bool isPackedHeads(int64_t n) {
 }
 
 /// Under TileOrder::ShortestThenLongest how many heads, the last ones, start
-/// behind all others and with their first tile; as a number, or in the program.
+/// behind all others and with their first tile; as a number, in the program, or
+/// as an expression of a launch.
 int64_t headsFromStart(int64_t heads);
 mlir::Value headsFromStart(mlir::OpBuilder &b, mlir::Location loc,
                            mlir::Value heads);
+std::string headsFromStart(const std::string &heads);
 
 /// A range of tiles as numbers. Place p has tile first - p where tiles fall,
 /// else first + p.
