@@ -132,13 +132,15 @@ void describeParameters(MLIRContext *ctx, ArgumentAttr arg, Type type,
 /// Heads of which tiles may start side by side, in a section: as many as have
 /// at once in the level-2 cache what all tiles of a head read, the other
 /// sequence: in 32 MB keys and values, a power of two, or, where it is that of
-/// the first argument, in 34 queries, dO and the sum of dQ. Without a mask
-/// blocks that add in turns wait at the start for those of their head, so that
-/// there should be four heads, if 48 MB have them. With few tiles a head, of
-/// roles, which leave no room for a second block, a section is instead one tile
-/// a multiprocessor at most: where the longest tiles of many heads run at once
-/// they wait for memory, and later the short ones for the tensor cores
-/// (docs/decisions/2026-11-26-sections-of-short-sequences.md).
+/// the first argument, in 34 queries, dO and the sum of dQ. Blocks that add in
+/// turns wait for those of their head: without a mask all would do so at the
+/// start, so that there should be four heads, if 48 MB have them; and what they
+/// wait for is slow where the cache is full of tiles of scores that a program
+/// reads, or reads and stores, which leaves half of it or a quarter. With few
+/// tiles a head, of roles, which leave no room for a second block, a section is
+/// instead one tile a multiprocessor at most: where the longest tiles of many
+/// heads run at once they wait for memory, and later the short ones for the
+/// tensor cores (docs/decisions/2026-11-26-sections-of-short-sequences.md).
 std::string mostHeads(KernelOp op, const TileSource &source,
                       ArrayRef<std::string> extents) {
   bool turns = op.getSchedule().getDq() == GradQ::Ordered;
@@ -150,6 +152,14 @@ std::string mostHeads(KernelOp op, const TileSource &source,
   for (auto arg : arguments.getAsRange<ArgumentAttr>())
     if (other == extents[0])
       other = rowsOf(arg);
+  auto hasScores = [&](ArgumentAttr arg) {
+    auto names = llvm::map_range(llvm::seq<int64_t>(arg.getDims().size()),
+                                 [&](int64_t d) { return dimName(arg, d); });
+    return llvm::is_contained(names, extents[0]) &&
+           llvm::is_contained(names, other);
+  };
+  int64_t ofScores =
+      llvm::count_if(arguments.getAsRange<ArgumentAttr>(), hasScores);
   SpecAttr spec = op.getSpec();
   bool sums = other == first;
   int64_t rowBytes = (spec.getHeadDim() + spec.getHeadDimV()) * 2 +
@@ -158,10 +168,14 @@ std::string mostHeads(KernelOp op, const TileSource &source,
     return llvm::formatv("{0} / max(1, {1} * {2})", megabytes << 20, other,
                          rowBytes);
   };
-  std::string fits = "max(1, " + headsIn(sums ? 34 : 32) + ")";
+  int64_t megabytes = !sums                     ? 32
+                      : !turns || ofScores == 0 ? 34
+                      : ofScores == 1           ? 16
+                                                : 8;
+  std::string fits = "max(1, " + headsIn(megabytes) + ")";
   if (!sums)
     fits = "pow2floor(" + fits + ")";
-  else if (turns && !spec.getMask())
+  else if (turns && !spec.getMask() && ofScores == 0)
     fits = llvm::formatv("max({0}, min(4, {1}))", fits, headsIn(48));
   constexpr int64_t mostRowBytes = 512; // of keys and values: as measured
   if (op.getOps<RolesOp>().empty() || (!sums && rowBytes > mostRowBytes))
