@@ -35,7 +35,13 @@ struct Entry {
   int64_t weight = 0; // of weights alone
 };
 
+/// A condition that others may have by its name, those behind it.
+struct Condition {
+  std::string name, when;
+};
+
 struct Table {
+  std::vector<Condition> conditions;
   std::vector<Entry> lines, fields, variants, weights;
 };
 
@@ -76,6 +82,22 @@ std::string readEntry(const json::Object *object, Entry &entry) {
 }
 
 /// Returns what is wrong, or "".
+std::string readConditions(const json::Object &document, Table &table) {
+  const json::Array *values = document.getArray("conditions");
+  if (!values)
+    return document.get("conditions") ? "expected an array of conditions" : "";
+  for (const json::Value &value : *values) {
+    const json::Object *object = value.getAsObject();
+    if (!object || textOf(*object, "name").empty() ||
+        textOf(*object, "when").empty())
+      return "expected conditions to be objects with name and when";
+    table.conditions.push_back(
+        {textOf(*object, "name"), textOf(*object, "when")});
+  }
+  return "";
+}
+
+/// Returns what is wrong, or "".
 std::string readTable(StringRef text, Table &table) {
   auto document = json::parse(text);
   if (!document)
@@ -83,6 +105,8 @@ std::string readTable(StringRef text, Table &table) {
   const json::Object *object = document->getAsObject();
   if (!object || object->getInteger("fa2_tables") != 1)
     return "expected an object with fa2_tables = 1";
+  if (std::string wrong = readConditions(*object, table); !wrong.empty())
+    return wrong;
   std::pair<StringRef, std::vector<Entry> *> lists[] = {
       {"lines", &table.lines},
       {"fields", &table.fields},
@@ -101,11 +125,14 @@ std::string readTable(StringRef text, Table &table) {
   return "";
 }
 
-/// Whether a condition over a problem, a schedule's numbers and, of weights,
-/// `rows` holds.
-bool holdsOn(StringRef when, const Problem &problem, const Schedule &schedule,
-             int64_t rows, std::string &error) {
-  auto numberOf = [&](StringRef name) -> std::optional<int64_t> {
+/// What a condition is over: a problem, a schedule's numbers and, of weights,
+/// rows.
+struct Numbers {
+  const Problem &problem;
+  const Schedule &schedule;
+  int64_t rows;
+
+  std::optional<int64_t> operator()(StringRef name) const {
     if (name == "rows")
       return rows;
     if (auto number = problem.number(name))
@@ -117,12 +144,24 @@ bool holdsOn(StringRef when, const Problem &problem, const Schedule &schedule,
           found = int64_t(schedule.*field.member);
     });
     return found;
+  }
+};
+
+/// Whether a condition holds, which may name some of `known`.
+bool holdsOn(StringRef when, const Numbers &numbers,
+             llvm::ArrayRef<Condition> known, std::string &error) {
+  auto numberOf = [&](StringRef name) -> std::optional<int64_t> {
+    for (size_t i = 0; i < known.size(); ++i)
+      if (name == known[i].name)
+        return holdsOn(known[i].when, numbers, known.take_front(i), error);
+    return numbers(name);
   };
   return evaluate(when, numberOf, error).value_or(0) != 0;
 }
 
 /// What is wrong with an entry, or an empty string.
-std::string entryError(const Entry &entry) {
+std::string entryError(const Entry &entry,
+                       llvm::ArrayRef<Condition> conditions) {
   std::string error;
   if (!lookupTarget(entry.family, error))
     return error;
@@ -134,7 +173,8 @@ std::string entryError(const Entry &entry) {
   std::vector<Setting> all = entry.also;
   all.push_back(entry.first);
   for (const Setting &s : all) {
-    holdsOn(s.when, Problem{128, 128}, Schedule(), /*rows=*/64, error);
+    holdsOn(s.when, {Problem{128, 128}, Schedule(), /*rows=*/64}, conditions,
+            error);
     ScheduleOverrides fields;
     if (error.empty())
       error = fields.setFields("schedule", s.fields);
@@ -144,6 +184,22 @@ std::string entryError(const Entry &entry) {
       return error;
   }
   return "";
+}
+
+/// What is wrong with the conditions that have names, or an empty string.
+std::string conditionError(llvm::ArrayRef<Condition> conditions) {
+  Numbers numbers{Problem{128, 128}, Schedule(), /*rows=*/64};
+  std::string error;
+  for (size_t i = 0; i < conditions.size() && error.empty(); ++i) {
+    const Condition &c = conditions[i];
+    if (numbers(c.name))
+      error = "expected a name that no number has";
+    else
+      holdsOn(c.when, numbers, conditions.take_front(i), error);
+    if (!error.empty())
+      error = formatv("condition '{0}': {1}", c.name, error);
+  }
+  return error;
 }
 
 const Table &shippedTable() {
@@ -226,7 +282,8 @@ public:
 private:
   bool holds(StringRef when, const Schedule &schedule, int64_t rows = 0) const {
     std::string error;
-    return holdsOn(when, problem, schedule, rows, error);
+    return holdsOn(when, {problem, schedule, rows}, shippedTable().conditions,
+                   error);
   }
 
   bool isFor(const Entry &entry, const Schedule &schedule,
@@ -281,12 +338,14 @@ StringRef passOf(const Problem &problem) {
 std::string fa2::tableError(StringRef text) {
   Table table;
   std::string wrong = readTable(text, table);
+  if (wrong.empty())
+    wrong = conditionError(table.conditions);
   if (!wrong.empty())
     return wrong;
   for (auto *list :
        {&table.lines, &table.fields, &table.variants, &table.weights})
     for (const Entry &entry : *list)
-      if (wrong = entryError(entry); !wrong.empty())
+      if (wrong = entryError(entry, table.conditions); !wrong.empty())
         return formatv("where {0}: {1}", entry.first.when, wrong);
   return "";
 }

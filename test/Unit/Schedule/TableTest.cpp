@@ -48,6 +48,33 @@ TEST(Table, WhatIsWrongIsNamed) {
   EXPECT_EQ(tableError("{}"), "expected an object with fa2_tables = 1");
 }
 
+// Conditions may have those before them by name.
+TEST(Table, ConditionsHaveNames) {
+  auto error = [](llvm::StringRef conditions, llvm::StringRef when) {
+    return tableError(R"({"fa2_tables": 1, "conditions": )" + conditions.str() +
+                      R"(, "fields": [], "variants": [], "weights": [],
+                         "lines": [{"family": "sm_80", "pass": "forward",
+                                    "when": ")" +
+                      when.str() + "\"}]}");
+  };
+  constexpr const char *two = R"([{"name": "plain", "when": "!program"},
+                                  {"name": "wide", "when": "plain && dim > 8"}])";
+  EXPECT_EQ(error(two, "wide && !masked"), "");
+  EXPECT_EQ(error(two, "narrow"),
+            "where narrow: expression 'narrow': unknown name 'narrow' at "
+            "column 1");
+  EXPECT_EQ(error(R"([{"name": "wide", "when": "plain"},
+                      {"name": "plain", "when": "!program"}])",
+                  "wide"),
+            "condition 'wide': expression 'plain': unknown name 'plain' at "
+            "column 1");
+  EXPECT_EQ(error(R"([{"name": "masked", "when": "1"}])", "masked"),
+            "condition 'masked': expected a name that no number has");
+  EXPECT_EQ(error(R"([{"name": "plain"}])", "1"),
+            "expected conditions to be objects with name and when");
+  EXPECT_EQ(error("3", "1"), "expected an array of conditions");
+}
+
 // The first line whose condition holds, slack as the type allows.
 TEST(Table, LinesAreForWhatAProblemNeeds) {
   Problem p{64, 64};
