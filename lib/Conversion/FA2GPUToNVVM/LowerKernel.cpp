@@ -205,13 +205,32 @@ std::string mostInSection(KernelOp op, const TileSource &source,
   return llvm::formatv("if({0} > 1, {0}, {1})", extents[2], most);
 }
 
-/// The two numbers that are `Sections` of so many heads in all.
-std::array<std::string, 2> sectionExpressions(const std::string &heads,
-                                              const std::string &most) {
-  std::string sections =
-      llvm::formatv("max(1, ceildiv({0}, {1}))", heads, most);
-  return {llvm::formatv("{0} / {1}", heads, sections),
-          llvm::formatv("{0} % {1}", heads, sections)};
+/// What a launch passes of each kernel's sections: of all heads or of each part
+/// of them, the two numbers that are `Sections`.
+SmallVector<std::string> sectionExpressions(TileOrder order,
+                                            ArrayRef<std::string> extents,
+                                            std::string most) {
+  auto allOf = [&](const std::string &heads) -> std::string {
+    return llvm::formatv("({0} * {1})", extents[2], heads);
+  };
+  auto sectionsOf = [&](const std::string &all) -> std::string {
+    return llvm::formatv("max(1, ceildiv({0}, {1}))", all, most);
+  };
+  SmallVector<std::string> parts{extents[1]};
+  if (order == TileOrder::ShortestThenLongest) {
+    // No section is larger than an equal share of all heads.
+    std::string all = allOf(extents[1]);
+    most = llvm::formatv("max(1, ceildiv({0}, {1}))", all, sectionsOf(all));
+    std::string others = headsFromStart(extents[1]);
+    parts = {llvm::formatv("({0} - {1})", extents[1], others), others};
+  }
+  SmallVector<std::string> values;
+  for (const std::string &heads : parts) {
+    std::string all = allOf(heads), sections = sectionsOf(all);
+    values.push_back(llvm::formatv("{0} / {1}", all, sections));
+    values.push_back(llvm::formatv("{0} % {1}", all, sections));
+  }
+  return values;
 }
 
 /// Of the order `balanced`, how many of the longest of `tiles` start before any
@@ -309,18 +328,9 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       std::string most = mostInSection(op, *tiles, extents);
       if (tiles->persistent && tiles->order == TileOrder::Balanced)
         add(longestExpression(*tiles, grid, most, extents));
-      auto addSections = [&](const std::string &heads) {
-        std::string all = llvm::formatv("({0} * {1})", extents[2], heads);
-        for (const std::string &each : sectionExpressions(all, most))
-          add(each);
-      };
-      if (tiles->order == TileOrder::ShortestThenLongest) {
-        std::string others = headsFromStart(extents[1]);
-        addSections(llvm::formatv("({0} - {1})", extents[1], others));
-        addSections(others);
-      } else {
-        addSections(extents[1]);
-      }
+      for (const std::string &each :
+           sectionExpressions(tiles->order, extents, most))
+        add(each);
     }
 
     bool waits = op.walk([](ChainWaitOp) {
