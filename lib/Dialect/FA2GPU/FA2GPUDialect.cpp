@@ -1,5 +1,7 @@
 //===- FA2GPUDialect.cpp - the fa2gpu dialect, its attributes and types ---===//
 
+#include "KnownConversions.h"
+
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -67,7 +69,7 @@ struct LayoutAliases : public OpAsmDialectInterface {
 } // namespace
 
 void FA2GPUDialect::initialize() {
-  addInterfaces<LayoutAliases>();
+  addInterfaces<LayoutAliases, KnownConversions>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "fa2/Dialect/FA2GPU/FA2GPUAttrs.cpp.inc"

@@ -1,5 +1,7 @@
 //===- FA2GPUOps.cpp - verifiers of the fa2gpu ops ------------------------===//
 
+#include "KnownConversions.h"
+
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
 using namespace mlir;
@@ -20,6 +22,10 @@ LogicalResult ConvertLayoutOp::verify() {
   auto target = dyn_cast_or_null<DistributedLayoutAttr>(to.getEncoding());
   if (!source || !target)
     return emitOpError() << "expected two layouts in registers";
+  auto *known =
+      (*this)->getDialect()->getRegisteredInterface<KnownConversions>();
+  if (known->contains(from, to))
+    return success();
   // Every element must stay in its warp and lane. Fragments are linear in the
   // bits of the lane, so lane 0 and the basis lanes speak for all; so do two
   // warps and the first element of the others.
@@ -41,6 +47,7 @@ LogicalResult ConvertLayoutOp::verify() {
     if (src.at(warp, 0, 0) != dst.at(warp, 0, 0))
       return emitOpError() << "expected warp " << warp
                            << " to have the same part of the tile in both";
+  known->add(from, to);
   return success();
 }
 
