@@ -8,7 +8,6 @@
 #include "fa2/NVVMTransforms/Passes.h"
 #include "fa2/Transforms/Passes.h"
 
-#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -74,15 +73,11 @@ void reduceDivisions(OpPassManager &pm, const PipelineOptions &) {
   module.addPass(createReduceDivisions());
 }
 
-/// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
-/// 32 bits; addresses and strides are i64 from the start.
+/// From scalars to the LLVM dialect.
 void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
   OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
   module.addPass(createSCFToControlFlowPass());
-  ConvertGpuOpsToNVVMOpsOptions options;
-  options.indexBitwidth = 32;
-  options.hasRedux = true;
-  module.addPass(createConvertGpuOpsToNVVMOps(options));
+  module.addPass(createConvertScalars());
   module.addPass(createConvertNVVMToLLVMPass());
   module.addPass(createReconcileUnrealizedCastsPass());
   clean(module);
