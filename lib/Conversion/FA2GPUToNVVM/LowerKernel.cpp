@@ -230,6 +230,7 @@ SmallVector<std::string> sectionExpressions(TileOrder order,
     values.push_back(llvm::formatv("{0} / {1}", all, sections));
     values.push_back(llvm::formatv("{0} % {1}", all, sections));
   }
+  assert(values.size() == numSectionArguments(order) && "one number each");
   return values;
 }
 
@@ -320,7 +321,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
       params.push_back(ParamAttr::get(ctx, "workspace", kTileCounters,
                                       op.followsOthersRows(), 1));
     }
-    if (usesSections(tiles->order)) {
+    if (numSectionArguments(tiles->order) > 0) {
       auto add = [&](StringRef value) {
         signature.addInputs(rewriter.getIndexType());
         params.push_back(ParamAttr::get(ctx, "i32", value, 0, 1));
@@ -469,15 +470,17 @@ bool fa2::gpu::inCluster(Operation *op) {
   return func && func->hasAttr(NVVM::NVVMDialect::getClusterDimAttrName());
 }
 
-bool fa2::gpu::usesSections(TileOrder order) {
-  return order != TileOrder::Ascending && order != TileOrder::Descending &&
-         order != TileOrder::BatchesAbreast;
-}
-
 unsigned fa2::gpu::numSectionArguments(TileOrder order) {
-  if (order == TileOrder::ShortestThenLongest)
+  switch (order) {
+  case TileOrder::Ascending:
+  case TileOrder::Descending:
+  case TileOrder::BatchesAbreast:
+    return 0;
+  case TileOrder::ShortestThenLongest:
     return 4;
-  return usesSections(order) ? 2 : 0;
+  default:
+    return 2;
+  }
 }
 
 namespace {

@@ -133,8 +133,6 @@ struct TileCoords {
 };
 /// Whether a kernel's blocks take tiles together, in clusters.
 bool inCluster(mlir::Operation *op);
-/// Whether an order has tiles of several heads start side by side.
-bool usesSections(TileOrder order);
 /// Whether a tile's first row, an index, is one that may lie before its
 /// sequence: where it is computed by a subtraction (of fa2.apply_mask's lead).
 bool mayPrecede(mlir::Value row);
@@ -145,7 +143,8 @@ struct Sections {
   mlir::Value heads, wider;
 };
 /// How many numbers say an order's sections, the last arguments of a kernel:
-/// two for each part of the heads.
+/// two for each part of the heads, none where no tiles of several heads start
+/// side by side.
 unsigned numSectionArguments(TileOrder order);
 
 /// The tile of this number (index), of `tiles` a sequence, in a kernel's
