@@ -8,6 +8,7 @@
 #include "fa2/NVVMTransforms/Passes.h"
 #include "fa2/Transforms/Passes.h"
 
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -73,11 +74,15 @@ void reduceDivisions(OpPassManager &pm, const PipelineOptions &) {
   module.addPass(createReduceDivisions());
 }
 
-/// From scalars to the LLVM dialect.
+/// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
+/// 32 bits; addresses and strides are i64 from the start.
 void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
   OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
   module.addPass(createSCFToControlFlowPass());
-  module.addPass(createConvertScalars());
+  ConvertGpuOpsToNVVMOpsOptions options;
+  options.indexBitwidth = 32;
+  options.hasRedux = true;
+  module.addPass(createConvertGpuOpsToNVVMOps(options));
   module.addPass(createConvertNVVMToLLVMPass());
   module.addPass(createReconcileUnrealizedCastsPass());
   clean(module);

@@ -14,6 +14,7 @@
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVM.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
@@ -53,7 +54,7 @@ void fa2::registerDialects(DialectRegistry &registry) {
               memref::MemRefDialect, scf::SCFDialect, tensor::TensorDialect,
               ub::UBDialect, vector::VectorDialect>();
   func::registerInlinerExtension(registry);
-  // What fa2-convert-scalars may meet inside of a gpu.module.
+  // What convert-gpu-to-nvvm may meet inside of a gpu.module.
   arith::registerConvertArithToLLVMInterface(registry);
   cf::registerConvertControlFlowToLLVMInterface(registry);
   registerConvertFuncToLLVMInterface(registry);
@@ -77,6 +78,7 @@ void fa2::registerPasses() {
     registerSCFPasses();
     // Upstream's own functions are in a header that includes all conversions.
     registerPass([] { return createSCFToControlFlowPass(); });
+    registerPass([] { return createConvertGpuOpsToNVVMOps(); });
     registerPass([] { return createArithToLLVMConversionPass(); });
     registerPass([] { return createConvertNVVMToLLVMPass(); });
     registerPass([] { return createReconcileUnrealizedCastsPass(); });

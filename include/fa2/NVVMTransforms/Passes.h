@@ -2,7 +2,6 @@
 #ifndef FA2_NVVMTRANSFORMS_PASSES_H
 #define FA2_NVVMTRANSFORMS_PASSES_H
 
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -15,15 +15,6 @@ def ReduceDivisions : Pass<"fa2-reduce-divisions"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
-def ConvertScalars : Pass<"fa2-convert-scalars", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "scalars and what runs on them become LLVM and NVVM";
-  let description = [{
-    The patterns of upstream's `convert-gpu-to-nvvm`, with indices of 32 bits, since offsets within a tile fit them; addresses and strides
-    are i64 from the start. Functions become `llvm.func`, their blocks' and threads' numbers reads of registers.
-  }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
-}
-
 def PassMapsByValue : Pass<"fa2-pass-maps-by-value", "::mlir::ModuleOp"> {
   let summary = "tensor maps are kernel parameters by value, constant over the grid";
   let description = [{
