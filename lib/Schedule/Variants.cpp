@@ -54,48 +54,91 @@ static FailureOr<GuardAttr> guardOf(MLIRContext *context, StringRef when,
   return guard;
 }
 
+namespace {
+/// A variant and whether the table has it: what the table says beside its own
+/// schedules gives way beside others.
+struct Offer {
+  Variant variant;
+  bool ofTable;
+};
+
+using Offers = std::vector<Offer>;
+} // namespace
+
+static void append(Offers &offers, const std::vector<Variant> &variants,
+                   bool ofTable) {
+  for (const Variant &v : variants)
+    offers.push_back({v, ofTable});
+}
+
 /// Beside the schedule of a row or of the table, nothing asked. What no
 /// candidate is that a row could have, the table says: packed heads, for
 /// launches of few queries, and backward's persistent blocks, where nothing
 /// that was measured is taken.
-static std::vector<Variant> tunedVariants(const Target &target,
-                                          const Problem &problem,
-                                          const Selection &selection) {
-  auto table = tableVariants(target, problem, selection.schedule.getFields());
-  if (!selection.measuredVariants)
-    return table;
-  if (problem.backward) {
-    auto variants = *selection.measuredVariants;
-    llvm::append_range(variants, table);
-    return variants;
+static Offers tunedVariants(const Target &target, const Problem &problem,
+                            const Selection &selection) {
+  auto table = tableVariants(target, problem, selection.schedule.getFields(),
+                             selection.deterministic);
+  Offers offers;
+  if (!selection.measuredVariants || selection.deterministic) {
+    append(offers, table, /*ofTable=*/true);
+  } else if (problem.backward) {
+    append(offers, *selection.measuredVariants, /*ofTable=*/false);
+    append(offers, table, /*ofTable=*/true);
+  } else {
+    llvm::erase_if(table, [](const Variant &v) {
+      return v.fields.packedHeads.value_or(1) == 1;
+    });
+    append(offers, table, /*ofTable=*/true);
+    append(offers, *selection.measuredVariants, /*ofTable=*/false);
   }
-  llvm::erase_if(table, [](const Variant &v) {
-    return v.fields.packedHeads.value_or(1) == 1;
-  });
-  llvm::append_range(table, *selection.measuredVariants);
-  return table;
+  return offers;
+}
+
+/// Leaves out what the table offers where the batch would choose between it and
+/// a schedule of other bits: the table is for its own schedules. What is left
+/// out is in the selection's reasons.
+static void dropOfOtherBits(SmallVector<VariantAttr> &variants,
+                            SmallVector<bool> &ofTable, Selection &selection) {
+  auto dropFor = [&](size_t i, const std::string &fault) {
+    std::string when = variants[i].getWhen().getExpression().str();
+    selection.reasons.push_back(
+        {Decision::Kind::Missed,
+         "variant",
+         formatv("where {0} no other schedule: {1}", when, fault),
+         {{"When", when}},
+         ""});
+    variants.erase(variants.begin() + i);
+    ofTable.erase(ofTable.begin() + i);
+  };
+  // First those whose own guards read the batch, then those that follow a
+  // row's variant whose guard does.
+  for (bool all : {false, true})
+    for (size_t i = variants.size(); i-- > 0;) {
+      std::string fault = batchGuardFault(
+          ArrayRef(variants).drop_front(all ? 0 : i), selection.schedule);
+      if (ofTable[i] && !fault.empty())
+        dropFor(i, fault);
+    }
 }
 
 FailureOr<SmallVector<VariantAttr>>
 fa2::selectVariants(MLIRContext *context, const Target &target,
                     const Problem &problem, StringRef asked,
                     Selection &selection, std::string &error) {
-  std::vector<Variant> variants;
+  Offers offers;
   bool tuned = asked.empty() && (selection.tuned || selection.deterministic);
   if (tuned) {
-    variants =
-        selection.deterministic
-            ? tableVariants(target, problem, selection.schedule.getFields(),
-                            /*deterministic=*/true)
-            : tunedVariants(target, problem, selection);
+    offers = tunedVariants(target, problem, selection);
   } else if (!asked.empty() && asked != "none") {
     auto parsed = parseVariants(asked, error);
     if (failed(parsed))
       return failure();
-    variants = std::move(*parsed);
+    append(offers, *parsed, /*ofTable=*/false);
   }
   SmallVector<VariantAttr> attrs;
-  for (Variant &v : variants) {
+  SmallVector<bool> attrsOfTable;
+  for (auto &[v, ofTable] : offers) {
     if (error = v.fields.check(); !error.empty()) {
       error = formatv("where {0}: {1}", v.when, error);
       return failure();
@@ -131,7 +174,9 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
       continue;
     }
     attrs.push_back(VariantAttr::get(context, *guard, *after, *schedule));
+    attrsOfTable.push_back(ofTable);
   }
+  dropOfOtherBits(attrs, attrsOfTable, selection);
   if (failed(checkVariants(target, problem, attrs, selection, error)))
     return failure();
   return attrs;
