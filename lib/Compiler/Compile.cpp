@@ -164,13 +164,17 @@ public:
       start = threadMilliseconds();
       PassManager pm(&context, ModuleOp::getOperationName());
       addStage(pm, stage, pipeline);
-      // On the way to PTX LLVM's verifier sees the last scalars again, and
-      // verifying tens of thousands after each pass takes a tenth of the time.
-      pm.enableVerifier(options.emit != OutputKind::PTX ||
-                        !leavesScalars(stage));
-      if (!options.reproducer.empty())
+      // Each stage's result is verified once: verifying after each pass takes
+      // twice as long. A reproducer is to name the pass. On the way to PTX
+      // LLVM's verifier sees the last scalars again, tens of thousands.
+      bool reproduces = !options.reproducer.empty();
+      pm.enableVerifier(reproduces);
+      if (reproduces)
         pm.enableCrashReproducerGeneration(options.reproducer);
       if (failed(pm.run(*module)))
+        return failure();
+      bool seenByLLVM = options.emit == OutputKind::PTX && leavesScalars(stage);
+      if (!reproduces && !seenByLLVM && failed(verify(*module)))
         return failure();
       result.times.push_back({stage.str(), threadMilliseconds() - start});
       if (stage == "fa2-select-schedule") {

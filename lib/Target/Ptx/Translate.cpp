@@ -88,8 +88,9 @@ LaunchOp fa2::mainLaunch(ArrayRef<LaunchOp> launches) {
   return launches.front();
 }
 
-std::unique_ptr<llvm::Module>
-fa2::translateToLLVMIR(ModuleOp module, llvm::LLVMContext &context) {
+std::unique_ptr<llvm::Module> fa2::translateToLLVMIR(ModuleOp module,
+                                                     llvm::LLVMContext &context,
+                                                     bool verify) {
   auto launches = findLaunches(module);
   if (failed(launches))
     return nullptr;
@@ -116,7 +117,8 @@ fa2::translateToLLVMIR(ModuleOp module, llvm::LLVMContext &context) {
   if (walk.wasInterrupted())
     return nullptr;
   return translateModuleToLLVMIR(gpuModule, context,
-                                 launch.getKernel().getLeafReference());
+                                 launch.getKernel().getLeafReference(),
+                                 /*disableVerification=*/!verify);
 }
 
 FailureOr<std::string> fa2::translateToPtx(ModuleOp module) {
@@ -124,7 +126,9 @@ FailureOr<std::string> fa2::translateToPtx(ModuleOp module) {
   auto manifest = writeManifest(module);
   if (failed(manifest))
     return failure();
-  std::unique_ptr<llvm::Module> llvmModule = translateToLLVMIR(module, context);
+  // What compiles it verifies it.
+  std::unique_ptr<llvm::Module> llvmModule =
+      translateToLLVMIR(module, context, /*verify=*/false);
   if (!llvmModule)
     return failure();
   LaunchOp launch = mainLaunch(*findLaunches(module));

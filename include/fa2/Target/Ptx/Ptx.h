@@ -32,9 +32,11 @@ findLaunches(mlir::ModuleOp module);
 /// The one whose schedule speaks for the program.
 gpu::LaunchOp mainLaunch(llvm::ArrayRef<gpu::LaunchOp> launches);
 
-/// LLVM IR for NVPTX. Emits an error at the module on failure.
+/// LLVM IR for NVPTX, verified unless `compileToPtx` is to do so. Emits an
+/// error at the module on failure.
 std::unique_ptr<llvm::Module> translateToLLVMIR(mlir::ModuleOp module,
-                                                llvm::LLVMContext &context);
+                                                llvm::LLVMContext &context,
+                                                bool verify = true);
 
 /// The manifest's JSON text, indented, without comment signs.
 mlir::FailureOr<std::string> writeManifest(mlir::ModuleOp module);
@@ -42,7 +44,8 @@ mlir::FailureOr<std::string> writeManifest(mlir::ModuleOp module);
 mlir::FailureOr<std::string>
 writeManifest(llvm::ArrayRef<gpu::LaunchOp> launches);
 
-/// Assembles LLVM IR to PTX for `target`. `error` says what cannot be compiled.
+/// Verifies LLVM IR and assembles it to PTX for `target`. `error` says what
+/// cannot be compiled.
 mlir::FailureOr<std::string>
 compileToPtx(llvm::Module &module, const Target &target, std::string &error);
 
