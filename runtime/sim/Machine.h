@@ -293,10 +293,12 @@ public:
 
 private:
   void prepare(Grid &grid, const Launch &launch);
+  void chooseOrder(Grid &grid);
   void startBlocks();
   void startCluster(Grid &grid);
   void startBlock(Grid &grid, const std::shared_ptr<Cluster> &cluster,
                   std::array<u32, 3> id);
+  void startWarps(Block &block, u32 count);
   void execute(Warp &warp, u32 quantum);
   void branch(Warp &warp, const Inst &inst, u32 exec);
   bool exitLanes(Warp &warp, const Inst &inst, u32 exec);
@@ -305,7 +307,6 @@ private:
   void checkVisits(Block &block, const Inst &inst);
   void checkSources(Warp &warp, const Inst &inst, u32 exec);
   void checkFlight(Warp &warp, const Inst &inst);
-  void markWritten(Warp &warp, const Inst &inst, u32 exec);
   void completeOne();
   void wakeGlobalWaiters();
   [[noreturn]] void deadlock();

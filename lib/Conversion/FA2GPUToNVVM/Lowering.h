@@ -137,21 +137,36 @@ bool inCluster(mlir::Operation *op);
 /// sequence: where it is computed by a subtraction (of fa2.apply_mask's lead).
 bool mayPrecede(mlir::Value row);
 
-/// Sections of heads whose tiles start side by side, one after the other: of
-/// the first `wider` each has one head more than `heads`.
-struct Sections {
-  mlir::Value heads, wider;
-};
 /// How many numbers say an order's sections, the last arguments of a kernel:
 /// two for each part of the heads, none where no tiles of several heads start
 /// side by side.
 unsigned numSectionArguments(TileOrder order);
+
+/// What hands out a kernel's tiles, in whatever it stands: the same extents in
+/// every role.
+struct TileSource {
+  mlir::Operation *at;
+  llvm::SmallVector<mlir::Value, 3> extents; // rows, heads, batches
+  int64_t block;                             // rows of a tile
+  TileOrder order;
+  bool persistent;
+  int64_t cluster; // blocks that take a tile together
+};
+/// What a launch passes so that a kernel's blocks take `tiles`, an expression
+/// of their number, in their order: of a balanced loop how many of the longest
+/// start first, then the sections. `extents` names rows, heads and batches.
+llvm::SmallVector<std::string>
+orderExpressions(KernelOp op, const TileSource &source,
+                 llvm::ArrayRef<std::string> extents, const std::string &tiles);
 
 /// The tile of this number (index), of `tiles` a sequence, in a kernel's
 /// function.
 TileCoords decodeTile(Emit &e, mlir::Value number, mlir::Value tiles,
                       mlir::Value heads, mlir::Value batches, TileOrder order,
                       mlir::gpu::GPUFuncOp func);
+
+/// The name of an argument's extent, or its number.
+std::string dimName(ArgumentAttr arg, unsigned dim);
 
 /// Slot and parity of use n of a ring, as i32.
 struct RingUse {
