@@ -99,8 +99,12 @@ static Offers tunedVariants(const Target &target, const Problem &problem,
 /// a schedule of other bits: the table is for its own schedules. What is left
 /// out is in the selection's reasons.
 static void dropOfOtherBits(SmallVector<VariantAttr> &variants,
-                            SmallVector<bool> &ofTable, Selection &selection) {
-  auto dropFor = [&](size_t i, const std::string &fault) {
+                            ArrayRef<bool> ofTable, Selection &selection) {
+  for (size_t i = variants.size(); i-- > 0;) {
+    std::string fault =
+        batchGuardFault(ArrayRef(variants).drop_front(i), selection.schedule);
+    if (!ofTable[i] || fault.empty())
+      continue;
     std::string when = variants[i].getWhen().getExpression().str();
     selection.reasons.push_back(
         {Decision::Kind::Missed,
@@ -109,17 +113,7 @@ static void dropOfOtherBits(SmallVector<VariantAttr> &variants,
          {{"When", when}},
          ""});
     variants.erase(variants.begin() + i);
-    ofTable.erase(ofTable.begin() + i);
-  };
-  // First those whose own guards read the batch, then those that follow a
-  // row's variant whose guard does.
-  for (bool all : {false, true})
-    for (size_t i = variants.size(); i-- > 0;) {
-      std::string fault = batchGuardFault(
-          ArrayRef(variants).drop_front(all ? 0 : i), selection.schedule);
-      if (ofTable[i] && !fault.empty())
-        dropFor(i, fault);
-    }
+  }
 }
 
 FailureOr<SmallVector<VariantAttr>>

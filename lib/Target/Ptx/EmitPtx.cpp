@@ -75,16 +75,17 @@ struct CollectErrors : llvm::DiagnosticHandler {
   std::string &errors;
 };
 
-/// Keeps passes of LLVM's code generation away from functions that they do
-/// nothing for.
+/// Keeps passes of LLVM's code generation away from functions that are as good
+/// without them.
 ///
 /// Straight-line strength reduction ("slsr") takes half a second a kernel, nine
 /// tenths of all, where many addresses are computed from one base, as by
 /// kernels that read a bias element by element; the machine code is as long
 /// without it. Of the grid's other kernels none has more than 12.
 ///
-/// Equal values were found before translation. "early-cse" and "gvn" find no
-/// others in functions that load nothing, such as forward's on Hopper.
+/// Equal values were found before translation. "early-cse" and "gvn" hardly
+/// find more in functions that load nothing, such as forward's on Hopper
+/// (docs/decisions/2026-11-28-compilations.md).
 class SkipIdlePasses : public llvm::OptPassGate {
 public:
   explicit SkipIdlePasses(const llvm::Module &module) {
