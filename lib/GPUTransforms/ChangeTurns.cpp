@@ -35,6 +35,25 @@ bool standsBefore(Value value, Operation *op) {
   return true;
 }
 
+/// Has scalars that are used behind `start` alone stand there, where the tensor
+/// cores compute what is added: nobody waits for them then.
+void sinkBehind(Operation *start) {
+  Operation *at = start;
+  for (Operation *op = start->getPrevNode(); op;) {
+    Operation *before = op->getPrevNode();
+    auto isBehind = [&](Operation *user) {
+      Operation *here = start->getBlock()->findAncestorOpInBlock(*user);
+      return here && start->isBeforeInBlock(here);
+    };
+    auto isScalar = [](Type type) { return type.isIntOrIndex(); };
+    if (isPure(op) && op->getNumRegions() == 0 &&
+        llvm::all_of(op->getResultTypes(), isScalar) &&
+        llvm::all_of(op->getUsers(), isBehind))
+      op->moveAfter(at);
+    op = before;
+  }
+}
+
 /// The additions to one sum, in the order in which a block comes to them.
 class Turns {
 public:
@@ -128,6 +147,10 @@ private:
               "the turn before is passed on {0}",
               before == add ? "before the addition" : "behind its product");
       add.getSeenMutable().assign(change->getResults());
+      if (auto wait = dyn_cast<DotWaitOp>(before))
+        if (Operation *start = wait.getSource().getDefiningOp();
+            start && start->getBlock() == before->getBlock())
+          sinkBehind(start);
       past = none(loc);
     }
     if (!add.getEnds())

@@ -246,9 +246,20 @@ void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {
 
 void interpreter::run(Frame &f, AccumulateOp op) {
   takeTurn(f, op);
-  storeTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-            *f.tile(op.getTile()), f.part(op.getTile().getType()),
-            /*adds=*/true);
+  View view = f.as<View>(op.getView());
+  int64_t row = f.whole(op.getRow());
+  TileRef tile = f.tile(op.getTile());
+  RankedTensorType type = op.getTile().getType();
+  bool opens = op.getOpens() && f.whole(op.getOpens());
+  if (!op.getCloses() || !f.whole(op.getCloses()))
+    return storeTile(f, view, row, *tile, f.part(type), /*adds=*/!opens);
+  auto sum = opens ? makeTile(type) : loadTile(f, view, row, type);
+  for (auto [x, y] : llvm::zip(sum->real, tile->real))
+    x += y;
+  for (Value factor : op.getFactors())
+    for (float &x : sum->real)
+      x *= f.real(factor);
+  storeTile(f, f.as<View>(op.getInto()), row, *sum, f.part(type));
 }
 
 //===----------------------------------------------------------------------===//

@@ -231,6 +231,15 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected turns = at_once with dq = {0}, whose blocks take "
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
+  if (s.turnsFinish && s.dq != GradQ::Ordered)
+    return formatv("expected turns_finish = false with dq = {0}, whose blocks "
+                   "take no turns; got true",
+                   stringifyGradQ(s.dq));
+  constexpr int64_t kLeastRegisters = 24; // of setmaxnreg
+  if (s.producerRegisters && s.producerRegisters < kLeastRegisters)
+    return formatv("expected producer_registers to be 0 or at least {0}; got "
+                   "{1}",
+                   kLeastRegisters, s.producerRegisters);
   if (s.order == TileOrder::ShortestThenLongest &&
       (s.dq != GradQ::Ordered || !p.masked))
     return "expected order = longest_first or another in place of "

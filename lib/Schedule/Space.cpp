@@ -93,6 +93,7 @@ private:
     if (field.member == &Schedule::directOutput ||
         field.member == &Schedule::fromEnd ||
         field.member == &Schedule::splitScores ||
+        field.member == &Schedule::turnsFinish ||
         field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.
@@ -163,7 +164,8 @@ private:
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
-        is(&Schedule::packedHeads) || is(&Schedule::turnTiles))
+        is(&Schedule::packedHeads) || is(&Schedule::turnTiles) ||
+        is(&Schedule::producerRegisters))
       return {Schedule().*field.member};
     if (is(&Schedule::slotsDout))
       return withTodays(field, std::vector<int64_t>{0});

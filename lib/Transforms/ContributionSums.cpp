@@ -60,7 +60,9 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
       AccumulateOp::create(b, loc, value, part.sum, row, /*turn=*/Value(),
                            /*turns=*/Value(), /*shared_row=*/Value(),
                            /*first=*/Value(), /*last=*/Value(),
-                           /*seen=*/Value());
+                           /*seen=*/Value(), /*opens=*/Value(),
+                           /*closes=*/Value(), /*into=*/Value(),
+                           /*factors=*/ValueRange());
       continue;
     }
     if (!part.stays()) {

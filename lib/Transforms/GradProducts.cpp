@@ -134,8 +134,35 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   return turn;
 }
 
+KVRangeOp GradTiler::addersTo(Value qBlock, Value seqlenQ, Value seqlenK) {
+  return KVRangeOp::create(b, loc, qBlock, keysFall(), seqlenQ, seqlenK,
+                           Value(), schedule.getBlockQ(), schedule.getBlockKv(),
+                           op.getMaskAttr(),
+                           /*nonempty=*/false, /*past_end=*/false,
+                           /*whole_rows=*/true);
+}
+
+std::pair<Value, Value> GradTiler::endsOf(Value qBlock, Value kvBlock,
+                                          QRangeOp range) {
+  auto adders = addersTo(qBlock, range.getSeqlenQ(), range.getSeqlenK());
+  Value last = arith::SubIOp::create(
+      b, loc, TileCountOp::create(b, loc, adders), constant(1));
+  auto isAt = [&](Value place) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, kvBlock,
+                                 TileAtOp::create(b, loc, adders, place));
+  };
+  Value opens = isAt(constant(0)), closes = isAt(last);
+  Value fallWhere = range.getFalling(); // queries fall, so keys rise
+  if (!fallWhere)
+    return {opens, closes};
+  auto choose = [&](Value x, Value y) -> Value {
+    return arith::SelectOp::create(b, loc, fallWhere, x, y);
+  };
+  return {choose(opens, closes), choose(closes, opens)};
+}
+
 void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
-                         Value i, ArrayRef<Value> sumViews, Value turnsView,
+                         Value i, const SumOfGradQ &sum,
                          ArrayRef<Value> wholes) {
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   Value row = times(i, bq);
@@ -145,11 +172,14 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
   for (Value whole : wholes)
     StoreOp::create(b, loc, ds, whole, row, times(kvBlock, bkv));
   Turn turn = turns ? turnOf(i, kvBlock, range) : Turn();
+  Value opens, closes;
+  if (!sum.into.empty())
+    std::tie(opens, closes) = endsOf(i, kvBlock, range);
   // Of a cluster each block has some columns, for the keys of both.
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();
   for (int64_t first = 0; first < bq; first += rows)
-    for (auto [part, sumView] : llvm::enumerate(sumViews)) {
+    for (auto [part, sumView] : llvm::enumerate(sum.views)) {
       auto times = [&, part = int64_t(part)](StringRef name, Value x,
                                              Value keys, Value acc,
                                              Value column) -> Value {
@@ -164,10 +194,12 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
         product = times("dq_other", others, othersKeys, product, Value());
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
-      AccumulateOp::create(b, loc, product, sumView, at, turn.number, turnsView,
-                           turn.row, turn.first, turn.last, /*seen=*/Value(),
-                           turns && part == 0,
-                           turns && part + 1 == sumViews.size());
+      Value into = opens ? sum.into[part] : Value();
+      AccumulateOp::create(
+          b, loc, product, sumView, at, turn.number, sum.turns, turn.row,
+          turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
+          into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
+          turns && part == 0, turns && part + 1 == sum.views.size());
     }
 }
 
@@ -182,12 +214,16 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
         doView = hinted(view(dout, batch, head, sequence), hint);
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
-  SmallVector<Value> sumViews;
+  SumOfGradQ sum;
   for (int64_t part = 0; dqSum && part < partsOfBlock(); ++part)
-    sumViews.push_back(from(
+    sum.views.push_back(from(
         hinted(partOfSum(batch, head, part, sumOrder()), schedule.getCacheDq()),
         firstColumn));
-  Value turnsView = turns ? wholeView(turns, batch, head) : Value();
+  if (turns)
+    sum.turns = wholeView(turns, batch, head);
+  for (int64_t part = 0; schedule.getTurnsFinish() && part < gradQParts();
+       ++part)
+    sum.into.push_back(partOfGradQ(part, batch, head, sequence));
   ScorePlace place{batch,
                    head,
                    kvBlock,
@@ -286,7 +322,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dK += dS^T Q_i,  dQ_i += dS K
   Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
                   false, false, keyWarps());
-  addGradQ(ds, kTile, range, kvBlock, i, sumViews, turnsView, wholes);
+  addGradQ(ds, kTile, range, kvBlock, i, sum, wholes);
   next.insert(next.begin(), {dk1, dv1});
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);

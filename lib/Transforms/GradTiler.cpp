@@ -90,10 +90,10 @@ void GradTiler::createAlternative(const Alternative &each) {
     createKeysOf(keys.suffix, keys.when);
   }
   schedule = each.kernels.front().schedule;
-  if (atomic)
-    createScaledSum();
-  else
+  if (!atomic)
     createQueries();
+  else if (!schedule.getTurnsFinish())
+    createScaledSum();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createSummed(i);
   if (!exactSums().empty())
@@ -502,7 +502,7 @@ void GradTiler::createHidden() {
 
 /// n = -log2(e) lse, or -lse / scale where scores begin with it, and -delta =
 /// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum and
-/// its turns are zeroed.
+/// its turns are zeroed, or, where turns finish it, dQ where nobody adds.
 void GradTiler::createStatistics() {
   // What the next kernel reads first is written last, and is in the cache.
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
@@ -559,12 +559,15 @@ void GradTiler::createStatistics() {
   StoreOp::create(b, loc, stored, wholeView(negDelta, batch, head), row);
   if (dsink)
     storeSinkSums(body.getArgument(0), head, batch, l, negative);
+  if (schedule.getTurnsFinish())
+    zeroUnseen(body.getArgument(0), head, batch, sequence);
   // Zeros are zeros in any order of all the kernel's warps.
   SumOrderAttr order =
       schedule.getDqByProducer()
           ? SumOrderAttr::get(b.getContext(), warps(schedule.getWarps(), 1), 1)
           : sumOrder(1);
-  for (int64_t part = 0; dqSum && part < gradQParts(); ++part)
+  bool zeroed = dqSum && !schedule.getTurnsFinish();
+  for (int64_t part = 0; zeroed && part < gradQParts(); ++part)
     StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
                     partOfSum(batch, head, part, order), row);
   if (turns) {
@@ -572,6 +575,42 @@ void GradTiler::createStatistics() {
         RankedTensorType::get({statRows}, b.getI32Type()), int32_t(0));
     StoreOp::create(b, loc, arith::ConstantOp::create(b, loc, none),
                     wholeView(turns, batch, head), row);
+  }
+}
+
+/// dQ of the rows of a tile of statistics that are in query tiles to which no
+/// block adds, as no row of theirs sees a key.
+void GradTiler::zeroUnseen(Value tile, Value head, Value batch,
+                           SequenceOp sequence) {
+  int64_t bq = schedule.getBlockQ();
+  Value length = sequence.getLength(),
+        keys = SequenceOp::create(b, loc, k, batch).getLength();
+  auto plus = [&](Value x, Value y) -> Value {
+    return arith::AddIOp::create(b, loc, x, y);
+  };
+  auto least = [&](Value x, Value y) -> Value {
+    return arith::MinSIOp::create(b, loc, x, y);
+  };
+  Value row = times(tile, statRows);
+  Value end = least(plus(row, constant(statRows)), length);
+  Value firstTile = arith::DivUIOp::create(b, loc, row, constant(bq));
+  // Tiles of both kinds begin together, or each may begin within the other.
+  int64_t tiles = statRows / bq + (statRows % bq ? 2 : 0);
+  for (int64_t i = 0; i < tiles; ++i) {
+    Value qBlock = plus(firstTile, constant(i));
+    auto adders = addersTo(qBlock, length, keys);
+    Value none =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                              TileCountOp::create(b, loc, adders), constant(0));
+    Value from = times(qBlock, bq), to = plus(from, constant(bq));
+    from = arith::MaxSIOp::create(b, loc, from, row);
+    to = arith::SelectOp::create(b, loc, none, least(to, end), from);
+    Value first = sequence.getOffset();
+    ZeroBoxOp::create(b, loc, dq,
+                      ValueRange{batch, plus(first, from), head, constant(0)},
+                      ValueRange{plus(batch, constant(1)), plus(first, to),
+                                 plus(head, constant(1)), constant(headDim)},
+                      /*rows=*/1);
   }
 }
 
@@ -631,10 +670,6 @@ void GradTiler::createScaledSum() {
     int64_t cols = columnsOfPart(part);
     Value sum = LoadOp::create(b, loc, tile(bq, cols, f32),
                                partOfSum(batch, head, part, sumOrder()), row);
-    Value to = ViewOp::create(
-        b, loc, ViewType::get(b.getContext(), cols, dtype, 1, SumOrderAttr()),
-        dq, batch, head, sequence.getOffset(), sequence.getLength(),
-        part * gradQColumns());
-    storeScaled(sum, true, to, row);
+    storeScaled(sum, true, partOfGradQ(part, batch, head, sequence), row);
   }
 }

@@ -72,6 +72,8 @@ private:
   void createZeros();
   void createRounded();
   void createStatistics();
+  void zeroUnseen(mlir::Value tile, mlir::Value head, mlir::Value batch,
+                  SequenceOp sequence);
   mlir::Value rowsInside(mlir::Value tile, mlir::Value length);
   void storeSinkSums(mlir::Value tile, mlir::Value head, mlir::Value batch,
                      mlir::Value lse, mlir::Value negDelta);
@@ -100,6 +102,21 @@ private:
     mlir::Value row, first, last;
   };
   Turn turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
+
+  /// The tiles of keys that add to one of queries, in the order in which their
+  /// blocks start; where some heads start with the first, from the first on.
+  KVRangeOp addersTo(mlir::Value qBlock, mlir::Value seqlenQ,
+                     mlir::Value seqlenK);
+  /// Whether the block is the first, and the last, of those that add to a query
+  /// tile of its range.
+  std::pair<mlir::Value, mlir::Value>
+  endsOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
+  /// Where a block adds to dQ: its parts' sums, whose turn it is, and, where
+  /// who adds last rounds them, what it rounds them into.
+  struct SumOfGradQ {
+    llvm::SmallVector<mlir::Value> views, into;
+    mlir::Value turns;
+  };
 
   bool scoresBeginWithLse() { return schedule.getPreload() == Preload::Both; }
   mlir::Value arg(size_t i) { return entry->getArgument(i); }
@@ -141,14 +158,21 @@ private:
     return mlir::arith::MulFOp::create(
         b, loc, x, mlir::tensor::SplatOp::create(b, loc, x.getType(), factor));
   }
-  /// x times the scale, and what dropout leaves out of it, rounded, to the rows
-  /// of an argument.
+  /// What dQ's and dK's sums are multiplied with, or dV's: the scale, and what
+  /// dropout leaves out of it.
+  llvm::SmallVector<mlir::Value> gradFactors(bool scaled) {
+    llvm::SmallVector<mlir::Value> factors;
+    if (scaled)
+      factors.push_back(scale);
+    if (dropout)
+      factors.push_back(dropout->factor());
+    return factors;
+  }
+  /// x times those, rounded, to the rows of an argument.
   void storeScaled(mlir::Value x, bool scaled, mlir::Value to,
                    mlir::Value row) {
-    if (scaled)
-      x = scaledBy(x, scale);
-    if (dropout)
-      x = scaledBy(x, dropout->factor());
+    for (mlir::Value factor : gradFactors(scaled))
+      x = scaledBy(x, factor);
     StoreOp::create(b, loc, round(x), to, row);
   }
   /// How the warps share what has rows of keys, and dQ, which has queries.
@@ -184,6 +208,15 @@ private:
                           dqSum, batch, head, constant(0), length,
                           part * gradQColumns());
   }
+  /// The columns of dQ itself that are such a part.
+  mlir::Value partOfGradQ(int64_t part, mlir::Value batch, mlir::Value head,
+                          SequenceOp sequence) {
+    return ViewOp::create(b, loc,
+                          ViewType::get(b.getContext(), columnsOfPart(part),
+                                        dtype, /*heads=*/1, SumOrderAttr()),
+                          dq, batch, head, sequence.getOffset(),
+                          sequence.getLength(), part * gradQColumns());
+  }
   /// The parts of dQ's columns that one block sums: its own of those that a
   /// cluster's blocks share.
   int64_t partsOfBlock() { return gradQParts() / schedule.getCluster(); }
@@ -195,8 +228,7 @@ private:
   }
   /// dQ's products with the keys of a block, and their sums.
   void addGradQ(mlir::Value ds, mlir::Value kTile, QRangeOp range,
-                mlir::Value kvBlock, mlir::Value i,
-                llvm::ArrayRef<mlir::Value> sumViews, mlir::Value turnsView,
+                mlir::Value kvBlock, mlir::Value i, const SumOfGradQ &sum,
                 llvm::ArrayRef<mlir::Value> wholes);
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
   int64_t sumColumnsOfPart(int64_t part) {

@@ -118,3 +118,39 @@ func.func @both_ways(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// The first block that adds to a tile stores its part, and the last rounds the sum into dQ: of the tile's keys the last and the first. The kernel of statistics
+// zeroes neither a sum nor, but for tiles that see no keys, dQ; none rounds it.
+// CHECK-LABEL: fa2.kernel @finished_statistics(
+// CHECK-NOT: fa2.store %{{.*}} order
+// CHECK: %[[ADDERS:.*]] = fa2.kv_range %{{.*}} lengths
+// CHECK: %[[MANY:.*]] = fa2.tile_count %[[ADDERS]]
+// CHECK: %[[NONE:.*]] = arith.cmpi eq, %[[MANY]], %{{.*}}
+// CHECK: %[[TO:.*]] = arith.select %[[NONE]], %{{.*}}, %[[FROM:.*]] : index
+// CHECK: fa2.zero_box %{{.*}} {rows = 1 : i64} : memref<?x?x?x64xbf16
+// CHECK-LABEL: fa2.kernel @finished(
+// CHECK: fa2.for_each_tile %[[KB:.*]], %{{.*}}, %{{.*}} in
+// CHECK: fa2.for_tiles %[[QB:.*]] in
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[QB]] falling
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[QB]] falling
+// CHECK: %[[COUNT:.*]] = fa2.tile_count %[[KEYS]]
+// CHECK: %[[END:.*]] = arith.subi %[[COUNT]], %{{.*}}
+// CHECK: %[[FIRST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[OPENS:.*]] = arith.cmpi eq, %[[KB]], %[[FIRST]]
+// CHECK: %[[LAST:.*]] = fa2.tile_at %[[KEYS]][%[[END]]]
+// CHECK: %[[CLOSES:.*]] = arith.cmpi eq, %[[KB]], %[[LAST]]
+// CHECK: fa2.accumulate %{{.*}} opens(%[[OPENS]]) closes(%[[CLOSES]]) into(%{{.*}} times %{{.*}} : !fa2.view<? x 64 x bf16>) {begins, ends}
+// CHECK-NOT: fa2.kernel
+func.func @finished(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                    %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, order = shortest_first, dq = ordered, turns_finish = true>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}

@@ -182,7 +182,8 @@ def ChangeTurns : Pass<"fa2gpu-change-turns", "::fa2::KernelOp"> {
     them are in memory, and a look at the counter before its first, whose answer takes as long. With `turns = late` the fence stands between
     the start of the product that is added next and its wait, as `fa2gpu.change_turn`, and with `late_seen` the look does too: the tensor
     cores multiply meanwhile. Which turn is past is carried from tile to tile, and through loops; behind the last of them it is passed on at once.
-    The next block comes to its turn a product later.
+    The next block comes to its turn a product later. What additions alone need (whose turn it is, which tile is the first of one) is computed
+    behind the start of the product too, where nobody waits for it.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }

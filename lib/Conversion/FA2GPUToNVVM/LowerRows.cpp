@@ -203,71 +203,20 @@ struct StoreTileLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
-/// A tile of 16 bits from an accumulator's registers: the four lanes of a row
-/// have two columns each of every eight. They exchange them, so that each
-/// stores eight columns of a row, 16 bytes, and the four a row's 64 bytes
-/// together.
 struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
   using OpConversionPattern::OpConversionPattern;
-  static constexpr int64_t kLanesOfRow = 4, kColumns = 8;
-
   LogicalResult
   matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<RankedTensorType>(op.getTile().getType());
-    auto acc = dyn_cast_or_null<AccAttr>(type.getEncoding());
-    if (!acc || !isPacked(type) || op.getView().getType().getOrder())
+    if (!isa_and_nonnull<AccAttr>(type.getEncoding()) || !isPacked(type) ||
+        op.getView().getType().getOrder())
       return rewriter.notifyMatchFailure(op, "not 16 bits row by row");
     Emit e(rewriter, op.getLoc());
-    e.readThreadAnew();
-    inStoringWarps(e, acc, [&] {
-      RowTile tile(e, type, acc, ViewParts::from(adaptor.getView()),
-                   adaptor.getRow()[0], op.getView().getType().getHeads());
-      const TileLayout &layout = tile.layout;
-      Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1);
-      // tile.col is where the lane's pairs begin.
-      Value own = e.add(tile.col, e.mul(lane, kColumns - 2));
-      for (int64_t slot = 0; slot < tile.slots(); ++slot) {
-        SmallVector<int64_t> pairs = tile.pairs(slot);
-        Value inside = tile.inside(slot), row = tile.row(slot);
-        for (size_t i = 0; i < pairs.size(); i += kLanesOfRow) {
-          Value column = e.add(own, layout.at(0, 0, pairs[i]).col);
-          SmallVector<Value> four;
-          for (size_t k = i; k < i + kLanesOfRow; ++k)
-            four.push_back(adaptor.getTile()[size_t(
-                pairs[std::min(k, pairs.size() - 1)] / 2)]);
-          four = exchange(e, lane, four);
-          Value there = inside;
-          if (tile.padded || pairs.size() - i < kLanesOfRow)
-            there = e.both(there,
-                           e.less(e.toIndex(column), e.index(layout.cols())));
-          Value operands[] = {
-              tile.at(row, column), four[0], four[1], four[2], four[3], there};
-          e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
-                operands);
-        }
-      }
-    });
+    storeElements(e, type, adaptor.getTile(), op.getView().getType(),
+                  ViewParts::from(adaptor.getView()), adaptor.getRow()[0]);
     rewriter.eraseOp(op);
     return success();
-  }
-
-  /// Of four times four values, four in each lane, the transposed ones: lane
-  /// i's value j becomes lane j's value i.
-  static SmallVector<Value> exchange(Emit &e, Value lane, ValueRange x) {
-    SmallVector<Value> at(x);
-    for (int64_t distance : {1, 2}) {
-      Value upper = e.less(e.i32(0), e.bitAnd(lane, distance));
-      for (int64_t i = 0; i < kLanesOfRow; ++i) {
-        if (i & distance)
-          continue;
-        Value low = at[i], high = at[i + distance];
-        Value come = e.shuffleXor(e.select(upper, low, high), distance);
-        at[i] = e.select(upper, come, low);
-        at[i + distance] = e.select(upper, high, come);
-      }
-    }
-    return at;
   }
 };
 
@@ -319,7 +268,63 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
+constexpr int64_t kLanesOfRow = 4, kColumns = 8;
+
+/// Of four times four values, four in each lane, the transposed ones: lane i's
+/// value j becomes lane j's value i.
+SmallVector<Value> exchange(Emit &e, Value lane, ValueRange x) {
+  SmallVector<Value> at(x);
+  for (int64_t distance : {1, 2}) {
+    Value upper = e.less(e.i32(0), e.bitAnd(lane, distance));
+    for (int64_t i = 0; i < kLanesOfRow; ++i) {
+      if (i & distance)
+        continue;
+      Value low = at[i], high = at[i + distance];
+      Value come = e.shuffleXor(e.select(upper, low, high), distance);
+      at[i] = e.select(upper, come, low);
+      at[i + distance] = e.select(upper, high, come);
+    }
+  }
+  return at;
+}
+
 } // namespace
+
+void fa2::gpu::storeElements(Emit &e, RankedTensorType type, ValueRange packed,
+                             ViewType viewType, ViewParts view, Value row) {
+  auto acc = cast<AccAttr>(type.getEncoding());
+  e.readThreadAnew();
+  inStoringWarps(e, acc, [&] {
+    RowTile tile(e, type, acc, view, row, viewType.getHeads());
+    const TileLayout &layout = tile.layout;
+    Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1);
+    // tile.col is where the lane's pairs begin.
+    Value own = e.add(tile.col, e.mul(lane, kColumns - 2));
+    for (int64_t slot = 0; slot < tile.slots(); ++slot) {
+      SmallVector<int64_t> pairs = tile.pairs(slot);
+      Value inside = tile.inside(slot), row = tile.row(slot);
+      for (size_t i = 0; i < pairs.size(); i += kLanesOfRow) {
+        Value column = e.add(own, layout.at(0, 0, pairs[i]).col);
+        SmallVector<Value> four;
+        for (size_t k = i; k < i + kLanesOfRow; ++k)
+          four.push_back(
+              packed[size_t(pairs[std::min(k, pairs.size() - 1)] / 2)]);
+        four = exchange(e, lane, four);
+        Value there = inside;
+        // What lies behind the warp's columns may be another warp's.
+        if (int64_t left = int64_t(pairs.size() - i); left < kLanesOfRow)
+          there = e.both(there, e.less(lane, e.i32(left)));
+        if (tile.padded)
+          there =
+              e.both(there, e.less(e.toIndex(column), e.index(layout.cols())));
+        Value operands[] = {
+            tile.at(row, column), four[0], four[1], four[2], four[3], there};
+        e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
+              operands);
+      }
+    }
+  });
+}
 
 void fa2::gpu::populateRowPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {

@@ -428,10 +428,10 @@ struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
   matchAndRewrite(ZeroBoxOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto type = cast<MemRefType>(op.getSum().getType());
-    if (numStrides(type) != type.getRank())
-      return rewriter.notifyMatchFailure(op, "expected a stride of each "
-                                             "dimension");
     Emit e(rewriter, op.getLoc());
+    MemRefParts sum(type, adaptor.getSum());
+    if (numStrides(type) != type.getRank())
+      sum.strides.push_back(e.i64(1));
     int64_t rows = op.getRows(), last = type.getRank() - 1;
     int64_t together = 128 / type.getElementTypeBitWidth();
     auto shareOf = [&](int64_t d) {
@@ -448,7 +448,7 @@ struct ZeroBoxLowering : public OpConversionPattern<ZeroBoxOp> {
         among(e.lane(), kWarpLanes, together);
       return share;
     };
-    storeZeros(e, type, MemRefParts(type, adaptor.getSum()), shareOf, together);
+    storeZeros(e, type, sum, shareOf, together);
     rewriter.eraseOp(op);
     return success();
   }

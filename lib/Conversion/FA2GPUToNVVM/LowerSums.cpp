@@ -150,8 +150,127 @@ void passTurn(Emit &e, Value counter, Value last) {
   e.ptx("@$1 red.release.gpu.global.add.u32 [$0], 1;", "l,b", operands);
 }
 
-/// One reduction an element, in whatever order they arrive. LLVM would return
-/// the old value and drop the ordering of an atomicrmw, hence assembly.
+/// A thread's part of a tile of a sum.
+struct Reductions {
+  Reductions(Emit &e, AccumulateOp op, ViewParts view, Value row)
+      : e(e), width(op.getView().getType().getOrder().getWidth()),
+        threads(threadsOf(op.getView().getType().getOrder())),
+        first(startOfPart(op.getView(), op.getTile().getType())),
+        start(sumPointer(e, view, row, width)) {
+    if (CacheHint hint = hintOf(op.getView()); hint != CacheHint::None)
+      policy = e.cachePolicy(hint);
+  }
+
+  /// One reduction an element, in whatever order they arrive. LLVM would return
+  /// the old value and drop the ordering of an atomicrmw, hence assembly.
+  void add(ValueRange values) {
+    put("red.relaxed.gpu.global.add", SmallVector<Value>(values));
+  }
+  /// Where nobody has added yet: what a reduction would make of zeros.
+  void store(ValueRange values) {
+    Value zero = e.f32(0.0f);
+    put("st.global", llvm::map_to_vector(
+                         values, [&](Value x) { return flushedSum(zero, x); }));
+  }
+
+  /// What the sum would be with these, times the factors, as packed pairs.
+  SmallVector<Value> rounded(Value opens, ValueRange values, ValueRange factors,
+                             Type element) {
+    SmallVector<Value> pairs;
+    // So many registers are loaded before the first is waited for.
+    constexpr size_t kAtOnce = 16;
+    for (size_t from = 0; from < values.size(); from += kAtOnce) {
+      size_t to = std::min(from + kAtOnce, values.size());
+      SmallVector<Value> sums;
+      for (size_t r = from; r < to; r += size_t(width))
+        llvm::append_range(sums, load(r, opens));
+      for (auto [sum, value] : llvm::zip(sums, values.slice(from, to - from))) {
+        sum = flushedSum(sum, value);
+        for (Value factor : factors)
+          sum = e.fmul(sum, factor);
+      }
+      for (size_t i = 0; i < sums.size(); i += 2)
+        pairs.push_back(e.pack(sums[i], sums[i + 1], element));
+    }
+    return pairs;
+  }
+
+  Emit &e;
+  int64_t width, threads, first;
+  Value start, policy;
+
+private:
+  /// As reductions add: subnormal numbers are zeros (PTX ISA, red).
+  Value flushedSum(Value x, Value y) {
+    return e.instruction(e.b.getF32Type(), "add.rn.ftz.f32 $0, $1, $2;",
+                         "=f,f,f", {x, y});
+  }
+
+  void put(StringRef instruction, ArrayRef<Value> values) {
+    for (size_t r = 0; r < values.size(); r += size_t(width)) {
+      SmallVector<Value> operands{start};
+      llvm::append_range(operands, values.slice(r, size_t(width)));
+      std::string text =
+          (instruction + (policy ? ".L2::cache_hint" : "") +
+           (width == 4 ? ".v4" : "") + ".f32 [$0+" + offsetOf(r) + "], " +
+           (width == 4 ? "{$1, $2, $3, $4}" : "$1"))
+              .str();
+      std::string constraints = width == 4 ? "l,f,f,f,f" : "l,f";
+      if (policy) {
+        operands.push_back(policy);
+        text += ", $" + std::to_string(width + 1);
+        constraints += ",l";
+      }
+      assemble(TypeRange{LLVM::LLVMVoidType::get(e.b.getContext())}, operands,
+               text + ";", constraints);
+    }
+  }
+
+  std::string offsetOf(size_t r) {
+    return std::to_string(first + int64_t(r) * threads * 4);
+  }
+
+  /// From where reductions are done, the level-2 cache; zeros where the sum
+  /// opens, which nobody wrote.
+  SmallVector<Value> load(size_t r, Value opens) {
+    Type f32 = e.b.getF32Type();
+    std::string zeros, results, constraints;
+    for (int64_t i = 0; i < width; ++i) {
+      std::string result = "$" + std::to_string(i);
+      zeros += "mov.b32 " + result + ", 0;\n";
+      results += (i ? ", " : "") + result;
+      constraints += "=&f,";
+    }
+    std::string at = "$" + std::to_string(width),
+                where = "$" + std::to_string(width + 1);
+    std::string text =
+        zeros + "@!" + where + " ld.relaxed.gpu.global" +
+        (width == 4 ? ".v4.f32 {" + results + "}" : ".f32 " + results) + ", [" +
+        at + "+" + offsetOf(r) + "];";
+    Type type = width == 1 ? f32
+                           : LLVM::LLVMStructType::getLiteral(
+                                 e.b.getContext(),
+                                 SmallVector<Type>(size_t(width), f32));
+    Value loaded =
+        assemble(type, {start, opens}, text, constraints + "l,b").getResult(0);
+    if (width == 1)
+      return {loaded};
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < width; ++i)
+      values.push_back(LLVM::ExtractValueOp::create(e.b, e.loc, loaded, i));
+    return values;
+  }
+
+  LLVM::InlineAsmOp assemble(TypeRange types, ValueRange operands,
+                             const std::string &text,
+                             const std::string &constraints) {
+    return LLVM::InlineAsmOp::create(
+        e.b, e.loc, types, operands, text, constraints + ",~{memory}",
+        /*has_side_effects=*/true, /*is_align_stack=*/false,
+        LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
+  }
+};
+
 /// Where no wait ends the product, as that of wgmma does, a branch around them
 /// that is always taken does: ptxas otherwise mixes the two, runs out of
 /// registers and spills.
@@ -170,8 +289,6 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
                                       e.less(adaptor.getRow()[0], view.length));
       rewriter.setInsertionPointToStart(inside.thenBlock());
     }
-    SumOrderAttr order = op.getView().getType().getOrder();
-    int64_t width = order.getWidth();
     Value counter;
     auto given = [](ValueRange values) {
       return values.empty() ? Value() : values.front();
@@ -187,39 +304,47 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
         waits = isEarly(e, adaptor.getSeen()[0], turn, waits);
       awaitTurn(e, counter, turn, waits);
     }
-    Value start = sumPointer(e, view, adaptor.getRow()[0], width);
-    start =
-        startOfColumn(e, rewriter, op.getView(), op.getTile().getType(), start);
-    auto none = LLVM::LLVMVoidType::get(getContext());
-    int64_t first = startOfPart(op.getView(), op.getTile().getType());
-    ValueRange values = adaptor.getTile();
-    CacheHint hint = hintOf(op.getView());
-    Value policy = hint != CacheHint::None ? e.cachePolicy(hint) : Value();
-    for (size_t r = 0; r < values.size(); r += size_t(width)) {
-      SmallVector<Value> operands{start};
-      llvm::append_range(operands, values.slice(r, size_t(width)));
-      std::string text =
-          "red.relaxed.gpu.global.add" +
-          std::string(policy ? ".L2::cache_hint" : "") +
-          (width == 4 ? ".v4" : "") + ".f32 [$0+" +
-          std::to_string(first + int64_t(r) * threadsOf(order) * 4) + "], " +
-          (width == 4 ? "{$1, $2, $3, $4}" : "$1");
-      std::string constraints = width == 4 ? "l,f,f,f,f" : "l,f";
-      if (policy) {
-        operands.push_back(policy);
-        text += ", $" + std::to_string(width + 1);
-        constraints += ",l";
-      }
-      LLVM::InlineAsmOp::create(
-          rewriter, op.getLoc(), TypeRange{none}, operands, text + ";",
-          constraints + ",~{memory}",
-          /*has_side_effects=*/true, /*is_align_stack=*/false,
-          LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{});
-    }
+    Reductions sum(e, op, view, adaptor.getRow()[0]);
+    sum.start = startOfColumn(e, rewriter, op.getView(), op.getTile().getType(),
+                              sum.start);
+    if (op.getInto())
+      finish(e, op, adaptor, sum, rewriter);
+    else
+      sum.add(adaptor.getTile());
     if (op.getEnds() && !op.getLater())
       passTurn(e, counter, given(adaptor.getLast()));
     rewriter.eraseOp(op);
     return success();
+  }
+
+  /// Tiles that neither open nor close are nearly all: one branch for them.
+  static void finish(Emit &e, AccumulateOp op, OneToNOpAdaptor adaptor,
+                     Reductions &sum, ConversionPatternRewriter &rewriter) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    Value opens = adaptor.getOpens()[0], closes = adaptor.getCloses()[0];
+    auto end = scf::IfOp::create(
+        rewriter, op.getLoc(),
+        arith::OrIOp::create(rewriter, op.getLoc(), opens, closes),
+        /*withElse=*/true);
+    rewriter.setInsertionPointToStart(end.elseBlock());
+    sum.add(adaptor.getTile());
+    rewriter.setInsertionPointToStart(end.thenBlock());
+    auto last = scf::IfOp::create(rewriter, op.getLoc(), closes,
+                                  /*withElse=*/true);
+    rewriter.setInsertionPointToStart(last.elseBlock());
+    sum.store(adaptor.getTile());
+    rewriter.setInsertionPointToStart(last.thenBlock());
+    SmallVector<Value> factors;
+    for (ValueRange factor : adaptor.getFactors())
+      factors.push_back(factor[0]);
+    ViewType into = op.getInto().getType();
+    Type element = into.getElementType();
+    Emit inside(rewriter, op.getLoc());
+    ViewParts to = viewAnew(inside, op.getInto(), adaptor.getInto());
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    storeElements(inside, type.clone(element),
+                  sum.rounded(opens, adaptor.getTile(), factors, element), into,
+                  to, adaptor.getRow()[0]);
   }
 };
 

@@ -4,6 +4,10 @@
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <functional>
 
 using namespace mlir;
 using namespace fa2;
@@ -166,6 +170,15 @@ Value Emit::threadInBlock() {
   return toI32(mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x));
 }
 Value Emit::thread() { return add(threadInBlock(), -firstWarp() * kWarpLanes); }
+Value Emit::hidden(Value v) {
+  Value copy = toI32(v);
+  return toIndex(LLVM::InlineAsmOp::create(
+                     b, loc, copy.getType(), copy, "mov.b32 $0, $1;", "=r,r",
+                     /*has_side_effects=*/true, /*is_align_stack=*/false,
+                     LLVM::TailCallKind::None, LLVM::AsmDialectAttr{},
+                     ArrayAttr{})
+                     .getResult(0));
+}
 void Emit::readThreadAnew() {
   // Side effects keep it from being merged with other reads.
   ownThread = LLVM::InlineAsmOp::create(
@@ -405,6 +418,30 @@ int64_t fa2::gpu::numStrides(MemRefType type) {
   int64_t offset;
   bool known = succeeded(type.getStridesAndOffset(strides, offset));
   return type.getRank() - (known && strides.back() == 1);
+}
+
+ViewParts fa2::gpu::viewAnew(Emit &e, Value view, ValueRange parts) {
+  auto op = view.getDefiningOp<ViewOp>();
+  if (!op ||
+      !e.b.getInsertionBlock()->getParentOp()->getParentOfType<RolesOp>())
+    return ViewParts::from(parts);
+  IRMapping copies;
+  for (Value index : {op.getBatch(), op.getHead()})
+    copies.map(index, e.hidden(index));
+  std::function<Value(Value)> copyOf = [&](Value v) -> Value {
+    Operation *def = v.getDefiningOp();
+    if (copies.contains(v) || !def || def->getNumRegions() > 0)
+      return copies.lookupOrDefault(v);
+    bool depends = false;
+    for (Value operand : def->getOperands())
+      depends |= copyOf(operand) != operand;
+    if (depends && isPure(def))
+      e.b.clone(*def, copies);
+    else
+      copies.map(v, v);
+    return copies.lookup(v);
+  };
+  return ViewParts::from(llvm::map_to_vector(parts, copyOf));
 }
 
 TileLayout fa2::gpu::layoutOf(Value tile) {

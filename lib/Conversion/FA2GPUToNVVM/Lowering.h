@@ -71,6 +71,9 @@ public:
   /// From here on, thread() reads its register anew, so that addresses after a
   /// loop have nothing in common with those before it and none lives across it.
   void readThreadAnew();
+  /// A copy of an index, in which optimizations see no copy: what is computed
+  /// with it is computed here, and no register holds it before.
+  mlir::Value hidden(mlir::Value v);
   mlir::Value lane();
   mlir::Value warp();
   mlir::Value shuffleXor(mlir::Value f, int64_t mask);
@@ -207,6 +210,9 @@ struct ViewParts {
     return view;
   }
 };
+/// The parts of a view, computed once more here from its batch entry and head,
+/// so that none of them lives between there and here.
+ViewParts viewAnew(Emit &e, mlir::Value view, mlir::ValueRange parts);
 /// Elements of an unaligned tile's first chunk (#fa2gpu.shared) before those of
 /// row `row` of the view from `column` on (i32).
 mlir::Value elementsBefore(Emit &e, const ViewParts &view, mlir::Value row,
@@ -225,6 +231,14 @@ inline bool isPacked(mlir::RankedTensorType t) {
 
 /// One value, or a vector of several.
 mlir::Value together(Emit &e, mlir::ValueRange values);
+
+/// Stores a packed tile of 16 bits, which accumulators hold, to the rows of a
+/// view. The four lanes of a row have two columns each of every eight. They
+/// exchange them, so that each stores eight columns of a row, 16 bytes, and the
+/// four a row's 64 bytes together.
+void storeElements(Emit &e, mlir::RankedTensorType type,
+                   mlir::ValueRange packed, ViewType viewType, ViewParts view,
+                   mlir::Value row);
 
 /// How the lanes of a block hold a tile in registers.
 TileLayout layoutOf(mlir::Value tile);

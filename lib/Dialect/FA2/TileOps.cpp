@@ -123,6 +123,17 @@ LogicalResult AccumulateOp::verify() {
       bool(getSharedRow()) != bool(getLast()))
     return emitOpError() << "expected the first and the last tile of a turn "
                             "that several share";
+  if (bool(getOpens()) != bool(getCloses()) ||
+      bool(getOpens()) != bool(getInto()) || (getOpens() && !getTurn()))
+    return emitOpError() << "expected a turn where a sum is opened and closed, "
+                            "and what it goes into (1)";
+  if (getInto() &&
+      failed(verifyTileOfView(
+          *this,
+          RankedTensorType::get(tile.getShape(),
+                                getInto().getType().getElementType()),
+          getInto().getType())))
+    return failure();
   if (ViewType turns = getTurns() ? getTurns().getType() : ViewType();
       turns && (!turns.getElementType().isInteger(32) || turns.getCols()))
     return emitOpError() << "expected turns of i32, a vector of them (1), got "

@@ -53,11 +53,13 @@ public:
     int64_t entry = registerBudget(threads, s.minBlocks) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
+
     RoleRegisters r;
-    r.producer = s.dqByProducer ? withSum
-                 : threadsCopy  ? 56
-                 : groups > 2   ? 32
-                                : 24;
+    r.producer = s.producerRegisters ? s.producerRegisters
+                 : s.dqByProducer    ? withSum
+                 : threadsCopy       ? 56
+                 : groups > 2        ? 32
+                                     : 24;
     int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;

@@ -114,11 +114,13 @@ func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
 }
 
 func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %s: tensor<64x128xf32>,
-                    %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>, %turn: index, %turns: !fa2.view<? x i32>, %shared: index, %first: i1, %last: i1, %seen: i32) {
+                    %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>, %turn: index, %turns: !fa2.view<? x i32>, %shared: index, %first: i1, %last: i1, %seen: i32,
+                    %opens: i1, %closes: i1, %to: !fa2.view<? x 64 x bf16>, %scale: f32) {
   fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   %p = fa2.softmax_recompute %s, %n scale %c {columns} : tensor<64x128xf32>, tensor<128xf32>
   %p0 = fa2.softmax_recompute %s scale %c {columns} : tensor<64x128xf32>
   %d = fa2.sum_rows %x : tensor<128x64xf32> -> tensor<128xf32>

@@ -508,6 +508,22 @@ func.func @seen_without_begin(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f3
 
 // -----
 
+func.func @opens_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %to: !fa2.view<? x 64 x bf16>, %is: i1) {
+  // expected-error @+1 {{expected a turn where a sum is opened and closed, and what it goes into (1)}}
+  fa2.accumulate %t, %sum[%row] opens(%is) closes(%is) into(%to : !fa2.view<? x 64 x bf16>) : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
+func.func @into_other_columns(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>, %to: !fa2.view<? x 32 x bf16>, %is: i1) {
+  // expected-error @+1 {{expected a tile of the view's 32 columns, got 'tensor<64x64xbf16>'}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) opens(%is) closes(%is) into(%to : !fa2.view<? x 32 x bf16>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
 func.func @turns_of_f32(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x f32>) {
   // expected-error @+1 {{expected turns of i32, a vector of them (1), got '!fa2.view<? x f32>'}}
   fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x f32>) {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>

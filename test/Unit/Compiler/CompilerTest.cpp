@@ -40,6 +40,7 @@ TEST(Specification, EveryKeyCanBeSet) {
                                 .Case("order", "ascending")
                                 .Case("dq", "recompute")
                                 .Case("turns", "late")
+                                .Case("producer_registers", "88")
                                 .Case("preload", "both")
                                 .Case("loop_order", "written")
                                 .Case("chained", "late")
