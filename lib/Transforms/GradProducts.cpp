@@ -80,30 +80,46 @@ Value GradTiler::startsWithFirst(Value head) {
 }
 
 GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
-  bool falls = keysFall();
   Value fallWhere = range.getFalling(); // queries fall, so keys rise
   int64_t tiles = schedule.getTurnTiles(), rows = tiles * range.getBlockQ();
   Value shared = qBlock, count = constant(tiles);
   if (tiles > 1)
     shared = arith::DivUIOp::create(b, loc, qBlock, count);
-  auto keys = KVRangeOp::create(
-      b, loc, shared, falls, range.getSeqlenQ(), range.getSeqlenK(), Value(),
-      rows, range.getBlockKv(), range.getMaskAttr(),
-      /*nonempty=*/false, /*past_end=*/false, /*whole_rows=*/true);
-  Value first = TileAtOp::create(b, loc, keys, constant(0));
   auto minus = [&](Value x, Value y) -> Value {
     return arith::SubIOp::create(b, loc, x, y);
   };
   auto choose = [&](Value x, Value y) -> Value {
     return arith::SelectOp::create(b, loc, fallWhere, x, y);
   };
-  Turn turn;
-  turn.number = falls ? minus(first, kvBlock) : minus(kvBlock, first);
-  if (fallWhere) {
-    Value last = TileAtOp::create(
-        b, loc, keys, minus(TileCountOp::create(b, loc, keys), constant(1)));
-    turn.number = choose(turn.number, minus(last, kvBlock));
+  // Of the tiles that share the turn and are there, the first one's keys begin
+  // first, and the last one's end last.
+  Value firstTile = qBlock, lastTile = qBlock;
+  if (tiles > 1) {
+    Value all = arith::CeilDivUIOp::create(b, loc, range.getSeqlenQ(),
+                                           constant(range.getBlockQ()));
+    firstTile = times(shared, tiles);
+    lastTile =
+        minus(arith::MinSIOp::create(
+                  b, loc, arith::AddIOp::create(b, loc, firstTile, count), all),
+              constant(1));
   }
+  auto before = [&]() -> Value {
+    auto keys = addersTo(firstTile, /*falling=*/false, range.getSeqlenQ(),
+                         range.getSeqlenK());
+    return minus(kvBlock, TileAtOp::create(b, loc, keys, constant(0)));
+  };
+  auto behind = [&]() -> Value {
+    auto keys = addersTo(lastTile, /*falling=*/true, range.getSeqlenQ(),
+                         range.getSeqlenK());
+    return minus(TileAtOp::create(b, loc, keys, constant(0)), kvBlock);
+  };
+  Turn turn;
+  // Named, as the order in which arguments are evaluated is the compiler's.
+  Value rising = keysFall() ? Value() : before();
+  Value falling = keysFall() || fallWhere ? behind() : Value();
+  turn.number = fallWhere    ? choose(rising, falling)
+                : keysFall() ? falling
+                             : rising;
   if (tiles == 1)
     return turn;
   // The first tile that shares it may lie before the block's range, and the
@@ -134,17 +150,18 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   return turn;
 }
 
-KVRangeOp GradTiler::addersTo(Value qBlock, Value seqlenQ, Value seqlenK) {
-  return KVRangeOp::create(b, loc, qBlock, keysFall(), seqlenQ, seqlenK,
-                           Value(), schedule.getBlockQ(), schedule.getBlockKv(),
-                           op.getMaskAttr(),
-                           /*nonempty=*/false, /*past_end=*/false,
-                           /*whole_rows=*/true);
+KVRangeOp GradTiler::addersTo(Value qBlock, bool falling, Value seqlenQ,
+                              Value seqlenK) {
+  return KVRangeOp::create(b, loc, qBlock, falling, seqlenQ, seqlenK, Value(),
+                           schedule.getBlockQ(), schedule.getBlockKv(),
+                           op.getMaskAttr(), /*nonempty=*/false,
+                           /*past_end=*/false, /*whole_rows=*/true);
 }
 
 std::pair<Value, Value> GradTiler::endsOf(Value qBlock, Value kvBlock,
                                           QRangeOp range) {
-  auto adders = addersTo(qBlock, range.getSeqlenQ(), range.getSeqlenK());
+  auto adders =
+      addersTo(qBlock, keysFall(), range.getSeqlenQ(), range.getSeqlenK());
   Value last = arith::SubIOp::create(
       b, loc, TileCountOp::create(b, loc, adders), constant(1));
   auto isAt = [&](Value place) -> Value {

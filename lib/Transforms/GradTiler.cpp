@@ -598,7 +598,7 @@ void GradTiler::zeroUnseen(Value tile, Value head, Value batch,
   int64_t tiles = statRows / bq + (statRows % bq ? 2 : 0);
   for (int64_t i = 0; i < tiles; ++i) {
     Value qBlock = plus(firstTile, constant(i));
-    auto adders = addersTo(qBlock, length, keys);
+    auto adders = addersTo(qBlock, keysFall(), length, keys);
     Value none =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
                               TileCountOp::create(b, loc, adders), constant(0));

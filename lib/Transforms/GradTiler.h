@@ -103,9 +103,8 @@ private:
   };
   Turn turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
 
-  /// The tiles of keys that add to one of queries, in the order in which their
-  /// blocks start; where some heads start with the first, from the first on.
-  KVRangeOp addersTo(mlir::Value qBlock, mlir::Value seqlenQ,
+  /// The tiles of keys that add to a tile of queries that is there.
+  KVRangeOp addersTo(mlir::Value qBlock, bool falling, mlir::Value seqlenQ,
                      mlir::Value seqlenK);
   /// Whether the block is the first, and the last, of those that add to a query
   /// tile of its range.

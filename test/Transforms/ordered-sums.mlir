@@ -50,13 +50,15 @@ func.func @rising(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 
 // -----
 
-// Two tiles of queries share a turn: its number is that of a tile of 128 rows, its counters stand at that tile's first row, and a block waits at the
+// Two tiles of queries share a turn: its number is how many tiles of keys before its own add to either; where it were counted behind its own, the
+// last of the two that is there says it, as a sequence may end with the first. Its counters stand at that tile's first row, and a block waits at the
 // first of the two that it adds to and passes on behind the last.
 // CHECK-LABEL: fa2.kernel @shared(
 // CHECK: %[[RANGE:.*]] = fa2.q_range %[[KB:.*]] lengths
 // CHECK: fa2.for_tiles %[[QB:.*]] in %[[RANGE]]
 // CHECK: %[[BOTH:.*]] = arith.divui %[[QB]], %{{.*}} : index
-// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[BOTH]] lengths(%{{.*}}, %{{.*}}) blocks(128, 128) {mask = #fa2.mask<causal>, whole_rows}
+// CHECK: %[[UPPER:.*]] = arith.muli %[[BOTH]], %{{.*}} : index
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[UPPER]] lengths(%{{.*}}, %{{.*}}) blocks(64, 128) {mask = #fa2.mask<causal>, whole_rows}
 // CHECK: %[[AHEAD:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
 // CHECK: %[[TURN:.*]] = arith.subi %[[KB]], %[[AHEAD]]
 // CHECK: %[[ROW:.*]] = arith.muli %[[BOTH]], %c128
@@ -100,10 +102,16 @@ func.func @shared(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK: %[[DOWN:.*]] = arith.cmpi uge, %[[HEAD]], %[[REST]]
 // CHECK: %[[RANGE:.*]] = fa2.q_range %[[KB]] falling %[[DOWN]] lengths
 // CHECK: fa2.for_tiles %[[QB:.*]] in %[[RANGE]]
-// CHECK: %[[KEYS:.*]] = fa2.kv_range %{{.*}} lengths
+// CHECK: %[[ALL:.*]] = arith.ceildivui %[[LENGTH:.*]], %{{.*}}
+// CHECK: %[[UPPER:.*]] = arith.muli
+// CHECK: %[[END:.*]] = arith.addi %[[UPPER]], %{{.*}}
+// CHECK: %[[THERE:.*]] = arith.minsi %[[END]], %[[ALL]]
+// CHECK: %[[LOWER:.*]] = arith.subi %[[THERE]], %{{.*}}
+// CHECK: %[[KEYS:.*]] = fa2.kv_range %[[UPPER]] lengths
 // CHECK: %[[FIRST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
 // CHECK: %[[BEFORE:.*]] = arith.subi %[[KB]], %[[FIRST]]
-// CHECK: %[[LAST:.*]] = fa2.tile_at %[[KEYS]][%{{.*}}]
+// CHECK: %[[FALLING:.*]] = fa2.kv_range %[[LOWER]] falling lengths
+// CHECK: %[[LAST:.*]] = fa2.tile_at %[[FALLING]][%{{.*}}]
 // CHECK: %[[BEHIND:.*]] = arith.subi %[[LAST]], %[[KB]]
 // CHECK: %[[TURN:.*]] = arith.select %[[DOWN]], %[[BEFORE]], %[[BEHIND]]
 // CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of
