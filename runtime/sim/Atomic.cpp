@@ -44,7 +44,7 @@ template <class T> T combine(s32 op, T old, T b, T c) {
   return T(old + b);
 }
 
-u64 apply(const Inst &inst, u64 old, u64 b, u64 c) {
+u64 apply(const Inst &inst, bool shared, u64 old, u64 b, u64 c) {
   switch (inst.type) {
   case Type::U32:
   case Type::B32:
@@ -54,8 +54,10 @@ u64 apply(const Inst &inst, u64 old, u64 b, u64 c) {
   case Type::S64:
     return u64(combine<s64>(inst.a, s64(old), s64(b), s64(c)));
   case Type::F32: {
-    // Subnormals are kept in global memory and for red (9.7.13.6).
-    float r = asFloat(u32(old)) + asFloat(u32(b));
+    // Subnormals are kept in shared memory, and zeros of their sign in global
+    // memory (PTX ISA, atom; red's machine instruction says FTZ).
+    float x = asFloat(u32(old)), y = asFloat(u32(b));
+    float r = shared ? x + y : flush(flush(x) + flush(y));
     return asBits(canonical(r));
   }
   case Type::F64:
@@ -132,10 +134,10 @@ Flow atomic(Warp &w, const Inst &inst, u32 mask) {
       u64 c = inst.a == Cas ? w.laneValue(inst.ops[results + 2], l) : 0;
       u64 value;
       if (inst.c)
-        value = apply(inst, old & 0xffff, b & 0xffff, 0) |
-                apply(inst, old >> 16, b >> 16, 0) << 16;
+        value = apply(inst, shared, old & 0xffff, b & 0xffff, 0) |
+                apply(inst, shared, old >> 16, b >> 16, 0) << 16;
       else
-        value = apply(inst, old, b, c);
+        value = apply(inst, shared, old, b, c);
       std::memcpy(at + size * e, &value, size);
       if (inst.b && !inst.ops[e].sink) {
         if (inst.ops[e].bytes == 8)

@@ -53,7 +53,6 @@ public:
     int64_t entry = registerBudget(threads, s.minBlocks) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
-
     RoleRegisters r;
     r.producer = s.producerRegisters ? s.producerRegisters
                  : s.dqByProducer    ? withSum
