@@ -235,6 +235,8 @@ void LayoutAssignment::anchor(Operation *op) {
     sum(store.getView(), store.getTile());
   else if (auto add = dyn_cast<AccumulateOp>(op))
     sum(add.getView(), add.getTile());
+  else if (auto resume = dyn_cast<ResumeOp>(op))
+    sum(resume.getView(), resume.getTile());
   else if (auto p = dyn_cast<SoftmaxRecomputeOp>(op);
            p && p.getN() && p.getColumns())
     set(p.getN(), columns, op);

@@ -52,7 +52,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
-            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
+            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp, ResumeOp,
             ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp,
             DotStartOp, DotWaitOp, JoinOp, LaneSumsOp,
             // The softmax.

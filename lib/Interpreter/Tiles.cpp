@@ -211,22 +211,29 @@ static char *counterAt(Frame &f, const View &turns, int64_t row) {
                    0);
 }
 
-/// Blocks run one after the other, so a turn has come or never will.
-static void takeTurn(Frame &f, AccumulateOp op) {
+/// Where the counter is of a turn that has come, or null. Blocks run one after
+/// the other, so it has or never will.
+template <typename Op> static char *takeTurn(Frame &f, Op op) {
   if (!op.getTurns() || f.halted())
-    return;
+    return nullptr;
   View view = f.as<View>(op.getTurns());
   char *at = counterAt(
       f, view, f.whole(op.getSharedRow() ? op.getSharedRow() : op.getRow()));
   if (!at)
-    return;
-  Type type = view.memory->element;
-  int64_t turn = f.whole(op.getTurn()), now = loadElement(type, at).whole;
-  if (now != turn)
-    f.fail() << "adds in turn " << turn << ", but it is turn " << now;
-  else if (op.getEnds() && !op.getLater() &&
-           (!op.getLast() || f.whole(op.getLast())))
-    storeElement(type, at, {0, turn + 1});
+    return nullptr;
+  int64_t turn = f.whole(op.getTurn()),
+          now = loadElement(view.memory->element, at).whole;
+  if (now == turn)
+    return at;
+  f.fail() << "adds in turn " << turn << ", but it is turn " << now;
+  return nullptr;
+}
+
+static void passTurn(Frame &f, AccumulateOp op, char *at) {
+  if (at && op.getEnds() && !op.getLater() &&
+      (!op.getLast() || f.whole(op.getLast())))
+    storeElement(f.as<View>(op.getTurns()).memory->element, at,
+                 {0, f.whole(op.getTurn()) + 1});
 }
 
 void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {
@@ -245,7 +252,7 @@ void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {
 }
 
 void interpreter::run(Frame &f, AccumulateOp op) {
-  takeTurn(f, op);
+  passTurn(f, op, takeTurn(f, op));
   View view = f.as<View>(op.getView());
   int64_t row = f.whole(op.getRow());
   TileRef tile = f.tile(op.getTile());
@@ -253,13 +260,25 @@ void interpreter::run(Frame &f, AccumulateOp op) {
   bool opens = op.getOpens() && f.whole(op.getOpens());
   if (!op.getCloses() || !f.whole(op.getCloses()))
     return storeTile(f, view, row, *tile, f.part(type), /*adds=*/!opens);
-  auto sum = opens ? makeTile(type) : loadTile(f, view, row, type);
+  bool added = opens || op.getResumed();
+  auto sum = added ? makeTile(type) : loadTile(f, view, row, type);
   for (auto [x, y] : llvm::zip(sum->real, tile->real))
     x += y;
   for (Value factor : op.getFactors())
     for (float &x : sum->real)
       x *= f.real(factor);
   storeTile(f, f.as<View>(op.getInto()), row, *sum, f.part(type));
+}
+
+void interpreter::run(Frame &f, ResumeOp op) {
+  RankedTensorType type = op.getTile().getType();
+  bool resumes = f.whole(op.getCloses()) && !f.whole(op.getOpens());
+  if (resumes)
+    takeTurn(f, op);
+  give(f, op.getTile(),
+       resumes ? loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
+                          type)
+               : makeTile(type));
 }
 
 //===----------------------------------------------------------------------===//

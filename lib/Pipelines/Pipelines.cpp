@@ -133,6 +133,7 @@ const std::array kStages = {
     Stage{"fa2gpu-allocate", onKernels<createAllocate, false>},
     Stage{"fa2gpu-chain-kernels", chainKernels},
     Stage{"fa2gpu-verify", onKernels<createVerify, false>},
+    Stage{"fa2gpu-join-loops", onKernels<createJoinLoops, false>},
     Stage{"convert-fa2gpu-to-nvvm", toNVVM},
     Stage{"fa2-reduce-divisions", reduceDivisions, /*scalars=*/true},
     Stage{"nvvm", toLLVM, /*scalars=*/true},

@@ -235,6 +235,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected turns_finish = false with dq = {0}, whose blocks "
                    "take no turns; got true",
                    stringifyGradQ(s.dq));
+  if (s.turnsResume && !(s.turnsFinish && s.dqByProducer))
+    return "expected turns_resume = false without turns_finish and "
+           "dq_by_producer, whose product begins with the sum; got true";
   constexpr int64_t kLeastRegisters = 24; // of setmaxnreg
   if (s.producerRegisters && s.producerRegisters < kLeastRegisters)
     return formatv("expected producer_registers to be 0 or at least {0}; got "

@@ -94,6 +94,7 @@ private:
         field.member == &Schedule::fromEnd ||
         field.member == &Schedule::splitScores ||
         field.member == &Schedule::turnsFinish ||
+        field.member == &Schedule::turnsResume ||
         field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.

@@ -206,17 +206,24 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
                              b.getStringAttr(name), part * gradQColumns(),
                              first, column);
       };
-      Value product = times("dq", ds, kTile, Value(), firstColumn);
-      if (others)
-        product = times("dq_other", others, othersKeys, product, Value());
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
+      Value begin;
+      if (schedule.getTurnsResume())
+        begin = ResumeOp::create(
+            b, loc, tile(rows, columnsOfPart(part), f32), sumView, at,
+            turn.number, sum.turns, turn.row, turn.first, opens, closes,
+            /*begins=*/part == 0);
+      Value product = times("dq", ds, kTile, begin, firstColumn);
+      if (others)
+        product = times("dq_other", others, othersKeys, product, Value());
       Value into = opens ? sum.into[part] : Value();
       AccumulateOp::create(
           b, loc, product, sumView, at, turn.number, sum.turns, turn.row,
           turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
-          turns && part == 0, turns && part + 1 == sum.views.size());
+          turns && part == 0, turns && part + 1 == sum.views.size(),
+          /*later=*/false, /*resumed=*/bool(begin));
     }
 }
 

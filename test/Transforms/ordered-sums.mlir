@@ -150,13 +150,32 @@ func.func @both_ways(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
 // CHECK: %[[LAST:.*]] = fa2.tile_at %[[KEYS]][%[[END]]]
 // CHECK: %[[CLOSES:.*]] = arith.cmpi eq, %[[KB]], %[[LAST]]
 // CHECK: fa2.accumulate %{{.*}} opens(%[[OPENS]]) closes(%[[CLOSES]]) into(%{{.*}} times %{{.*}} : !fa2.view<? x 64 x bf16>) {begins, ends}
-// CHECK-NOT: fa2.kernel
+// CHECK-NOT: fa2.kernel @finished
 func.func @finished(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
                     %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
   %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
       {mask = #fa2.mask<causal>,
        schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, order = shortest_first, dq = ordered, turns_finish = true>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// The product of the last block begins with the sum, where it is the last.
+// CHECK-LABEL: fa2.kernel @resumed(
+// CHECK: %[[BEGIN:.*]] = fa2.resume %[[SUM:.*]][%[[ROW:.*]]] turn(%[[TURN:.*]] of %{{.*}} : <? x i32>) opens(%[[OPENS:.*]]) closes(%[[CLOSES:.*]]) {begins}
+// CHECK: %[[DQ:.*]] = fa2.dot %{{.*}} acc(%[[BEGIN]] : tensor<64x64xf32>) {name = "dq"
+// CHECK: fa2.accumulate %[[DQ]], %[[SUM]][%[[ROW]]] turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) opens(%[[OPENS]]) closes(%[[CLOSES]]) into(%{{.*}}) {begins, ends, resumed}
+func.func @resumed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                    %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, order = shortest_first, dq = ordered, turns_finish = true, turns_resume = true, dq_by_producer = true>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
         tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>

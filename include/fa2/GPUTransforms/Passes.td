@@ -89,6 +89,16 @@ def CopyAhead : Pass<"fa2gpu-copy-ahead", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
 
+def JoinLoops : Pass<"fa2gpu-join-loops", "::fa2::KernelOp"> {
+  let summary = "the last tiles' work, which no copies are ahead of, joins the loop before it";
+  let description = [{
+    Of two loops in a row, the second of which goes on where the first stops and does what is the end of the first's body, one
+    is left: what the first did besides stands in a branch. `fa2gpu-copy-ahead` makes such loops. The work stands once then, and
+    is compiled once; behind `fa2gpu-verify`, which counts the uses of rings in loops without branches.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
+}
+
 def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let summary = "each warpgroup stops at the keys that its own rows see";
   let description = [{

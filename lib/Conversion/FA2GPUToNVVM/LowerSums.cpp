@@ -137,6 +137,12 @@ Value isEarly(Emit &e, Value seen, Value turn, Value first) {
   return e.both(early, first);
 }
 
+Value isNot(Emit &e, Value condition) {
+  return arith::XOrIOp::create(
+      e.b, e.loc, condition,
+      arith::ConstantIntOp::create(e.b, e.loc, /*value=*/1, /*width=*/1));
+}
+
 Value isFirstLane(Emit &e) {
   return arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq, e.lane(),
                                e.i32(0));
@@ -152,7 +158,8 @@ void passTurn(Emit &e, Value counter, Value last) {
 
 /// A thread's part of a tile of a sum.
 struct Reductions {
-  Reductions(Emit &e, AccumulateOp op, ViewParts view, Value row)
+  template <typename Op>
+  Reductions(Emit &e, Op op, ViewParts view, Value row)
       : e(e), width(op.getView().getType().getOrder().getWidth()),
         threads(threadsOf(op.getView().getType().getOrder())),
         first(startOfPart(op.getView(), op.getTile().getType())),
@@ -173,6 +180,28 @@ struct Reductions {
                          values, [&](Value x) { return flushedSum(zero, x); }));
   }
 
+  /// What has been added, where somebody has and `resumes` holds, or zeros.
+  SmallVector<Value> resume(Value resumes, size_t count) {
+    SmallVector<Value> values;
+    for (size_t r = 0; r < count; r += size_t(width))
+      llvm::append_range(values, load(r, "@", resumes));
+    return values;
+  }
+
+  /// These times the factors, as packed pairs.
+  SmallVector<Value> scaled(ValueRange values, ValueRange factors,
+                            Type element) {
+    SmallVector<Value> pairs;
+    auto scale = [&](Value x) {
+      for (Value factor : factors)
+        x = e.fmul(x, factor);
+      return x;
+    };
+    for (size_t i = 0; i < values.size(); i += 2)
+      pairs.push_back(e.pack(scale(values[i]), scale(values[i + 1]), element));
+    return pairs;
+  }
+
   /// What the sum would be with these, times the factors, as packed pairs.
   SmallVector<Value> rounded(Value opens, ValueRange values, ValueRange factors,
                              Type element) {
@@ -183,14 +212,10 @@ struct Reductions {
       size_t to = std::min(from + kAtOnce, values.size());
       SmallVector<Value> sums;
       for (size_t r = from; r < to; r += size_t(width))
-        llvm::append_range(sums, load(r, opens));
-      for (auto [sum, value] : llvm::zip(sums, values.slice(from, to - from))) {
+        llvm::append_range(sums, load(r, "@!", opens));
+      for (auto [sum, value] : llvm::zip(sums, values.slice(from, to - from)))
         sum = flushedSum(sum, value);
-        for (Value factor : factors)
-          sum = e.fmul(sum, factor);
-      }
-      for (size_t i = 0; i < sums.size(); i += 2)
-        pairs.push_back(e.pack(sums[i], sums[i + 1], element));
+      llvm::append_range(pairs, scaled(sums, factors, element));
     }
     return pairs;
   }
@@ -230,9 +255,9 @@ private:
     return std::to_string(first + int64_t(r) * threads * 4);
   }
 
-  /// From where reductions are done, the level-2 cache; zeros where the sum
-  /// opens, which nobody wrote.
-  SmallVector<Value> load(size_t r, Value opens) {
+  /// From where reductions are done, the level-2 cache; zeros where `condition`
+  /// does not hold ("@!": holds).
+  SmallVector<Value> load(size_t r, StringRef guard, Value condition) {
     Type f32 = e.b.getF32Type();
     std::string zeros, results, constraints;
     for (int64_t i = 0; i < width; ++i) {
@@ -244,7 +269,7 @@ private:
     std::string at = "$" + std::to_string(width),
                 where = "$" + std::to_string(width + 1);
     std::string text =
-        zeros + "@!" + where + " ld.relaxed.gpu.global" +
+        zeros + guard.str() + where + " ld.relaxed.gpu.global" +
         (width == 4 ? ".v4.f32 {" + results + "}" : ".f32 " + results) + ", [" +
         at + "+" + offsetOf(r) + "];";
     Type type = width == 1 ? f32
@@ -252,7 +277,7 @@ private:
                                  e.b.getContext(),
                                  SmallVector<Type>(size_t(width), f32));
     Value loaded =
-        assemble(type, {start, opens}, text, constraints + "l,b").getResult(0);
+        assemble(type, {start, condition}, text, constraints + "l,b").getResult(0);
     if (width == 1)
       return {loaded};
     SmallVector<Value> values;
@@ -302,6 +327,8 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       Value waits = given(adaptor.getFirst());
       if (op.getSeen())
         waits = isEarly(e, adaptor.getSeen()[0], turn, waits);
+      if (op.getResumed())
+        waits = e.both(isNot(e, adaptor.getCloses()[0]), waits);
       awaitTurn(e, counter, turn, waits);
     }
     Reductions sum(e, op, view, adaptor.getRow()[0]);
@@ -342,9 +369,41 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     Emit inside(rewriter, op.getLoc());
     ViewParts to = viewAnew(inside, op.getInto(), adaptor.getInto());
     auto type = cast<RankedTensorType>(op.getTile().getType());
+    ValueRange values = adaptor.getTile();
     storeElements(inside, type.clone(element),
-                  sum.rounded(opens, adaptor.getTile(), factors, element), into,
-                  to, adaptor.getRow()[0]);
+                  op.getResumed()
+                      ? sum.scaled(values, factors, element)
+                      : sum.rounded(opens, values, factors, element),
+                  into, to, adaptor.getRow()[0]);
+  }
+};
+
+struct ResumeLowering : public OpConversionPattern<ResumeOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(ResumeOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getTile().getType());
+    Value row = adaptor.getRow()[0],
+          resumes = e.both(adaptor.getCloses()[0],
+                           isNot(e, adaptor.getOpens()[0]));
+    if (op.getBegins()) {
+      Value counter =
+          turnPointer(e, ViewParts::from(adaptor.getTurns()),
+                      op.getSharedRow() ? adaptor.getSharedRow()[0] : row);
+      // Another tile of the turn may have a sum where this one opens.
+      Value waits = op.getFirst() ? e.both(adaptor.getCloses()[0],
+                                           adaptor.getFirst()[0])
+                                  : resumes;
+      awaitTurn(e, counter, e.toI32(adaptor.getTurn()[0]), waits);
+    }
+    Reductions sum(e, op, ViewParts::from(adaptor.getView()), row);
+    auto acc = cast<AccAttr>(type.getEncoding());
+    size_t count = size_t(acc.tileLayout(type.getShape()).numRegs());
+    SmallVector<Value> values = sum.resume(resumes, count);
+    rewriter.replaceOpWithMultiple(op, {ValueRange(values)});
+    return success();
   }
 };
 
@@ -400,5 +459,5 @@ struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               ChangeTurnLowering>(converter, patterns.getContext());
+               ResumeLowering, ChangeTurnLowering>(converter, patterns.getContext());
 }

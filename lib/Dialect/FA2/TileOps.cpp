@@ -105,14 +105,29 @@ LogicalResult StoreOp::verify() {
   return verifyTileOfView(*this, getTile().getType(), getView().getType());
 }
 
+/// A tile to which is added, and where.
+static LogicalResult verifySum(Operation *op, RankedTensorType tile,
+                               ViewType view) {
+  if (tile.getRank() != 2 || !tile.getElementType().isF32())
+    return op->emitOpError() << "expected a tile of f32, got " << tile;
+  if (!view.getOrder())
+    return op->emitOpError() << "expected a view with an order, in which it "
+                                "adds, got "
+                             << view;
+  return success();
+}
+
+static LogicalResult verifyTurns(Operation *op, ViewType turns) {
+  if (turns.getElementType().isInteger(32) && !turns.getCols())
+    return success();
+  return op->emitOpError()
+         << "expected turns of i32, a vector of them (1), got " << turns;
+}
+
 LogicalResult AccumulateOp::verify() {
   auto tile = cast<RankedTensorType>(getTile().getType());
-  if (tile.getRank() != 2 || !tile.getElementType().isF32())
-    return emitOpError() << "expected a tile of f32, got " << tile;
-  if (!getView().getType().getOrder())
-    return emitOpError() << "expected a view with an order, in which it adds, "
-                            "got "
-                         << getView().getType();
+  if (failed(verifySum(*this, tile, getView().getType())))
+    return failure();
   if (bool(getTurn()) != bool(getTurns()) ||
       (!getTurn() && (getBegins() || getEnds() || getSharedRow())))
     return emitOpError() << "expected a turn where it begins or ends (1)";
@@ -127,6 +142,9 @@ LogicalResult AccumulateOp::verify() {
       bool(getOpens()) != bool(getInto()) || (getOpens() && !getTurn()))
     return emitOpError() << "expected a turn where a sum is opened and closed, "
                             "and what it goes into (1)";
+  if (getResumed() && !getCloses())
+    return emitOpError() << "expected a sum that closes where it was resumed "
+                            "(1)";
   if (getInto() &&
       failed(verifyTileOfView(
           *this,
@@ -134,10 +152,19 @@ LogicalResult AccumulateOp::verify() {
                                 getInto().getType().getElementType()),
           getInto().getType())))
     return failure();
-  if (ViewType turns = getTurns() ? getTurns().getType() : ViewType();
-      turns && (!turns.getElementType().isInteger(32) || turns.getCols()))
-    return emitOpError() << "expected turns of i32, a vector of them (1), got "
-                         << turns;
+  if (getTurns() && failed(verifyTurns(*this, getTurns().getType())))
+    return failure();
+  return verifyTileOfView(*this, tile, getView().getType());
+}
+
+LogicalResult ResumeOp::verify() {
+  auto tile = cast<RankedTensorType>(getTile().getType());
+  if (failed(verifySum(*this, tile, getView().getType())) ||
+      failed(verifyTurns(*this, getTurns().getType())))
+    return failure();
+  if (bool(getSharedRow()) != bool(getFirst()))
+    return emitOpError() << "expected the first tile of a turn that several "
+                            "share";
   return verifyTileOfView(*this, tile, getView().getType());
 }
 

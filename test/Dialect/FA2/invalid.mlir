@@ -524,6 +524,22 @@ func.func @into_other_columns(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f3
 
 // -----
 
+func.func @resumed_and_left_open(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>) {
+  // expected-error @+1 {{expected a sum that closes where it was resumed (1)}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) {begins, ends, resumed} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
+func.func @resumes_no_sum(%sum: !fa2.view<? x 64 x f32>, %row: index, %turns: !fa2.view<? x i32>, %is: i1) {
+  // expected-error @+1 {{expected a view with an order, in which it adds, got '!fa2.view<? x 64 x f32>'}}
+  %t = fa2.resume %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) opens(%is) closes(%is) : !fa2.view<? x 64 x f32> -> tensor<64x64xf32>
+  return
+}
+
+// -----
+
 func.func @turns_of_f32(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x f32>) {
   // expected-error @+1 {{expected turns of i32, a vector of them (1), got '!fa2.view<? x f32>'}}
   fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x f32>) {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>

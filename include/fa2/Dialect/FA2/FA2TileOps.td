@@ -215,11 +215,12 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on.
     A sum that nobody zeroes before and nobody reads behind has `opens` and `closes`, which hold for the first and for the last of the blocks
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
-    with the `factors`, one after the other, rounded, and stored at the row of `into`.
+    with the `factors`, one after the other, rounded, and stored at the row of `into`. With `resumed` the tile has the sum already where it
+    closes (`fa2.resume`), and the turn has come.
     Blocks with the turns 0, 1, and so on must all come, and a block may wait only for such as start before it
     (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row; what is
     seen is of a tile's first part, and its last part is passed on later; what opens and closes takes turns, and the tile has the columns
-    of what it goes into.
+    of what it goes into; what is resumed closes.
 
     Examples: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
@@ -231,11 +232,30 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
     Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
     Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into, Variadic<F32>:$factors,
-    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later);
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
     (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`times` $factors^)? `:` type($into) `)`)?
     attr-dict `:` type($tile) `,` type($view) }];
+  let hasVerifier = 1;
+}
+
+def FA2_ResumeOp : FA2_Op<"resume", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "the sum of a tile so far, for a product to begin with";
+  let description = [{
+    Where `closes` holds, and `opens` does not, the tile of the sum to which `fa2.accumulate` adds; zeros elsewhere. Who closes a sum so
+    needs no second tile of registers for what others have added, and no addition. The turn is waited for before the first part of
+    a tile, which has `begins`, where it closes, and, where several tiles share a turn, `first` holds.
+
+    Example: `%begin = fa2.resume %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) {begins} : !fa2.view<? x 64 x f32, order = <<4 x 1>>> -> tensor<64x64xf32>`
+  }];
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead]>:$view, Index:$row,
+    Index:$turn, Arg<FA2_ViewType, "", [MemRead]>:$turns, Optional<Index>:$shared_row, Optional<I1>:$first,
+    I1:$opens, I1:$closes, UnitAttr:$begins);
+  let results = (outs AnyRankedTensor:$tile);
+  let assemblyFormat = [{ $view `[` $row `]` `turn` `(` $turn `of` $turns `:` type($turns) `)`
+    (`at` `(` $shared_row^ `from` $first `)`)? `opens` `(` $opens `)` `closes` `(` $closes `)`
+    attr-dict `:` type($view) `->` type($tile) }];
   let hasVerifier = 1;
 }
 
