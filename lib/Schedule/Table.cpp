@@ -27,10 +27,11 @@ struct Entry {
   std::string family, pass;
   Setting first;
   std::vector<Setting> also;
-  /// Of a variant: when it is launched, "" always; the rows of its tiles, where
-  /// it is for few of them; and one part in how many it is to gain where it
-  /// takes what whole rounds leave.
+  /// Of a variant: when it is launched, "" always; whether before those of a
+  /// database's row; the rows of its tiles, where it is for few of them; and
+  /// one part in how many it is to gain where it takes what whole rounds leave.
   std::string launch;
+  bool before = false;
   int64_t rows = 0, parts = 0;
   int64_t weight = 0; // of weights alone
 };
@@ -61,7 +62,7 @@ std::string readEntry(const json::Object *object, Entry &entry) {
   for (const auto &member : *object)
     if (StringRef name = member.first;
         !llvm::is_contained({"family", "pass", "when", "schedule", "also",
-                             "launch", "rows", "parts", "weight", "why"},
+                             "launch", "before", "rows", "parts", "weight", "why"},
                             name))
       return formatv("unknown member '{0}'", name);
   entry.family = textOf(*object, "family");
@@ -75,6 +76,7 @@ std::string readEntry(const json::Object *object, Entry &entry) {
       entry.also.push_back(settingOf(*setting));
     }
   entry.launch = textOf(*object, "launch");
+  entry.before = object->getBoolean("before").value_or(false);
   entry.rows = object->getInteger("rows").value_or(0);
   entry.parts = object->getInteger("parts").value_or(0);
   entry.weight = object->getInteger("weight").value_or(0);
@@ -264,6 +266,7 @@ public:
         continue;
       Variant v;
       v.when = entry.launch;
+      v.beforeRow = entry.before;
       v.fields = fieldsOf(entry.first.fields);
       for (const Setting &also : entry.also)
         if (holds(also.when, base))

@@ -83,8 +83,13 @@ static Offers tunedVariants(const Target &target, const Problem &problem,
   if (!selection.measuredVariants || selection.deterministic) {
     append(offers, table, /*ofTable=*/true);
   } else if (problem.backward) {
+    auto isBefore = [](const Variant &v) { return v.beforeRow; };
+    auto others = std::stable_partition(table.begin(), table.end(), isBefore);
+    append(offers, std::vector<Variant>(table.begin(), others),
+           /*ofTable=*/true);
     append(offers, *selection.measuredVariants, /*ofTable=*/false);
-    append(offers, table, /*ofTable=*/true);
+    append(offers, std::vector<Variant>(others, table.end()),
+           /*ofTable=*/true);
   } else {
     llvm::erase_if(table, [](const Variant &v) {
       return v.fields.packedHeads.value_or(1) == 1;
@@ -99,12 +104,8 @@ static Offers tunedVariants(const Target &target, const Problem &problem,
 /// a schedule of other bits: the table is for its own schedules. What is left
 /// out is in the selection's reasons.
 static void dropOfOtherBits(SmallVector<VariantAttr> &variants,
-                            ArrayRef<bool> ofTable, Selection &selection) {
-  for (size_t i = variants.size(); i-- > 0;) {
-    std::string fault =
-        batchGuardFault(ArrayRef(variants).drop_front(i), selection.schedule);
-    if (!ofTable[i] || fault.empty())
-      continue;
+                            SmallVector<bool> &ofTable, Selection &selection) {
+  auto drop = [&](size_t i, StringRef fault) {
     std::string when = variants[i].getWhen().getExpression().str();
     selection.reasons.push_back(
         {Decision::Kind::Missed,
@@ -113,6 +114,23 @@ static void dropOfOtherBits(SmallVector<VariantAttr> &variants,
          {{"When", when}},
          ""});
     variants.erase(variants.begin() + i);
+    ofTable.erase(ofTable.begin() + i);
+  };
+  for (size_t i = variants.size(); i-- > 0;) {
+    auto fault = [&] {
+      return batchGuardFault(ArrayRef(variants).drop_front(i),
+                             selection.schedule);
+    };
+    if (ofTable[i] && !fault().empty())
+      drop(i, fault());
+    // What a row of the database has stays, and what follows must fit it.
+    else
+      for (size_t k = variants.size(); k-- > i + 1 && !fault().empty();)
+        if (ofTable[k] && !variants[i]
+                               .getSchedule()
+                               .differsInBits(variants[k].getSchedule())
+                               .empty())
+          drop(k, fault());
   }
 }
 

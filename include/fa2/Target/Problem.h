@@ -61,11 +61,13 @@ int64_t maxSlack(mlir::Type dtype);
 
 /// A second schedule, for launches where a guard (#fa2.guard) holds: that of
 /// all others with these fields in place. Where `after` is not empty, it takes
-/// the rows behind so many (#fa2.variant).
+/// the rows behind so many (#fa2.variant). Of the table, whether it stands
+/// before what a row of the database has.
 struct Variant {
   std::string when;
   ScheduleOverrides fields;
   std::string after = {};
+  bool beforeRow = false;
 };
 
 } // namespace fa2
