@@ -74,8 +74,8 @@ public:
     Location loc = first.getLoc();
     OpBuilder b(first);
     Value until = first.getUpperBound();
-    first.setLowerBound(b.createOrFold<arith::MinSIOp>(
-        loc, first.getLowerBound(), until));
+    first.setLowerBound(
+        b.createOrFold<arith::MinSIOp>(loc, first.getLowerBound(), until));
     first.setUpperBound(second.getUpperBound());
     // Its bound may stand between the two.
     if (Operation *bound = second.getUpperBound().getDefiningOp();
@@ -83,9 +83,8 @@ public:
         first->isBeforeInBlock(bound))
       first->moveBefore(second);
     b.setInsertionPoint(behind);
-    auto isAhead =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
-                              first.getInductionVar(), until);
+    auto isAhead = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                         first.getInductionVar(), until);
     auto branch = scf::IfOp::create(b, loc, isAhead);
     for (Operation *op : ahead)
       op->moveBefore(branch.thenBlock()->getTerminator());
@@ -133,8 +132,7 @@ private:
 
   bool equivalent(Operation *one, Operation *other) {
     bool equal = OperationEquivalence::isEquivalentTo(
-        one, other,
-        [&](Value x, Value y) { return success(equivalent(x, y)); },
+        one, other, [&](Value x, Value y) { return success(equivalent(x, y)); },
         [&](Value x, Value y) { same[y] = x; },
         OperationEquivalence::IgnoreLocations);
     if (equal)

@@ -52,9 +52,9 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
-            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp, ResumeOp,
-            ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp,
-            DotStartOp, DotWaitOp, JoinOp, LaneSumsOp,
+            ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
+            ResumeOp, ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp,
+            ScaleRowsOp, DotOp, DotStartOp, DotWaitOp, JoinOp, LaneSumsOp,
             // The softmax.
             SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
             SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,

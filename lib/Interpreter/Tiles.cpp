@@ -276,9 +276,9 @@ void interpreter::run(Frame &f, ResumeOp op) {
   if (resumes)
     takeTurn(f, op);
   give(f, op.getTile(),
-       resumes ? loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()),
-                          type)
-               : makeTile(type));
+       resumes
+           ? loadTile(f, f.as<View>(op.getView()), f.whole(op.getRow()), type)
+           : makeTile(type));
 }
 
 //===----------------------------------------------------------------------===//

@@ -93,8 +93,9 @@ static Cost costOf(Operation *op) {
         return Cost{0, 0, 4};
       })
       // Masks are not for the tiles that most iterations take.
-      .Case<ApplyMaskOp, ConvertLayoutOp, DotWaitOp, ResumeOp, arith::ConstantOp,
-            tensor::SplatOp>([](Operation *) { return Cost(); })
+      .Case<ApplyMaskOp, ConvertLayoutOp, DotWaitOp, ResumeOp,
+            arith::ConstantOp, tensor::SplatOp>(
+          [](Operation *) { return Cost(); })
       .Default([](Operation *other) {
         bool onTiles = other->getNumResults() == 1 &&
                        other->getNumRegions() == 0 &&

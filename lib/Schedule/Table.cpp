@@ -60,10 +60,10 @@ std::string readEntry(const json::Object *object, Entry &entry) {
   if (!object)
     return "expected an object";
   for (const auto &member : *object)
-    if (StringRef name = member.first;
-        !llvm::is_contained({"family", "pass", "when", "schedule", "also",
-                             "launch", "before", "rows", "parts", "weight", "why"},
-                            name))
+    if (StringRef name = member.first; !llvm::is_contained(
+            {"family", "pass", "when", "schedule", "also", "launch", "before",
+             "rows", "parts", "weight", "why"},
+            name))
       return formatv("unknown member '{0}'", name);
   entry.family = textOf(*object, "family");
   entry.pass = textOf(*object, "pass");

@@ -210,10 +210,10 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
       Value begin;
       if (schedule.getTurnsResume())
-        begin = ResumeOp::create(
-            b, loc, tile(rows, columnsOfPart(part), f32), sumView, at,
-            turn.number, sum.turns, turn.row, turn.first, opens, closes,
-            /*begins=*/part == 0);
+        begin = ResumeOp::create(b, loc, tile(rows, columnsOfPart(part), f32),
+                                 sumView, at, turn.number, sum.turns, turn.row,
+                                 turn.first, opens, closes,
+                                 /*begins=*/part == 0);
       Value product = times("dq", ds, kTile, begin, firstColumn);
       if (others)
         product = times("dq_other", others, othersKeys, product, Value());

@@ -276,8 +276,8 @@ private:
                            : LLVM::LLVMStructType::getLiteral(
                                  e.b.getContext(),
                                  SmallVector<Type>(size_t(width), f32));
-    Value loaded =
-        assemble(type, {start, condition}, text, constraints + "l,b").getResult(0);
+    Value loaded = assemble(type, {start, condition}, text, constraints + "l,b")
+                       .getResult(0);
     if (width == 1)
       return {loaded};
     SmallVector<Value> values;
@@ -386,16 +386,16 @@ struct ResumeLowering : public OpConversionPattern<ResumeOp> {
     Emit e(rewriter, op.getLoc());
     auto type = cast<RankedTensorType>(op.getTile().getType());
     Value row = adaptor.getRow()[0],
-          resumes = e.both(adaptor.getCloses()[0],
-                           isNot(e, adaptor.getOpens()[0]));
+          resumes =
+              e.both(adaptor.getCloses()[0], isNot(e, adaptor.getOpens()[0]));
     if (op.getBegins()) {
       Value counter =
           turnPointer(e, ViewParts::from(adaptor.getTurns()),
                       op.getSharedRow() ? adaptor.getSharedRow()[0] : row);
       // Another tile of the turn may have a sum where this one opens.
-      Value waits = op.getFirst() ? e.both(adaptor.getCloses()[0],
-                                           adaptor.getFirst()[0])
-                                  : resumes;
+      Value waits = op.getFirst()
+                        ? e.both(adaptor.getCloses()[0], adaptor.getFirst()[0])
+                        : resumes;
       awaitTurn(e, counter, e.toI32(adaptor.getTurn()[0]), waits);
     }
     Reductions sum(e, op, ViewParts::from(adaptor.getView()), row);
@@ -459,5 +459,6 @@ struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               ResumeLowering, ChangeTurnLowering>(converter, patterns.getContext());
+               ResumeLowering, ChangeTurnLowering>(converter,
+                                                   patterns.getContext());
 }
