@@ -149,6 +149,9 @@ private:
 
 struct JoinLoopsPass : public fa2::impl::JoinLoopsBase<JoinLoopsPass> {
   void runOnOperation() override {
+    // Where the work is short, twice of it costs less than the branch.
+    if (!getOperation().getSchedule().getTurnsFinish())
+      return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     // From the last one on, as a loop that has joined is gone.
