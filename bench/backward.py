@@ -10,17 +10,21 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fa2bench import ends, options as command_line  # noqa: E402
-from fa2bench.cases import MASKS, Refused, paper_grid  # noqa: E402
+from fa2bench.cases import LAYOUTS, MASKS, Refused, paper_grid  # noqa: E402
 from fa2bench.kernels import find_kernels  # noqa: E402
-from fa2bench.peers import BACKENDS  # noqa: E402
+from fa2bench.peers import BACKENDS, ModulePeer  # noqa: E402
 from fa2bench.results import geometric_mean  # noqa: E402
 from fa2bench.runtime import Library, RuntimeFailure  # noqa: E402
+from fa2bench.values import VALUES  # noqa: E402
 
 EPILOG = """\
 examples:
   fa2-compile --pass backward --head-dim 128 --mask causal -o kernels/b128c.ptx      # and so on
   backward.py kernels --runtime build/release/runtime/lib/libfa2rt.so
   backward.py a=tiles/64x128 b=tiles/128x128 --head-dims 64     two schedules side by side
+
+A module of --peer has make_backward(case), which gives f(q, k, v, out, lse, dout, dq, dk, dv);
+its gradients are held to the same rule.
 
 All kernels of a program count: statistics, keys, dQ. TFLOP/s count 10 N^2 d heads batch, half
 of that when causal. Each set's gradients are held to the accuracy rule against float64 first, on
@@ -42,6 +46,12 @@ def parse(arguments):
     p.add_argument("--tokens", type=command_line.positive, default=16384)
     p.add_argument("--peers", type=command_line.one_of(("flash2", "cudnn", "none")),
                    default=["flash2", "cudnn"], metavar="PEER,...")
+    p.add_argument("--peer", action="append", default=[], metavar="NAME=FILE.py",
+                   help="a further peer, a Python module")
+    p.add_argument("--values", type=command_line.one_of(tuple(VALUES)), default=["normal"], metavar="V,...",
+                   help="what q and k look like: " + ", ".join(VALUES))
+    p.add_argument("--layouts", type=command_line.one_of(LAYOUTS), default=["bshd"], metavar="L,...",
+                   help="the tensors' order in memory: " + ", ".join(LAYOUTS))
     p.add_argument("--seconds", type=command_line.seconds, default=8.0, help="for each case")
     p.add_argument("--pause", type=command_line.milliseconds, default=60.0, metavar="MS")
     p.add_argument("--seed", type=int, default=0)
@@ -96,19 +106,20 @@ def judge(name, got, wanted, exact, standard):
 
 
 class Inputs:
-    """Tensors of a case, [batch, heads, seqlen, head dim] in the memory order of the model."""
+    """Tensors of a case, [batch, heads, seqlen, head dim], in memory as its layout says."""
 
     def __init__(self, case, generator):
         import torch
         from fa2bench.inputs import TORCH_DTYPES
-        shape = (case.batch, case.seqlen, case.heads, case.head_dim)
+        inner = (case.seqlen, case.heads) if case.layout == "bshd" else (case.heads, case.seqlen)
         dtype = TORCH_DTYPES[case.dtype]
 
         def draw():
-            x = torch.randn(shape, device="cuda", generator=generator).to(dtype)
-            return x.transpose(1, 2)
+            x = torch.randn((case.batch, *inner, case.head_dim), device="cuda", generator=generator).to(dtype)
+            return x.transpose(1, 2) if case.layout == "bshd" else x
         self.case, self.scale = case, 1 / math.sqrt(case.head_dim)
         self.q, self.k, self.v, self.dout = (draw() for _ in range(4))
+        VALUES[case.values](self.q, self.k)
         self.out, self.lse = self.forward()
 
     def forward(self):
@@ -119,17 +130,16 @@ class Inputs:
             self.q, self.k, self.v, 0.0, causal, False, scale=self.scale)[:2]
 
 
-def our_launch(kernel, inputs):
-    """(launch, the worst row's share of its allowance)"""
+def checked_launch(name, inputs, bind):
+    """(launch, the worst row's share of its allowance); bind(tensors) gives what a stream is passed to."""
     import torch
     from fa2bench.check import current_stream
-    from fa2bench.run import allocate, synchronize
+    from fa2bench.run import synchronize
     grads = [torch.full_like(x, math.nan) for x in (inputs.q, inputs.k, inputs.v)]
-    call = kernel.bind_named({"q": inputs.q, "k": inputs.k, "v": inputs.v, "out": inputs.out,
-                              "lse": inputs.lse, "dout": inputs.dout, "dq": grads[0],
-                              "dk": grads[1], "dv": grads[2]}, allocate)
+    call = bind({"q": inputs.q, "k": inputs.k, "v": inputs.v, "out": inputs.out, "lse": inputs.lse,
+                 "dout": inputs.dout, "dq": grads[0], "dk": grads[1], "dv": grads[2]})
     call(current_stream("cuda"))
-    synchronize(kernel.name)
+    synchronize(name)
     worst, case = 0.0, inputs.case
     for b, h in {(0, 0), (case.batch - 1, case.heads - 1)}:
         head = [x[b, h] for x in (inputs.q, inputs.k, inputs.v, inputs.dout)]
@@ -139,6 +149,12 @@ def our_launch(kernel, inputs):
         for name, got, *rows in zip(("dq", "dk", "dv"), grads, wanted, exact, standard):
             worst = max(worst, judge(f"batch entry {b}, head {h}, {name}", got[b, h], *rows))
     return (lambda _: call(current_stream("cuda"))), worst
+
+
+def module_launch(peer, inputs):
+    """As checked_launch, of a module's gradients."""
+    call = peer.make_backward(inputs.case)
+    return checked_launch(peer.label, inputs, lambda tensors: lambda _: call(*tensors.values()))
 
 
 def peer_launch(name, inputs):
@@ -154,6 +170,10 @@ def peer_launch(name, inputs):
     return lambda _: torch.autograd.grad(out, leaves, inputs.dout, retain_graph=True)
 
 
+def refuse_peer(text):
+    raise Refused(f"--peer is {text}; expected NAME=FILE.py")
+
+
 def measure(options):
     library = Library(options.runtime)
     sets = {}
@@ -164,11 +184,14 @@ def measure(options):
         if not kernels:
             raise Refused(f"{text}: no backward kernels there (fa2-compile --pass backward)")
         sets[label] = kernels
-    cases = paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
-                       options.tokens, options.dtype)
+    modules = [ModulePeer(*text.split("=", 1), "make_backward") if "=" in text else refuse_peer(text) for text in options.peer]
+    cases = [case for layout in options.layouts for values in options.values
+             for case in paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
+                                    options.tokens, options.dtype, layout=layout, values=values)]
     torch = ends.with_gpu()
     from fa2bench.check import WrongResult
     from fa2bench.measure import Contestant, interleave
+    from fa2bench.run import allocate
     device = library.open_device("cuda")
     loaded, failures, rows, ratios = set(), [], [], {}
     generator = torch.Generator(device="cuda").manual_seed(options.seed)
@@ -183,11 +206,18 @@ def measure(options):
                 if id(kernel) not in loaded:
                     kernel.load(library, device)
                     loaded.add(id(kernel))
-                launch, notes[label] = our_launch(kernel, inputs)
+                launch, notes[label] = checked_launch(kernel.name, inputs,
+                                                      lambda tensors: kernel.bind_named(tensors, allocate))
             except (WrongResult, RuntimeFailure) as error:
                 failures.append(f"{kernel.name}, {case}: {error}")
                 continue
             contestants.append(Contestant(label, launch, 1))
+        for peer in modules:
+            try:
+                launch, notes[peer.label] = module_launch(peer, inputs)
+                contestants.append(Contestant(peer.label, launch, 1))
+            except (WrongResult, RuntimeError) as error:
+                print(f"{peer.label}, {case}: {error}", file=sys.stderr)
         for name in options.peers:
             if name != "none":
                 try:
@@ -206,14 +236,16 @@ def measure(options):
             if base and label in figures:
                 ratios.setdefault((label, case.head_dim, case.mask), []).append(figures[label] / base)
                 text += f"  {label}/FA2 {figures[label] / base:.3f}"
-        print(f"d {case.head_dim:3} {case.mask:6} {case.seqlen:6}  {text}", flush=True)
-        rows += [f"{label},{case.head_dim},{case.mask},{case.seqlen},{value:.2f},"
-                 f"{notes.get(label, '')}" for label, value in figures.items()]
+        kind = f" {case.layout} {case.values}" if len(options.layouts) * len(options.values) > 1 else ""
+        print(f"d {case.head_dim:3} {case.mask:6} {case.seqlen:6}{kind}  {text}", flush=True)
+        rows += [f"{label},{case.head_dim},{case.mask},{case.seqlen},{value:.2f},{notes.get(label, '')},"
+                 f"{case.batch},{case.layout},{case.values}" for label, value in figures.items()]
     for (label, head_dim, mask), values in ratios.items():
         print(f"{label}, head dim {head_dim}, {mask}: {geometric_mean(values):.3f} times FlashAttention-2 "
               f"in geometric mean, {min(values):.3f} at least")
     if options.csv:
-        options.csv.write_text("\n".join(["label,head_dim,mask,seqlen,tflops,worst_row", *rows, ""]))
+        options.csv.write_text("\n".join(["label,head_dim,mask,seqlen,tflops,worst_row,batch,layout,values", *rows,
+                                          ""]))
     return ends.status_of(failures)
 
 

@@ -21,3 +21,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   set(fa2_precompile ON)
 endif()
 option(FA2_PRECOMPILE "read large headers once for all units" ${fa2_precompile})
+
+# Optimization is half of what is left. Where a build only serves tests (.ci/run), what does not interpret kernels itself has
+# less of it.
+option(FA2_FAST_BUILD "optimize what runs briefly with -O1: builds take two thirds of the time" OFF)
+macro(fa2_runs_briefly)
+  if(FA2_FAST_BUILD)
+    add_compile_options(-O1)
+  endif()
+endmacro()

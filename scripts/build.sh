@@ -8,5 +8,5 @@ configure() {
   fi
   # Folders that were configured before name ccache as it is.
   export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-  cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@"
+  cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release ${FA2_CMAKE_ARGUMENTS-} "$@"
 }

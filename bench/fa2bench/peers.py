@@ -45,9 +45,9 @@ class PyTorchPeer:
 
 
 class ModulePeer:
-    """make(head_dim, causal, dtype) of a Python file."""
+    """A function of a Python file: make(head_dim, causal, dtype), or make_backward(case)."""
 
-    def __init__(self, label, path):
+    def __init__(self, label, path, function="make"):
         self.label = label
         if not Path(path).is_file():
             raise Refused(f"--peer {label}: {path} is not a file")
@@ -57,7 +57,8 @@ class ModulePeer:
             specification.loader.exec_module(module)
         except Exception as error:
             raise Refused(f"--peer {label}: {path} failed to import: {error!r}") from None
-        if not callable(getattr(module, "make", None)):
-            raise Refused(f"--peer {label}: {path} has no make(head_dim, causal, dtype)")
-        self.make = module.make
+        wanted = {"make": "make(head_dim, causal, dtype)", "make_backward": "make_backward(case)"}
+        if not callable(getattr(module, function, None)):
+            raise Refused(f"--peer {label}: {path} has no {wanted[function]}")
+        setattr(self, function, getattr(module, function))
         self.bottom_right = bool(getattr(module, "BOTTOM_RIGHT", False))

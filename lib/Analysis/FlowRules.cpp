@@ -595,8 +595,9 @@ void Flow::waitDot(DotWaitOp op) {
                     Twine(int64_t(*op.getPending())),
                 it->at, "started here");
   auto dot = cast<DotStartOp>(it->at);
-  if (dot.getD() == op.getSource() && !isShared(dot.getA()) &&
-      !llvm::is_contained(op.getKeep(), dot.getA()))
+  Value registers = isShared(dot.getA()) ? dot.getHeld() : dot.getA();
+  if (dot.getD() == op.getSource() && registers &&
+      !llvm::is_contained(op.getKeep(), registers))
     return fail(op,
                 "expected to keep the operand in registers, which the matmul "
                 "reads until here",

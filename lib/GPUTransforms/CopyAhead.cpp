@@ -39,7 +39,7 @@ struct Parts {
     for (Operation &op : loop.getBody()->without_terminator())
       if (isOneThreads(&op) && !isOfPeer(&op))
         copies.insert(&op);
-      else if (!isPure(&op) || op.getNumResults() == 0 ||
+      else if (!isMemoryEffectFree(&op) || op.getNumResults() == 0 ||
                !llvm::all_of(op.getResultTypes(), isNumber))
         rest.insert(&op);
   }

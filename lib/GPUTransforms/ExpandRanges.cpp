@@ -76,6 +76,8 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
       return {countOf(m, count.getRange())};
     if (auto at = dyn_cast<TileAtOp>(op)) {
       TilePlaces p = known[at.getRange()];
+      if (p.rotation)
+        return {rotated(m, p, at.getPlace())};
       if (p.fallsWhere) { // first - place is first + 1 + (place ^ -1)
         Value turned = m.choose(p.fallsWhere, m.constant(-1), m.constant(0));
         return {
@@ -88,15 +90,30 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
       return {tilesUntil(m, until)};
     auto full = cast<FullPlacesOp>(op);
     TilePlaces p = known[full.getRange()];
-    auto [begin, end] = p.fallsWhere ? either(m, full, p)
-                        : p.falls    ? falling(m, full, p)
-                                     : rising(m, full, p);
+    auto [begin, end] = p.rotation     ? allOrNone(m, full, p)
+                        : p.fallsWhere ? either(m, full, p)
+                        : p.falls      ? falling(m, full, p)
+                                       : rising(m, full, p);
     return {begin, end};
   }
 
   Value countOf(PlaceMath &m, Value range) {
     TilePlaces &p = known[range];
     return p.count ? p.count : m.sub(p.end, p.first);
+  }
+
+  static Value rotated(PlaceMath &m, TilePlaces p, Value place) {
+    Value on = m.add(place, p.rotation);
+    Value wraps = arith::CmpIOp::create(m.b, m.loc, arith::CmpIPredicate::sge,
+                                        on, p.count);
+    return m.add(p.first, m.sub(on, m.choose(wraps, p.count, m.constant(0))));
+  }
+
+  static std::pair<Value, Value> allOrNone(PlaceMath &m, FullPlacesOp op,
+                                           TilePlaces p) {
+    Value none = arith::CmpIOp::create(m.b, m.loc, arith::CmpIPredicate::sge,
+                                       p.fullBegin, p.fullEnd);
+    return {m.choose(none, op.getUpper(), op.getLower()), op.getUpper()};
   }
 
   /// The range's tiles are last, last - 1, ...; one of them is always left.

@@ -150,7 +150,8 @@ private:
 struct JoinLoopsPass : public fa2::impl::JoinLoopsBase<JoinLoopsPass> {
   void runOnOperation() override {
     // Where the work is short, twice of it costs less than the branch.
-    if (!getOperation().getSchedule().getTurnsFinish())
+    if (!getOperation().getSchedule().getTurnsFinish() &&
+        !getOperation().getSchedule().getJoinLoops())
       return;
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });

@@ -34,6 +34,8 @@ struct PlaceDotWaitsPass
           !isa<SharedAttr>(
               cast<RankedTensorType>(dot.getA().getType()).getEncoding()))
         wait.getKeepMutable().assign(dot.getA());
+      else if (dot && dot.getHeld())
+        wait.getKeepMutable().assign(dot.getHeld());
     });
     SmallVector<Value> inFlight;
     for (Block &block : getOperation().getBody())

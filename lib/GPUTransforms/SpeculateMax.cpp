@@ -164,7 +164,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
           before, dot.getLoc(), InFlightType::get(b.getContext(), half),
           dot.getA(), dot.getB(), Value(), dot.getTransposeB(),
           /*transpose_a=*/false, dot.getNameAttr(), first, /*first_row=*/0,
-          /*clears=*/false, /*joins=*/first > 0, /*column=*/Value()));
+          /*clears=*/false, /*joins=*/first > 0, /*column=*/Value(),
+          /*held=*/Value()));
     SmallVector<Value> p;
     for (Value product : started) {
       Value s = DotWaitOp::create(b, loc, half, product);
@@ -266,7 +267,7 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         dot.getTransposeB(),
         /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0,
         /*first_row=*/0, /*clears=*/false, /*joins=*/false,
-        /*column=*/Value());
+        /*column=*/Value(), /*held=*/Value());
     Value scores = DotWaitOp::create(b, loc, own, started);
     scores = ConvertLayoutOp::create(b, loc, type, scores);
     IRMapping map;

@@ -27,7 +27,10 @@ namespace {
 struct Places {
   int64_t first, end, count, fullBegin, fullEnd;
   bool falls;
+  int64_t rotation = 0;
   int64_t tile(int64_t place) const {
+    if (rotation > 0)
+      return first + (place + rotation) % count;
     return falls ? first - place : first + place;
   }
 };
@@ -41,7 +44,8 @@ static Places placesOf(Frame &f, Value range) {
           p.count ? f.whole(p.count) : end - first,
           f.whole(p.fullBegin),
           f.whole(p.fullEnd),
-          p.fallsWhere ? f.whole(p.fallsWhere) != 0 : p.falls};
+          p.fallsWhere ? f.whole(p.fallsWhere) != 0 : p.falls,
+          p.rotation ? f.whole(p.rotation) : 0};
 }
 
 int64_t interpreter::countTiles(Frame &f, Value range) {

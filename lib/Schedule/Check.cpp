@@ -137,6 +137,16 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    s.warps, s.blockQ);
   if (std::string wrong = gradientSumsError(t, p, s); !wrong.empty())
     return wrong;
+  if (s.keysInRegisters > p.headDim || (s.keysInRegisters && s.qInRegisters))
+    return formatv(
+        "expected keys_in_registers to be at most the head dim, {0}, "
+        "and 0 with q_in_registers, which keeps all of them; got "
+        "{1}",
+        p.headDim, s.keysInRegisters);
+  if (s.keysInRegisters && d.keyWarps != 4 && d.keyWarps != s.warps)
+    return formatv("expected keys_in_registers = 0 with key_warps = {0} of {1} "
+                   "warps, where warpgroups share some rows of keys; got {2}",
+                   d.keyWarps, s.warps, s.keysInRegisters);
   // The next tile comes while this one's products are still to start.
   bool all = s.loopOrder == LoopOrder::GradientsBehind;
   if ((all || s.loopOrder == LoopOrder::KeysBehind ||
@@ -238,6 +248,23 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.turnsResume && !(s.turnsFinish && s.dqByProducer))
     return "expected turns_resume = false without turns_finish and "
            "dq_by_producer, whose product begins with the sum; got true";
+  if (s.rotateQueries && p.masked)
+    return formatv("expected rotate_queries = 0 under a mask, where each tile "
+                   "of keys begins with other queries already; got {0}",
+                   s.rotateQueries);
+  if (s.rotateQueries && s.dq == GradQ::Ordered)
+    return formatv("expected rotate_queries = 0 with dq = ordered, whose "
+                   "blocks come to a tile of queries one after the other; got "
+                   "{0}",
+                   s.rotateQueries);
+  // Sums along diagonals go on from tile to tile.
+  if (s.rotateQueries && p.sums)
+    return formatv("expected rotate_queries = 0 with a score program by which "
+                   "gradients are summed; got {0}",
+                   s.rotateQueries);
+  if (s.joinLoops && !s.dqByProducer)
+    return "expected join_loops = false without dq_by_producer, whose producer "
+           "copies and multiplies in one loop; got true";
   constexpr int64_t kLeastRegisters = 24; // of setmaxnreg
   if (s.producerRegisters && s.producerRegisters < kLeastRegisters)
     return formatv("expected producer_registers to be 0 or at least {0}; got "

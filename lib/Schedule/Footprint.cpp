@@ -232,6 +232,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   if (s.qInRegisters) // left operands that stay: keys and values
     f.queryRegisters =
         s.blockKV / along * (up(d, 16) + up(dv, 16)) / 2 / kLanes;
+  else
+    f.queryRegisters = s.blockKV / along * s.keysInRegisters / 2 / kLanes;
   f.otherRegisters = t.copyEngine() ? 16 : 24;
   return f;
 }

@@ -95,6 +95,7 @@ private:
         field.member == &Schedule::splitScores ||
         field.member == &Schedule::turnsFinish ||
         field.member == &Schedule::turnsResume ||
+        field.member == &Schedule::joinLoops ||
         field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.
@@ -168,7 +169,8 @@ private:
         is(&Schedule::packedHeads) || is(&Schedule::turnTiles) ||
         is(&Schedule::producerRegisters))
       return {Schedule().*field.member};
-    if (is(&Schedule::slotsDout))
+    if (is(&Schedule::slotsDout) || is(&Schedule::rotateQueries) ||
+        is(&Schedule::keysInRegisters))
       return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};

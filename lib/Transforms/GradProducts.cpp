@@ -287,7 +287,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value begins, slope;
   if (scoresBeginWithLse())
     begins = everyKey(load(nView, row, bq));
-  Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps());
+  Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps(),
+                schedule.getKeysInRegisters());
   if (program) {
     std::tie(s, slope) = applyProgram(*program, s);
     if (!programOf(op).allowsRowsPastEnd())
@@ -405,7 +406,7 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
   auto range = QRangeOp::create(
       b, loc, place, startsWithFirst(headKV), sequence.getLength(),
       keys.getLength(), schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
-      /*nonempty=*/true);
+      /*nonempty=*/true, schedule.getRotateQueries());
   // No head has anything to do where no query sees the keys.
   Value some =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,

@@ -144,9 +144,10 @@ private:
   }
   mlir::Value dot(llvm::StringRef name, int64_t rows, int64_t cols,
                   mlir::Value x, mlir::Value y, mlir::Value acc,
-                  bool transposeA, bool transposeB, WarpGridAttr over) {
+                  bool transposeA, bool transposeB, WarpGridAttr over,
+                  int64_t held = 0) {
     return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
-                         transposeA, over, b.getStringAttr(name));
+                         transposeA, over, b.getStringAttr(name), held);
   }
   mlir::Value round(mlir::Value t) {
     auto type = mlir::cast<mlir::RankedTensorType>(t.getType());

@@ -292,3 +292,35 @@ fa2.kernel @numbers_of_places() attributes {
   "either"(%qn1, %qt1, %qb1, %qe1) : (index, index, index, index) -> ()
   fa2.return
 }
+
+// The third tile of keys begins with the fifth of 16 tiles of queries, and comes to the first behind the last. All are full; those of the
+// fourth tile of keys, which is not whole, are not.
+// CHECK-LABEL: @rotation
+// CHECK: "third"(%c16, %c4, %c15, %c0, %c3, %c0, %c16)
+// CHECK: "fourth"(%c6, %c16, %c16)
+fa2.kernel @rotation() attributes {
+    spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>,
+    schedule = #fa2.schedule<target = "sm_80", block_q = 128, block_kv = 32, warps = 4, stages = 2>, arguments = []} {
+  %k0 = arith.constant 0 : index
+  %k2 = arith.constant 2 : index
+  %k3 = arith.constant 3 : index
+  %k11 = arith.constant 11 : index
+  %k12 = arith.constant 12 : index
+  %k15 = arith.constant 15 : index
+  %sq = arith.constant 1000 : index
+  %sk = arith.constant 500 : index
+  %q = fa2.q_range %k2 lengths(%sq, %sk) blocks(64, 128) {rotation = 2}
+  %n = fa2.tile_count %q
+  %t0 = fa2.tile_at %q[%k0]
+  %t11 = fa2.tile_at %q[%k11]
+  %t12 = fa2.tile_at %q[%k12]
+  %t15 = fa2.tile_at %q[%k15]
+  %fb, %fe = fa2.full_places of %q within(%k0, %n) ahead 0
+  "third"(%n, %t0, %t11, %t12, %t15, %fb, %fe) : (index, index, index, index, index, index, index) -> ()
+  %r = fa2.q_range %k3 lengths(%sq, %sk) blocks(64, 128) {rotation = 2}
+  %m = fa2.tile_count %r
+  %r0 = fa2.tile_at %r[%k0]
+  %gb, %ge = fa2.full_places of %r within(%k0, %m) ahead 0
+  "fourth"(%r0, %gb, %ge) : (index, index, index) -> ()
+  fa2.return
+}

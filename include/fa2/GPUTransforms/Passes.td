@@ -95,7 +95,7 @@ def JoinLoops : Pass<"fa2gpu-join-loops", "::fa2::KernelOp"> {
     Of two loops in a row, the second of which goes on where the first stops and does what is the end of the first's body, one
     is left: what the first did besides stands in a branch. `fa2gpu-copy-ahead` makes such loops. The work stands once then, and
     is compiled once; behind `fa2gpu-verify`, which counts the uses of rings in loops without branches. Only where the schedule says
-    `turns_finish`, whose work is long: for others the branch costs up to 1.4 percent.
+    `join_loops`, or `turns_finish`, whose work is long: for others the branch costs up to 1.4 percent.
   }];
   let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }

@@ -147,6 +147,9 @@ private:
     if (acc.warpRows() == 1)
       return e.i32(0);
     Value warp = e.warp();
+    int64_t together = acc.getFamily().warpsPerInstruction();
+    if (acc.warpCols() > 1 && together > 1) // one row of groups
+      return e.bitAnd(warp, together - 1);
     return acc.warpCols() == 1 ? warp : e.divU(warp, e.i32(acc.warpCols()));
   }
 

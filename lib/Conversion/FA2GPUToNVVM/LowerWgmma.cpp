@@ -139,16 +139,17 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
     Operand a;
     SmallVector<Value> inputs{b.descriptor};
     std::string constraints = "l";
+    ValueRange registers = fromShared ? adaptor.getHeld() : adaptor.getA();
     if (fromShared) {
       a = ownRows(e, aType, adaptor.getA()[0], GroupPlace(e, acc).row,
                   op.getFirstRow(), op.getTransposeA());
       inputs.push_back(a.descriptor);
       constraints += ",l";
-    } else {
-      llvm::append_range(inputs, adaptor.getA());
-      for (size_t i = 0; i < adaptor.getA().size(); ++i)
-        constraints += ",r";
     }
+    int64_t firstRegister = inputs.size();
+    llvm::append_range(inputs, registers);
+    for (size_t i = 0; i < registers.size(); ++i)
+      constraints += ",r";
 
     bool updates = op.getAcc() && !op.getClears();
     int64_t before = op.getAcc() ? 2 * results : results;
@@ -168,20 +169,21 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
       text +=
           "add.s64 db, " + number(0) + ", " + std::to_string(offset) + ";\n";
       std::string left = "da";
-      if (fromShared) {
+      bool inRegisters = size_t(step) * 4 < registers.size();
+      if (!inRegisters) {
         text += "add.s64 da, " + number(1) + ", " +
                 std::to_string(a.steps[step]) + ";\n";
       } else {
         left = "{";
         for (int64_t i = 0; i < 4; ++i)
-          left += (i ? ", " : "") + number(1 + step * 4 + i);
+          left += (i ? ", " : "") + number(firstRegister + step * 4 + i);
         left += "}";
       }
       text +=
           "wgmma.mma_async.sync.aligned.m64n" + std::to_string(n) +
           llvm::formatv("k16.f32.{0}.{0} {1}, {2}, db, {3}, 1, 1{4}{5};\n",
                         type, d, left, step == 0 && !updates ? "none" : "all",
-                        !fromShared          ? ""
+                        inRegisters          ? ""
                         : op.getTransposeA() ? ", 1"
                                              : ", 0",
                         op.getTransposeB() ? ", 0" : ", 1")

@@ -233,6 +233,19 @@ void Partitioner::convertDots() {
       known = ConvertLayoutOp::create(b, a.getLoc(), to, a);
     return known;
   };
+  llvm::DenseMap<std::pair<Value, int64_t>, Value> heldParts;
+  auto heldColumns = [&](DotOp dot, Value a, AccAttr d) -> Value {
+    Value &known = heldParts[{a, int64_t(dot.getHeld())}];
+    if (known)
+      return known;
+    auto from = cast<RankedTensorType>(a.getType());
+    auto to = RankedTensorType::get(
+        {from.getDimSize(0), int64_t(dot.getHeld())}, from.getElementType(),
+        OperandAttr::get(ctx, d, /*whole=*/d.warpCols() > 1));
+    b.setInsertionPointAfterValue(a);
+    return known = LocalLoadOp::create(b, a.getLoc(), to, a,
+                                       /*transposed=*/false);
+  };
   kernel.walk([&](DotOp dot) {
     Value a = dot.getA();
     auto aType = cast<RankedTensorType>(a.getType());
@@ -250,12 +263,16 @@ void Partitioner::convertDots() {
              schedule.getQInRegisters() && !dot.getTransposeA() &&
              d.warpCols() == 1 && d.getSplitK() == 1)
       a = asOperand(a, OperandAttr::get(ctx, d));
+    Value held;
+    if (dot.getHeld() &&
+        isa<SharedAttr>(cast<RankedTensorType>(a.getType()).getEncoding()))
+      held = heldColumns(dot, a, d);
     b.setInsertionPoint(dot);
     auto start = DotStartOp::create(
         b, dot.getLoc(), InFlightType::get(ctx, dType), a, dot.getB(),
         dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
         dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow(),
-        /*clears=*/false, /*joins=*/false, dot.getColumn());
+        /*clears=*/false, /*joins=*/false, dot.getColumn(), held);
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();

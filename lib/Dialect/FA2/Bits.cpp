@@ -49,6 +49,10 @@ fa2::fieldsOfBits(const Schedule &s) {
   if (gradients)
     list.emplace_back("dq", sumsInOrder(s.dq) ? stringifyGradQ(s.dq).str()
                                               : "in any order");
+  // With which tile of queries sums of a tile of keys begin.
+  if (s.rotateQueries)
+    list.emplace_back("rotate_queries", llvm::formatv("{0} by {1}", s.blockQ,
+                                                      s.blockKV * s.cluster));
   if (s.partition == Partition::SplitK)
     list.emplace_back("warps", std::to_string(s.warps));
   if (s.speculateMax > 0)

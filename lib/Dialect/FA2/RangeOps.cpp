@@ -23,6 +23,17 @@ LogicalResult TileCountOp::verify() { return verifyRanges(*this); }
 LogicalResult TileAtOp::verify() { return verifyRanges(*this); }
 LogicalResult FullPlacesOp::verify() { return verifyRanges(*this); }
 
+LogicalResult QRangeOp::verify() {
+  if (getRotation() < 0)
+    return emitOpError() << "expected a rotation of at least 0, got "
+                         << getRotation();
+  if (getRotation() != 0 && (getMask() || getFalling()))
+    return emitOpError() << "expected no mask and no falling tiles in a range "
+                            "with a rotation, got a rotation of "
+                         << getRotation();
+  return success();
+}
+
 LogicalResult TilesUntilOp::verify() {
   if (failed(verifyRanges(*this)))
     return failure();

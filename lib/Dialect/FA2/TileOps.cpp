@@ -399,6 +399,10 @@ LogicalResult DotOp::verify() {
                          << " columns of b, not transposed, got " << first;
   if (getColumn() && getTransposeB())
     return emitOpError() << "expected no column of b, which is transposed";
+  if (int64_t held = getHeld();
+      held < 0 || held % 16 != 0 || (held > 0 && getTransposeA()) || held > k)
+    return emitOpError() << "expected held to be a multiple of 16 of the " << k
+                         << " columns of a, not transposed, got " << held;
   // Of rows and columns that begin later, or stop earlier, there are as many as
   // d has.
   if ((getTransposeA() ? d.getDimSize(0) > m : d.getDimSize(0) != m) ||

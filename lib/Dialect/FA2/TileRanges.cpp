@@ -181,6 +181,14 @@ TilePlaces QRangeOp::places(OpBuilder &b, RangeLookup) {
     p.first = arith::SelectOp::create(b, loc, falling, m.add(end, -1), begin);
     p.fallsWhere = falling;
   }
+  if (getRotation() != 0) {
+    p.count = end;
+    p.rotation = b.createOrFold<arith::RemUIOp>(
+        loc,
+        b.createOrFold<arith::MulIOp>(loc, getKvBlock(),
+                                      m.constant(getRotation())),
+        m.max(end, m.constant(1)));
+  }
   return p;
 }
 

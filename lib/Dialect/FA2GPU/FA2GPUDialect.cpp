@@ -230,7 +230,7 @@ TileLayout AccAttr::tileLayout(ArrayRef<int64_t> shape) const {
 TileLayout OperandAttr::tileLayout(ArrayRef<int64_t> shape) const {
   AccAttr acc = getAcc();
   return TileLayout(acc.getFamily().operandA(), shape[0], shape[1],
-                    acc.warpRows(), acc.warpCols(),
+                    acc.warpRows(), getWhole() ? 1 : acc.warpCols(),
                     acc.getFamily().warpsPerInstruction(),
                     acc.getFamily().panelColumns());
 }

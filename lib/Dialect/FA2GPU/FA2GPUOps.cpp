@@ -4,6 +4,8 @@
 
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace fa2;
 using namespace fa2::gpu;
@@ -193,6 +195,33 @@ static bool beginsInPanel(int64_t first, int64_t cols) {
   return first % 64 == 0 || (first % 32 == 0 && cols <= 32);
 }
 
+/// What is wrong with the columns of a that are in registers too.
+static std::string heldError(DotStartOp op, AccAttr acc, int64_t rows,
+                             int64_t columns) {
+  if (!op.getHeld())
+    return "";
+  auto type = cast<RankedTensorType>(op.getHeld().getType());
+  auto a = cast<RankedTensorType>(op.getA().getType());
+  auto layout = dyn_cast_or_null<OperandAttr>(type.getEncoding());
+  if (!op.isAsynchronous() || op.getTransposeA() || op.getJoins() ||
+      !isa_and_nonnull<SharedAttr>(a.getEncoding()))
+    return llvm::formatv("expected columns to be held of an a in shared memory "
+                         "that is not transposed, by an asynchronous product "
+                         "that joins no other; got {0}",
+                         type);
+  if (type.getRank() == 2 && type.getDimSize(0) == rows &&
+      type.getDimSize(1) <= columns && type.getDimSize(1) % 16 == 0 &&
+      type.getElementType() == a.getElementType() && layout &&
+      layout.getAcc() == acc && layout.getWhole() == (acc.warpCols() > 1) &&
+      (acc.warpCols() == 1 || acc.getGroups()[0] == 1))
+    return "";
+  return llvm::formatv("expected {0} rows and a multiple of 16, at most {1}, "
+                       "of columns to be held as an operand of {2}, whole "
+                       "where one row of warpgroups shares its columns; got "
+                       "{3}",
+                       rows, columns, acc, type);
+}
+
 LogicalResult DotStartOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType());
   auto b = cast<RankedTensorType>(getB().getType());
@@ -248,6 +277,8 @@ LogicalResult DotStartOp::verify() {
                               "its rows of the result, "
                            << acc << ", got " << operand;
   }
+  if (std::string wrong = heldError(*this, acc, m, k); !wrong.empty())
+    return emitOpError() << wrong;
   std::string refusal =
       acc.getFamily().checkProduct(a, b, d, getTransposeA(), getTransposeB());
   if (!refusal.empty())

@@ -49,7 +49,8 @@ TileLayout::TileLayout(Fragment fragment, int64_t rows, int64_t cols,
 Coord TileLayout::originOf(int64_t warp) const {
   int64_t stack = warp / stacked;
   int64_t row = stack / warpCols * stacked + warp % stacked;
-  return {row * rowsPerWarp(), stack % warpCols * colsPerWarp()};
+  // Warps beyond the grid have copies of what its own have.
+  return {row % warpRows * rowsPerWarp(), stack % warpCols * colsPerWarp()};
 }
 
 Coord TileLayout::at(int64_t warp, int64_t lane, int64_t reg) const {

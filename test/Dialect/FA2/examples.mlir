@@ -57,6 +57,7 @@ func.func @ranges(%qb: index, %kb: index, %sq: index, %sk: index, %n: index, %p:
   %own = fa2.kv_range %qb falling lengths(%sq, %sk) blocks(64, 64)
   %queries = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
   %either = fa2.q_range %kb falling %down lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+  %all = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {rotation = 1}
   %head = fa2.take_tiles %n of %keys
   %tail = fa2.drop_tiles %n of %keys for %own
   %count = fa2.tile_count %keys

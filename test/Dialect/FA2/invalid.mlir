@@ -989,3 +989,11 @@ func.func @column_of_transposed(%a: tensor<64x32xf16>, %b: tensor<16x32xf16>, %i
   %d = fa2.dot %a, %b from %i {transpose_b} : tensor<64x32xf16>, tensor<16x32xf16> -> tensor<64x16xf32>
   return
 }
+
+// -----
+
+func.func @rotation(%kb: index, %n: index) {
+  // expected-error @+1 {{expected no mask and no falling tiles in a range with a rotation, got a rotation of 2}}
+  %r = fa2.q_range %kb lengths(%n, %n) blocks(64, 128) {mask = #fa2.mask<causal>, rotation = 2}
+  return
+}

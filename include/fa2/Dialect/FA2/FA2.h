@@ -46,6 +46,9 @@ struct TilePlaces {
   mlir::Value fullBegin, fullEnd; // the full part
   bool falls = false;
   mlir::Value fallsWhere; // whether they fall, where the program alone knows
+  /// Of rising tiles: place p has tile first + (p + rotation) mod count, and
+  /// either all are full or none.
+  mlir::Value rotation;
   /// Of falling tiles only the first can be one that is not full.
   bool onlyFirstRagged = false;
 };

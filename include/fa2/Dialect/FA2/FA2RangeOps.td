@@ -71,7 +71,7 @@ def FA2_KVRangeOp : FA2_RangeOp<"kv_range"> {
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];
 }
 
-def FA2_QRangeOp : FA2_RangeOp<"q_range"> {
+def FA2_QRangeOp : FA2_OnRanges<"q_range", [Pure, DeclareOpInterfaceMethods<FA2_TileRange>]> {
   let summary = "the query tiles that see a key tile, by interval arithmetic on the mask";
   let description = [{
     For the keys [k0, k1) with k0 = kv_block * block_kv, k1 = k0 + block_kv, and a mask
@@ -89,15 +89,20 @@ def FA2_QRangeOp : FA2_RangeOp<"q_range"> {
     is not whole (k1 > seqlen_k) has no full tiles. begin <= full_begin <= full_end <= end.
     Place p of the range has tile begin + p or, where `falling` is given and holds, end - 1 - p. `nonempty` says that there is one wherever a loop over them begins.
 
+    With a `rotation`, for which there is no mask, each tile of keys begins so many tiles of queries behind the one before
+    it: place p has tile (p + kv_block * rotation) mod end. Blocks of one head that go through their queries at one pace are
+    then at different tiles of them.
+
     Example:
 
     ```mlir
     %queries = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
     %either = fa2.q_range %kb falling %down lengths(%sq, %sk) blocks(128, 64) {mask = #fa2.mask<causal>}
+    %all = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64) {rotation = 1}
     ```
   }];
   let arguments = (ins Index:$kv_block, Optional<I1>:$falling, Index:$seqlen_q, Index:$seqlen_k,
-    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty);
+    I64Attr:$block_q, I64Attr:$block_kv, OptionalAttr<FA2_IntervalMask>:$mask, UnitAttr:$nonempty, DefaultValuedAttr<I64Attr, "0">:$rotation);
   let results = (outs FA2_TileRangeType:$range);
   let assemblyFormat = [{ $kv_block (`falling` $falling^)? `lengths` `(` $seqlen_q `,` $seqlen_k `)`
     `blocks` `(` $block_q `,` $block_kv `)` attr-dict }];

@@ -75,12 +75,14 @@ def FA2GPU_OperandAttr : FA2GPU_Attr<"Operand", "operand",
   let summary = "the layout of a matmul's left operand in registers";
   let description = [{
     The same distribution over warps as that of the accumulator `acc`, in the
-    fragments of operand A, packed by pairs into 32-bit registers.
+    fragments of operand A, packed by pairs into 32-bit registers. With `whole`, groups that
+    share the accumulator's columns have a copy each, of all columns.
 
     Example: `#fa2gpu.operand<#fa2gpu.acc<#fa2gpu.mma_sync, groups = [4, 1]>>`.
   }];
-  let parameters = (ins "::fa2::gpu::AccAttr":$acc);
-  let assemblyFormat = "`<` $acc `>`";
+  let parameters = (ins "::fa2::gpu::AccAttr":$acc, DefaultValuedParameter<"bool", "false">:$whole);
+  let assemblyFormat = "`<` $acc (`,` `whole` `=` $whole^)? `>`";
+  let builders = [AttrBuilder<(ins "::fa2::gpu::AccAttr":$acc), "return $_get($_ctxt, acc, false);">];
 }
 
 def FA2GPU_RowAttr : FA2GPU_Attr<"Row", "row"> {

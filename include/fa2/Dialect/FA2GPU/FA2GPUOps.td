@@ -27,7 +27,7 @@ def FA2GPU_LoadOp : FA2GPU_Op<"load", [MemoryEffects<[MemRead]>]> {
 def FA2GPU_LocalLoadOp : FA2GPU_Op<"local_load", [MemoryEffects<[MemRead]>, AttrSizedOperandSegments]> {
   let summary = "a tile from shared memory into registers (ldmatrix, or value by value)";
   let description = [{
-    As an operand, or as an accumulator has it; `transposed`, with rows and columns changed. An unaligned tile says which part
+    As an operand, whose columns may be the first ones alone, or as an accumulator has it; `transposed`, with rows and columns changed. An unaligned tile says which part
     `of` its view it is: where in its first chunk a row begins, its address knows.
 
     Examples: `%qr = fa2gpu.local_load %q : tensor<128x64xbf16, #fa2gpu.shared> -> tensor<128x64xbf16, #op>`,
@@ -114,6 +114,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSi
     are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels; of b with `transpose_b` the rows from `first_column`, a multiple of 8, on; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
     registers alone: the product begins with zeros, and nothing reads acc's values any more
     (`fa2gpu-share-accumulators`). With `joins`, the product before it was started for it too: its registers were free then, and it needs no fence of its own. `name` is what schedules of a loop call the product.
+    The first columns of an a in shared memory, a multiple of 16, may be `held` in registers too, which nothing writes again: then the others alone are read from there.
 
     Example:
 
@@ -126,9 +127,9 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSi
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<StrAttr>:$name,
     DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, UnitAttr:$clears,
-    UnitAttr:$joins, Optional<Index>:$column);
+    UnitAttr:$joins, Optional<Index>:$column, Optional<AnyRankedTensor>:$held);
   let results = (outs FA2GPU_InFlightType:$d);
-  let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
+  let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? (`held` `(` $held^ `:` type($held) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
