@@ -505,7 +505,7 @@ func.func @turns_of_f32(%turns: !fa2.view<? x f32>, %row: index) {
 #op = #fa2gpu.operand<#acc>
 #shared = #fa2gpu.shared<panel = 128>
 func.func @held(%a: tensor<64x64xbf16, #shared>, %b: tensor<64x64xbf16, #shared>, %h: tensor<64x32xbf16, #op>) {
-  // expected-error @+1 {{expected 64 rows and a multiple of 16, at most 64, of columns to be held as an operand of #fa2gpu.acc<<wgmma>, groups = [1, 2]>, whole where one row of warpgroups shares its columns; got}}
+  // expected-error @+1 {{expected 64 rows and a multiple of 16, at most 64, of columns to be held as an operand of #fa2gpu.acc<#fa2gpu.wgmma, groups = [1, 2]>, whole where one row of warpgroups shares its columns; got}}
   %f = fa2gpu.dot_start %a, %b held(%h : tensor<64x32xbf16, #op>) {transpose_b} : tensor<64x64xbf16, #shared>, tensor<64x64xbf16, #shared> -> !fa2gpu.in_flight<tensor<64x64xf32, #acc>>
   return
 }
