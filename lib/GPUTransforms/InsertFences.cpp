@@ -32,6 +32,20 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         WarpBarrierOp::create(b, release.getLoc());
       }
     });
+    // Columns that lanes hold are read long before their slot is released, and
+    // other slots may be released in between, by one lane.
+    getOperation().walk([](LocalLoadOp load) {
+      auto holds = [&](Operation *user) {
+        auto dot = dyn_cast<DotStartOp>(user);
+        return dot && dot.getHeld() == load.getResult();
+      };
+      if (load->getParentOfType<RolesOp>() &&
+          llvm::any_of(load->getUsers(), holds)) {
+        OpBuilder b(load.getContext());
+        b.setInsertionPointAfter(load);
+        WarpBarrierOp::create(b, load.getLoc());
+      }
+    });
     getOperation().walk([](RingCommitOp commit) {
       // Threads' copies and writes, for whoever waits for them in another role.
       if (!commit->getParentOfType<RolesOp>() || isCopied(commit.getRing()))
