@@ -22,9 +22,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
 endif()
 option(FA2_PRECOMPILE "read large headers once for all units" ${fa2_precompile})
 
-# Optimization is half of what is left. Where a build only serves tests (.ci/run), what does not interpret kernels itself has
-# less of it.
-option(FA2_FAST_BUILD "optimize what runs briefly with -O1: builds take two thirds of the time" OFF)
+# Where a build only serves tests (.ci/run), what does not interpret kernels itself is optimized less.
+option(FA2_FAST_BUILD "optimize what runs briefly with -O1, which takes half to nine tenths of the time to compile" OFF)
 macro(fa2_runs_briefly)
   if(FA2_FAST_BUILD)
     add_compile_options(-O1)
