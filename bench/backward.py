@@ -184,7 +184,8 @@ def measure(options):
         if not kernels:
             raise Refused(f"{text}: no backward kernels there (fa2-compile --pass backward)")
         sets[label] = kernels
-    modules = [ModulePeer(*text.split("=", 1), "make_backward") if "=" in text else refuse_peer(text) for text in options.peer]
+    modules = [ModulePeer(*text.split("=", 1), "make_backward") if "=" in text else refuse_peer(text)
+               for text in options.peer]
     cases = [case for layout in options.layouts for values in options.values
              for case in paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
                                     options.tokens, options.dtype, layout=layout, values=values)]
