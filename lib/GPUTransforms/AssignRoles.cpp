@@ -92,6 +92,10 @@ struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
           join(op->getResults(), arm.front().getTerminator()->getOperands());
     } else if (isOneRoles(op)) {
       classes.insert(op);
+      // Who shares a tile gives it to the other block too.
+      if (auto swap = dyn_cast<fa2::gpu::ExchangeOp>(op))
+        if (Operation *share = swap.getSource().getDefiningOp<ShareOp>())
+          classes.unionSets(op, share);
       join(op, op->getOperands());
       join(op, op->getResults());
     }

@@ -67,12 +67,13 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     return stores;
   }
 
-  /// Vectors and f32 go straight to memory, and what a schedule says.
+  /// Vectors and f32 go straight to memory, and what a schedule says: the parts
+  /// of an output that are several roles' have no slot to go through.
   static bool isCopied(StoreOp op) {
     auto type = cast<RankedTensorType>(op.getTile().getType());
-    bool direct =
-        isa_and_nonnull<AccAttr>(type.getEncoding()) &&
-        op->getParentOfType<KernelOp>().getSchedule().getDirectOutput();
+    ScheduleAttr s = op->getParentOfType<KernelOp>().getSchedule();
+    bool direct = isa_and_nonnull<AccAttr>(type.getEncoding()) &&
+                  (s.getDirectOutput() || s.getRoleColumns());
     return type.getRank() == 2 && !type.getElementType().isF32() && !direct;
   }
 

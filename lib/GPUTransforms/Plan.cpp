@@ -90,9 +90,23 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
         if (s.*row.field && dot.getName() == row.product)
           dot->setAttr(kRoleName, StringAttr::get(ctx, row.role));
     });
-    return {RoleAttr::get(ctx, kConsumer, s.warps, registers.consumer),
-            RoleAttr::get(ctx, kProducer, target.producerWarps(),
-                          registers.producer)};
+    // The warps that compute, divided among the programs that products name.
+    llvm::SetVector<StringAttr> names;
+    getOperation().walk([&](DotStartOp dot) {
+      auto role = dot->getAttrOfType<StringAttr>(kRoleName);
+      if (role && role.getValue() != kProducer)
+        names.insert(role);
+    });
+    if (names.empty())
+      names.insert(StringAttr::get(ctx, kConsumer));
+    SmallVector<RoleAttr> roles;
+    for (StringAttr name : names)
+      roles.push_back(RoleAttr::get(ctx, name.getValue(),
+                                    s.warps / int64_t(names.size()),
+                                    registers.consumer));
+    roles.push_back(RoleAttr::get(ctx, kProducer, target.producerWarps(),
+                                  registers.producer));
+    return roles;
   }
 
   /// Slots of the rings that the plan does not say, by what they carry.

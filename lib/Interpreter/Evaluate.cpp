@@ -41,7 +41,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
   if (isa<TransposeOp>(op) || (load && load.getTransposed()) ||
       (share && share.getTransposed()))
     return give(frame, op, transposed(*frame.tile(op->getOperand(0))));
-  if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp>(op))
+  if (isa<LocalLoadOp, ConvertLayoutOp, ShareOp, RelayOp>(op))
     return pass(frame, op);
   llvm::TypeSwitch<Operation *>(op)
       .Case<ForEachTileOp, ForTilesOp, scf::ForOp, scf::IfOp, RolesOp,

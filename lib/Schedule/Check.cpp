@@ -112,6 +112,40 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
   return gradQColumnsError(t, p.headDim, s);
 }
 
+/// Two warpgroups that have programs of their own, and 64 keys.
+static std::string roleColumnsError(const Problem &p, const Schedule &s) {
+  if (!s.roleColumns)
+    return "";
+  int64_t least = std::min(p.headDim, p.headDimV);
+  if (s.roleColumns >= least)
+    return formatv("expected role_columns to be less than the head dim, {0}, "
+                   "whose other columns another role multiplies; got {1}",
+                   least, s.roleColumns);
+  if (s.warps != 8 || s.derived().keyWarps != 4 || !s.roundedP)
+    return formatv("expected warps = 8, key_warps = 4 and rounded_p = true "
+                   "with role_columns, where one warpgroup gives the other P "
+                   "of 64 keys; got warps = {0}, key_warps = {1} and rounded_p "
+                   "= {2}",
+                   s.warps, s.derived().keyWarps, s.roundedP);
+  if (p.program || p.dropout)
+    return formatv("expected role_columns = 0 with a score program or dropout, "
+                   "whose values both roles would compute; got {0}",
+                   s.roleColumns);
+  if (s.dq == GradQ::Ordered || s.dqByProducer || s.persistent || s.pingPong ||
+      s.qInRegisters || s.separateOutput)
+    return formatv("expected role_columns = 0 with dq = ordered, "
+                   "dq_by_producer, persistent, ping_pong, q_in_registers or "
+                   "separate_output; got {0}",
+                   s.roleColumns);
+  int64_t columns = s.dqColumns ? s.dqColumns : p.headDim;
+  if (s.dq != GradQ::Recompute &&
+      (s.roleColumns % (columns * s.cluster) != 0 || columns % 64 != 0))
+    return formatv("expected dq_columns to divide role_columns = {0}{1}, in "
+                   "whole panels of 64; got {2}",
+                   s.roleColumns, s.cluster > 1 ? " / cluster" : "", columns);
+  return "";
+}
+
 /// What a target with roles makes of the form of backward's main kernel: keys
 /// stay, 64 of them a warpgroup.
 static std::string gradientRolesError(const Target &t, const Problem &p,
@@ -137,20 +171,27 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    s.warps, s.blockQ);
   if (std::string wrong = gradientSumsError(t, p, s); !wrong.empty())
     return wrong;
-  if (s.keysInRegisters > p.headDim || (s.keysInRegisters && s.qInRegisters))
-    return formatv(
-        "expected keys_in_registers to be at most the head dim, {0}, "
-        "and 0 with q_in_registers, which keeps all of them; got "
-        "{1}",
-        p.headDim, s.keysInRegisters);
-  if (s.keysInRegisters && d.keyWarps != 4 && d.keyWarps != s.warps)
-    return formatv("expected keys_in_registers = 0 with key_warps = {0} of {1} "
-                   "warps, where warpgroups share some rows of keys; got {2}",
-                   d.keyWarps, s.warps, s.keysInRegisters);
+  if (std::string wrong = roleColumnsError(p, s); !wrong.empty())
+    return wrong;
+  for (auto [name, dim, columns] :
+       {std::tuple("keys_in_registers", p.headDim, s.keysInRegisters),
+        {"values_in_registers", p.headDimV, s.valuesInRegisters}}) {
+    if (columns > dim || (columns && s.qInRegisters))
+      return formatv("expected {0} to be at most the head dim, {1}, and 0 with "
+                     "q_in_registers, which keeps all of them; got {2}",
+                     name, dim, columns);
+    if (columns && d.keyWarps != 4 && d.keyWarps != s.warps)
+      return formatv("expected {0} = 0 with key_warps = {1} of {2} warps, "
+                     "where warpgroups share some rows of keys; got {3}",
+                     name, d.keyWarps, s.warps, columns);
+  }
   // The next tile comes while this one's products are still to start.
   bool all = s.loopOrder == LoopOrder::GradientsBehind;
   if ((all || s.loopOrder == LoopOrder::KeysBehind ||
-       s.loopOrder == LoopOrder::KeysBehindLean) &&
+       s.loopOrder == LoopOrder::KeysBehindLean ||
+       s.loopOrder == LoopOrder::ScoresAhead ||
+       s.loopOrder == LoopOrder::ScoresBetween ||
+       s.loopOrder == LoopOrder::ScoresBeforeKeys) &&
       s.stages < 2)
     return formatv("expected stages to be at least 2 with loop_order = {0}, "
                    "which multiplies a tile of queries beside the next one; "

@@ -31,6 +31,8 @@ static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 /// How warps share rows: the parts that the columns of dK and dV, and of dQ,
 /// are split into. What does not divide is refused later.
 static int64_t partsOfGradKV(const Schedule &s) {
+  if (s.roleColumns)
+    return 1;
   return std::max<int64_t>(s.warps / s.derived().keyWarps, 1);
 }
 static int64_t partsOfGradQ(const Schedule &s) {
@@ -171,7 +173,8 @@ private:
 /// Keys and values stay in shared memory, dK and dV in registers.
 static Footprint backwardFootprint(const Target &t, const Problem &p,
                                    const Schedule &s) {
-  int64_t across = partsOfGradKV(s), along = s.warps / across;
+  int64_t across = partsOfGradKV(s), along = s.derived().keyWarps;
+  bool roles = s.roleColumns != 0; // and so direct outputs
   int64_t panel = t.sharedPanelBytes();
   auto tile = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
     return SharedLayout::splitBy(panel ? across : parts, rows, cols,
@@ -186,11 +189,13 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   Plan plan(t, f);
   // Keys that another role reads too leave no place to dK.
   bool sharedKeys = s.dqByProducer && s.dq != GradQ::Recompute;
-  plan.result(tile(s.blockKV, dv, across), s.separateOutput);
-  plan.result(tile(s.blockKV, d, across), s.separateOutput || sharedKeys);
-  if (across > 1) // P
+  if (!roles) {
+    plan.result(tile(s.blockKV, dv, across), s.separateOutput);
+    plan.result(tile(s.blockKV, d, across), s.separateOutput || sharedKeys);
+  }
+  if (across > 1 || roles) // P
     plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
-  if (across > 1 || s.dq != GradQ::Recompute)
+  if (across > 1 || roles || s.dq != GradQ::Recompute)
     plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
   if (s.cluster > 1) // the other block's dS
     plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
@@ -217,6 +222,11 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   };
   f.accumulatorRegisters =
       part(s.blockKV, d, along, across) + part(s.blockKV, dv, along, across);
+  if (roles) // those of the one that has more
+    f.accumulatorRegisters =
+        std::max(2 * part(s.blockKV, s.roleColumns, along, 1),
+                 part(s.blockKV, d - s.roleColumns, along, 1) +
+                     part(s.blockKV, dv - s.roleColumns, along, 1));
   // S^T becomes P^T, beside dP^T; P^T once more, packed, or packed alone where
   // nothing packed is in flight beside both. Then dQ, whose reductions wait for
   // all of it.
@@ -224,6 +234,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   bool one = s.loopOrder == LoopOrder::Written ||
              s.loopOrder == LoopOrder::ValuesFirst; // tile of scores at a time
   f.scoreRegisters = 2 * share + (s.roundedP && one ? 0 : share / 2);
+  if (roles) // S becomes P, or dP dS, beside P
+    f.scoreRegisters = 3 * share;
   if (s.dq != GradQ::Recompute && !s.dqByProducer)
     f.scoreRegisters = std::max(
         f.scoreRegisters,
@@ -233,7 +245,11 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     f.queryRegisters =
         s.blockKV / along * (up(d, 16) + up(dv, 16)) / 2 / kLanes;
   else
-    f.queryRegisters = s.blockKV / along * s.keysInRegisters / 2 / kLanes;
+    f.queryRegisters =
+        s.blockKV / along *
+        (roles ? std::max(s.keysInRegisters, s.valuesInRegisters)
+               : s.keysInRegisters + s.valuesInRegisters) /
+        2 / kLanes;
   f.otherRegisters = t.copyEngine() ? 16 : 24;
   return f;
 }

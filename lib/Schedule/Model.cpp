@@ -79,7 +79,7 @@ private:
   double operandBytes(double scores) const {
     double rows = double(s.blockQ), keys = double(s.blockKV);
     double warps = double(s.warps);
-    double held = double(s.keysInRegisters);
+    double held = double(s.keysInRegisters + s.valuesInRegisters);
     double bytes = s.qInRegisters ? 0 : 2 * keys * (d() + dv() - held);
     double columns = s.dqColumns ? double(s.dqColumns) : d();
     bytes += 2 * scores * (std::ceil(d() / columns) - 1);

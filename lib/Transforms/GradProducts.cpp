@@ -200,11 +200,11 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
       auto times = [&, part = int64_t(part)](StringRef name, Value x,
                                              Value keys, Value acc,
                                              Value column) -> Value {
-        return DotOp::create(b, loc, tile(rows, columnsOfPart(part), f32), x,
-                             keys, acc, /*transpose_b=*/false,
-                             /*transpose_a=*/wholes.empty(), gradQWarps(),
-                             b.getStringAttr(name), part * gradQColumns(),
-                             first, column);
+        return DotOp::create(
+            b, loc, tile(rows, columnsOfPart(part), f32), x, keys, acc,
+            /*transpose_b=*/false, /*transpose_a=*/wholes.empty(),
+            gradQWarps(), b.getStringAttr(name), part * gradQColumns(), first,
+            column, /*held=*/0, roleOfPart(part));
       };
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
@@ -288,7 +288,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (scoresBeginWithLse())
     begins = everyKey(load(nView, row, bq));
   Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps(),
-                schedule.getKeysInRegisters());
+                schedule.getKeysInRegisters(), scoresRole());
   if (program) {
     std::tie(s, slope) = applyProgram(*program, s);
     if (!programOf(op).allowsRowsPastEnd())
@@ -302,7 +302,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                                        softmaxScale, /*columns=*/true);
   // By the program's derivatives at once: less is kept until dP is there.
   Value weight = weighed(p, slope);
-  SmallVector<Value> slopes, weights, parts;
+  SmallVector<Value> slopes, weights, terms;
   if (contributions)
     slopes = contributions->slopes();
   for (Value by : slopes)
@@ -310,10 +310,12 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value doTile = load(doView, row, bq);
   Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
-  Value dv1;
+  ValueRange before = loop.getRegionIterArgs().take_front(sums.size());
+  size_t parts = columnsOf(headDim).size();
+  SmallVector<Value> dk1, dv1;
   auto addDv = [&] {
-    dv1 = dot("dv", bkv, headDimV, round(keptOf(kept, p)), doTile,
-              loop.getRegionIterArgs()[1], false, false, keyWarps());
+    addTo(dv1, "dv", headDimV, round(keptOf(kept, p)), doTile,
+          before.drop_front(parts));
   };
   bool together = schedule.warpsAlongKeys() < schedule.getWarps();
   if (!together)
@@ -322,13 +324,14 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value delta = everyKey(load(dView, row, bq));
   bool later = schedule.getPreload() == Preload::None;
   Value dp = dot("dp", bkv, bq, vTile, doTile, later ? Value() : delta, false,
-                 true, keyWarps());
+                 true, keyWarps(), schedule.getValuesInRegisters(),
+                 gradientsRole());
   if (later)
     dp = arith::AddFOp::create(b, loc, dp, delta);
   if (kept)
     dp = arith::SelectOp::create(b, loc, kept, dp, delta);
   if (schedule.getRoundedP() && !slope)
-    weight = arith::ExtFOp::create(b, loc, p.getType(), round(p));
+    weight = arith::ExtFOp::create(b, loc, p.getType(), relayed(round(p)));
   Value ds = round(arith::MulFOp::create(b, loc, weight, dp));
   SmallVector<Value> next;
   if (contributions) {
@@ -336,19 +339,19 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
       Value all = arith::MulFOp::create(b, loc, weight ? weight : p, dp);
       if (!weight)
         all = arith::MulFOp::create(b, loc, all, again(slope));
-      parts.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
+      terms.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
     }
     Value at = tileSums.empty() ? Value() : rowOfTiles(kvBlock, i);
     next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
-                              parts, at);
+                              terms, at);
   }
   if (together)
     addDv();
   // dK += dS^T Q_i,  dQ_i += dS K
-  Value dk1 = dot("dk", bkv, headDim, ds, qTile, loop.getRegionIterArgs()[0],
-                  false, false, keyWarps());
+  addTo(dk1, "dk", headDim, ds, qTile, before.take_front(parts));
   addGradQ(ds, kTile, range, kvBlock, i, sum, wholes);
-  next.insert(next.begin(), {dk1, dv1});
+  next.insert(next.begin(), dv1.begin(), dv1.end());
+  next.insert(next.begin(), dk1.begin(), dk1.end());
   YieldOp::create(b, loc, next);
   b.setInsertionPointAfter(loop);
   if (contributions)
@@ -412,10 +415,12 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
                             TileCountOp::create(b, loc, range), constant(0));
   Value visited = arith::SelectOp::create(b, loc, some, group, constant(0));
-  Value zeroK = splat({bkv, headDim}, 0.0f),
-        zeroV = splat({bkv, headDimV}, 0.0f);
-  auto heads = scf::ForOp::create(b, loc, constant(0), visited, constant(1),
-                                  ValueRange{zeroK, zeroV});
+  SmallVector<Value> zeros;
+  for (int64_t all : {headDim, headDimV})
+    for (const Columns &columns : columnsOf(all))
+      zeros.push_back(splat({bkv, columns.count}, 0.0f));
+  auto heads =
+      scf::ForOp::create(b, loc, constant(0), visited, constant(1), zeros);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(heads.getBody());
@@ -424,8 +429,13 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
                          addHead(kTile, vTile, range, kvBlock, batch, head,
                                  heads.getRegionIterArgs()));
   }
-  storeScaled(heads.getResult(0), true, view(dk, batch, headKV, keys), row);
-  storeScaled(heads.getResult(1), false, view(dv, batch, headKV, keys), row);
+  auto sums = heads.getResults().begin();
+  for (const Columns &columns : columnsOf(headDim))
+    storeScaled(*sums++, true, columnsView(dk, columns, batch, headKV, keys),
+                row);
+  for (const Columns &columns : columnsOf(headDimV))
+    storeScaled(*sums++, false, columnsView(dv, columns, batch, headKV, keys),
+                row);
 }
 
 /// One block a tile of queries, the key tiles from the last to the first.

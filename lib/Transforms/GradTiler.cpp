@@ -286,6 +286,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = false;
+  fields.roleColumns = 0;
   fields.cluster = 1;
   fields.slotsDout = 0;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
@@ -563,7 +564,7 @@ void GradTiler::createStatistics() {
     zeroUnseen(body.getArgument(0), head, batch, sequence);
   // Zeros are zeros in any order of all the kernel's warps.
   SumOrderAttr order =
-      schedule.getDqByProducer()
+      schedule.warpsOfGradQ() < schedule.getWarps()
           ? SumOrderAttr::get(b.getContext(), warps(schedule.getWarps(), 1), 1)
           : sumOrder(1);
   bool zeroed = dqSum && !schedule.getTurnsFinish();
@@ -656,6 +657,7 @@ void GradTiler::createScaledSum() {
   fields.warps = schedule.warpsOfGradQ();
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
   fields.persistent = fields.separateOutput = false;
+  fields.roleColumns = 0;
   fields.cluster = 1;
   fields.slotsDout = 0;
   // What was added to last is read first.

@@ -145,9 +145,29 @@ private:
   mlir::Value dot(llvm::StringRef name, int64_t rows, int64_t cols,
                   mlir::Value x, mlir::Value y, mlir::Value acc,
                   bool transposeA, bool transposeB, WarpGridAttr over,
-                  int64_t held = 0) {
-    return DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
-                         transposeA, over, b.getStringAttr(name), held);
+                  int64_t held = 0, mlir::StringAttr role = {}) {
+    auto dot =
+        DotOp::create(b, loc, tile(rows, cols, f32), x, y, acc, transposeB,
+                      transposeA, over, b.getStringAttr(name), held);
+    dot.setRoleAttr(role);
+    return dot;
+  }
+  /// dV or dK with this tile's part, each program's columns.
+  void addTo(llvm::SmallVector<mlir::Value> &sums, llvm::StringRef name,
+             int64_t columns, mlir::Value x, mlir::Value y,
+             mlir::ValueRange before) {
+    for (auto [part, acc] : llvm::zip_equal(columnsOf(columns), before)) {
+      DotOp product =
+          dot(name, schedule.getBlockKv(), part.count, x, y, acc, false, false,
+              keyWarps(), /*held=*/0, part.role)
+              .getDefiningOp<DotOp>();
+      product.setFirstColumn(part.first);
+      sums.push_back(product.getD());
+    }
+  }
+  /// What the program of the scores computes, for that of the gradients.
+  mlir::Value relayed(mlir::Value tile) {
+    return schedule.getRoleColumns() ? RelayOp::create(b, loc, tile) : tile;
   }
   mlir::Value round(mlir::Value t) {
     auto type = mlir::cast<mlir::RankedTensorType>(t.getType());
@@ -178,7 +198,36 @@ private:
   /// How the warps share what has rows of keys, and dQ, which has queries.
   WarpGridAttr keyWarps() {
     int64_t down = schedule.warpsAlongKeys();
-    return warps(down, schedule.getWarps() / down);
+    return warps(down,
+                 schedule.getRoleColumns() ? 1 : schedule.getWarps() / down);
+  }
+  /// Columns of a product, and whose program multiplies them where warpgroups
+  /// have programs of their own.
+  struct Columns {
+    int64_t first, count;
+    mlir::StringAttr role;
+  };
+  mlir::StringAttr scoresRole() { return roleNamed("scores"); }
+  mlir::StringAttr gradientsRole() { return roleNamed("gradients"); }
+  mlir::StringAttr roleNamed(llvm::StringRef name) {
+    return schedule.getRoleColumns() ? b.getStringAttr(name)
+                                     : mlir::StringAttr();
+  }
+  llvm::SmallVector<Columns> columnsOf(int64_t all) {
+    int64_t first = schedule.getRoleColumns();
+    if (!first)
+      return {{0, all, {}}};
+    return {{0, first, scoresRole()}, {first, all - first, gradientsRole()}};
+  }
+  /// Those columns of a tensor's rows in a sequence.
+  mlir::Value columnsView(mlir::Value source, const Columns &columns,
+                          mlir::Value batch, mlir::Value head,
+                          SequenceOp sequence) {
+    return ViewOp::create(b, loc,
+                          ViewType::get(b.getContext(), columns.count, dtype,
+                                        /*heads=*/1, SumOrderAttr()),
+                          source, batch, head, sequence.getOffset(),
+                          sequence.getLength(), columns.first);
   }
   WarpGridAttr gradQWarps() {
     int64_t down = schedule.warpsAlongGradQ();
@@ -211,11 +260,15 @@ private:
   /// The columns of dQ itself that are such a part.
   mlir::Value partOfGradQ(int64_t part, mlir::Value batch, mlir::Value head,
                           SequenceOp sequence) {
-    return ViewOp::create(b, loc,
-                          ViewType::get(b.getContext(), columnsOfPart(part),
-                                        dtype, /*heads=*/1, SumOrderAttr()),
-                          dq, batch, head, sequence.getOffset(),
-                          sequence.getLength(), part * gradQColumns());
+    return columnsView(dq, {part * gradQColumns(), columnsOfPart(part), {}},
+                       batch, head, sequence);
+  }
+  /// Whose program multiplies them.
+  mlir::StringAttr roleOfPart(int64_t part) {
+    return part * gradQColumns() * schedule.getCluster() <
+                   schedule.getRoleColumns()
+               ? scoresRole()
+               : gradientsRole();
   }
   /// The parts of dQ's columns that one block sums: its own of those that a
   /// cluster's blocks share.

@@ -202,6 +202,25 @@ static bool ownRows(AccAttr a, AccAttr d) {
          a.warpCols() == d.getSplitK();
 }
 
+/// Of warpgroups that have programs of their own, whose registers a tile is
+/// computed in: that of the product that it is made of. Null where there is one
+/// program.
+static StringAttr roleOfTile(Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (!op || isa<RelayOp>(op))
+    return {};
+  if (auto dot = dyn_cast<DotOp>(op))
+    return dot.getRoleAttr();
+  if (auto wait = dyn_cast<DotWaitOp>(op))
+    return wait.getSource().getDefiningOp()->getAttrOfType<StringAttr>(
+        kRoleName);
+  for (Value operand : op->getOperands())
+    if (isa<RankedTensorType>(operand.getType()))
+      if (StringAttr role = roleOfTile(operand))
+        return role;
+  return {};
+}
+
 void Partitioner::convertDots() {
   llvm::DenseMap<Value, Value> operands; // a left side in registers
   llvm::DenseMap<Value, Value> shared;   // one that other warps read
@@ -255,7 +274,8 @@ void Partitioner::convertDots() {
     auto operand = dyn_cast<OperandAttr>(aType.getEncoding());
     if (operand)
       from = operand.getAcc();
-    if (from && (dot.getTransposeA() || !ownRows(from, d)))
+    if (from && (dot.getTransposeA() || !ownRows(from, d) ||
+                 (dot.getRoleAttr() && (roleOfTile(a) != dot.getRoleAttr() || (getenv("FA2_SMEM") && strstr(getenv("FA2_SMEM"), dot.getName()->str().c_str()))))))
       a = asShared(a);
     else if (from && !operand)
       a = asOperand(a, OperandAttr::get(ctx, from));
@@ -273,9 +293,20 @@ void Partitioner::convertDots() {
         dot.getAcc(), dot.getTransposeB(), dot.getTransposeA(),
         dot.getNameAttr(), dot.getFirstColumn(), dot.getFirstRow(),
         /*clears=*/false, /*joins=*/false, dot.getColumn(), held);
+    if (StringAttr role = dot.getRoleAttr())
+      start->setAttr(kRoleName, role);
     auto wait = DotWaitOp::create(b, dot.getLoc(), dType, start.getD());
     dot.replaceAllUsesWith(wait.getD());
     dot.erase();
+  });
+  kernel.walk([&](RelayOp op) {
+    Value there = asShared(op.getTile());
+    b.setInsertionPoint(op);
+    op.replaceAllUsesWith(
+        LocalLoadOp::create(b, op.getLoc(), op.getResult().getType(), there,
+                            /*transposed=*/false)
+            .getResult());
+    op.erase();
   });
 }
 

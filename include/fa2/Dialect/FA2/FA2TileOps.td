@@ -259,6 +259,19 @@ def FA2_ResumeOp : FA2_Op<"resume", [MemoryEffects<[MemRead, MemWrite]>, AttrSiz
   let hasVerifier = 1;
 }
 
+def FA2_RelayOp : FA2_Op<"relay", [Pure, SameOperandsAndResultType]> {
+  let summary = "the same tile, for another role than the one that computes it";
+  let description = [{
+    Warpgroups that have programs of their own have registers of their own: the tile goes through shared memory, from
+    which products read it too.
+
+    Example: `%there = fa2.relay %p : tensor<64x64xbf16>`
+  }];
+  let arguments = (ins AnyRankedTensor:$tile);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$tile attr-dict `:` type($tile)";
+}
+
 def FA2_ExchangeOp : FA2_Op<"exchange", [Pure, SameOperandsAndResultType]> {
   let summary = "the same tile of the other block of a cluster";
   let description = [{
@@ -281,7 +294,7 @@ def FA2_DotOp : FA2_Op<"dot", [Pure, AttrSizedOperandSegments]> {
     `first_column` on, a multiple of 32, are taken, as many as d has, and `from` a column on, which only the program knows
     (a multiple of 64), those as far behind it; of a with `transpose_a` the rows of
     the product from `first_row` on, a multiple of 64. `name` is what schedules of a loop
-    call the product; pieces of one have its name. Of an a that lies in shared memory the first `held` columns, a multiple of 16,
+    call the product; pieces of one have its name. Where a block's warpgroups have programs of their own, `role` is whose it is. Of an a that lies in shared memory the first `held` columns, a multiple of 16,
     are read into registers once, if the target's matmul takes them from there.
 
     Example:
@@ -293,13 +306,13 @@ def FA2_DotOp : FA2_Op<"dot", [Pure, AttrSizedOperandSegments]> {
   let arguments = (ins AnyRankedTensor:$a, AnyRankedTensor:$b, Optional<AnyRankedTensor>:$acc,
     UnitAttr:$transpose_b, UnitAttr:$transpose_a, OptionalAttr<FA2_WarpGridAttr>:$warps, OptionalAttr<StrAttr>:$name,
     DefaultValuedAttr<I64Attr, "0">:$first_column, DefaultValuedAttr<I64Attr, "0">:$first_row, Optional<Index>:$column,
-    DefaultValuedAttr<I64Attr, "0">:$held);
+    DefaultValuedAttr<I64Attr, "0">:$held, OptionalAttr<StrAttr>:$role);
   let results = (outs AnyRankedTensor:$d);
   let assemblyFormat = [{ $a `,` $b (`from` $column^)? (`acc` `(` $acc^ `:` type($acc) `)`)? attr-dict
     `:` type($a) `,` type($b) `->` type($d) (`over` $warps^)? }];
   let builders = [OpBuilder<(ins "::mlir::Type":$d, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc, "bool":$transpose_b,
       "bool":$transpose_a, "::fa2::WarpGridAttr":$warps, "::mlir::StringAttr":$name, CArg<"int64_t", "0">:$held),
-    [{ build($_builder, $_state, d, a, b, acc, transpose_b, transpose_a, warps, name, /*first_column=*/0, /*first_row=*/0, ::mlir::Value(), held); }]>];
+    [{ build($_builder, $_state, d, a, b, acc, transpose_b, transpose_a, warps, name, /*first_column=*/0, /*first_row=*/0, ::mlir::Value(), held, ::mlir::StringAttr()); }]>];
   let hasVerifier = 1;
 }
 

@@ -42,7 +42,9 @@ struct Schedule {
   /// Slots of the ring of a tensor, in the loop over tiles or around it.
   int64_t slotsOf(llvm::StringRef tensor, bool inLoop) const;
   /// All warps that multiply dS with the keys: the block's, or a role's.
-  int64_t warpsOfGradQ() const { return dqByProducer ? kProducerWarps : warps; }
+  int64_t warpsOfGradQ() const {
+    return dqByProducer || roleColumns ? kProducerWarps : warps;
+  }
   /// What is wrong with the fields on any target, or an empty string.
   std::string check() const;
   /// Fails with that in `error`.
