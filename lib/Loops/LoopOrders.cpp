@@ -21,9 +21,8 @@ struct Row {
 // Or dV as soon as P is there, and dP beside it, so that no two tiles of scores
 // are held at once: what registers that frees, the product with the keys takes.
 // Where a cluster's blocks give each other dS, dq_other is the product with the
-// other block's. The last three are for warpgroups that have programs of their
-// own: the next scores start before, or among, what the other's dS is multiplied
-// with.
+// other block's. The last is for warpgroups that have programs of their own: the
+// next scores start between what the other's dS is multiplied with.
 // clang-format off
 constexpr Row kTable[] = {
     {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq dq_other",      2},
@@ -31,9 +30,7 @@ constexpr Row kTable[] = {
     {LoopOrder::KeysBehindLean,  "dq' dq_other'+ dk' s dp dv",       2},
     {LoopOrder::ValuesFirst,     "s dv dp dk dq dq_other",           2},
     {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq' dq_other'",  5},
-    {LoopOrder::ScoresAhead,     "s dq' dq_other'+ dk' dp dv",       2},
     {LoopOrder::ScoresBetween,   "dq' s dq_other'+ dk' dp dv",       2},
-    {LoopOrder::ScoresBeforeKeys,"dq' dq_other'+ s dk' dp dv",       2},
 };
 // clang-format on
 

@@ -189,9 +189,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
   bool all = s.loopOrder == LoopOrder::GradientsBehind;
   if ((all || s.loopOrder == LoopOrder::KeysBehind ||
        s.loopOrder == LoopOrder::KeysBehindLean ||
-       s.loopOrder == LoopOrder::ScoresAhead ||
-       s.loopOrder == LoopOrder::ScoresBetween ||
-       s.loopOrder == LoopOrder::ScoresBeforeKeys) &&
+       s.loopOrder == LoopOrder::ScoresBetween) &&
       s.stages < 2)
     return formatv("expected stages to be at least 2 with loop_order = {0}, "
                    "which multiplies a tile of queries beside the next one; "

@@ -275,7 +275,7 @@ void Partitioner::convertDots() {
     if (operand)
       from = operand.getAcc();
     if (from && (dot.getTransposeA() || !ownRows(from, d) ||
-                 (dot.getRoleAttr() && (roleOfTile(a) != dot.getRoleAttr() || (getenv("FA2_SMEM") && strstr(getenv("FA2_SMEM"), dot.getName()->str().c_str()))))))
+                 (dot.getRoleAttr() && roleOfTile(a) != dot.getRoleAttr())))
       a = asShared(a);
     else if (from && !operand)
       a = asOperand(a, OperandAttr::get(ctx, from));

@@ -34,6 +34,7 @@ func.func @clusters(%seqlen: index, %heads: index, %batches: index, %ds: tensor<
   fa2.for_each_tile %kb, %head, %batch in (%seqlen by 128, %heads, %batches) {
     %rank = fa2.cluster_rank
     %other = fa2.exchange %ds : tensor<64x64xbf16>
+    %there = fa2.relay %ds : tensor<64x64xbf16>
   } {cluster = 2 : i64}
   return
 }

@@ -265,7 +265,7 @@ def FA2_RelayOp : FA2_Op<"relay", [Pure, SameOperandsAndResultType]> {
     Warpgroups that have programs of their own have registers of their own: the tile goes through shared memory, from
     which products read it too.
 
-    Example: `%there = fa2.relay %p : tensor<64x64xbf16>`
+    Example: `%there = fa2.relay %ds : tensor<64x64xbf16>`
   }];
   let arguments = (ins AnyRankedTensor:$tile);
   let results = (outs AnyRankedTensor:$result);
