@@ -21,8 +21,8 @@ struct Row {
 // Or dV as soon as P is there, and dP beside it, so that no two tiles of scores
 // are held at once: what registers that frees, the product with the keys takes.
 // Where a cluster's blocks give each other dS, dq_other is the product with the
-// other block's. The last is for warpgroups that have programs of their own: the
-// next scores start between what the other's dS is multiplied with.
+// other block's. The last is for warpgroups that have programs of their own:
+// the next scores start between what the other's dS is multiplied with.
 // clang-format off
 constexpr Row kTable[] = {
     {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq dq_other",      2},

@@ -245,11 +245,10 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     f.queryRegisters =
         s.blockKV / along * (up(d, 16) + up(dv, 16)) / 2 / kLanes;
   else
-    f.queryRegisters =
-        s.blockKV / along *
-        (roles ? std::max(s.keysInRegisters, s.valuesInRegisters)
-               : s.keysInRegisters + s.valuesInRegisters) /
-        2 / kLanes;
+    f.queryRegisters = s.blockKV / along *
+                       (roles ? std::max(s.keysInRegisters, s.valuesInRegisters)
+                              : s.keysInRegisters + s.valuesInRegisters) /
+                       2 / kLanes;
   f.otherRegisters = t.copyEngine() ? 16 : 24;
   return f;
 }

@@ -202,9 +202,9 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
                                              Value column) -> Value {
         return DotOp::create(
             b, loc, tile(rows, columnsOfPart(part), f32), x, keys, acc,
-            /*transpose_b=*/false, /*transpose_a=*/wholes.empty(),
-            gradQWarps(), b.getStringAttr(name), part * gradQColumns(), first,
-            column, /*held=*/0, roleOfPart(part));
+            /*transpose_b=*/false, /*transpose_a=*/wholes.empty(), gradQWarps(),
+            b.getStringAttr(name), part * gradQColumns(), first, column,
+            /*held=*/0, roleOfPart(part));
       };
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
@@ -323,9 +323,9 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   // dP^T - delta = V dO_i^T - delta,  dS^T = P^T o (dP^T - delta)
   Value delta = everyKey(load(dView, row, bq));
   bool later = schedule.getPreload() == Preload::None;
-  Value dp = dot("dp", bkv, bq, vTile, doTile, later ? Value() : delta, false,
-                 true, keyWarps(), schedule.getValuesInRegisters(),
-                 gradientsRole());
+  Value dp =
+      dot("dp", bkv, bq, vTile, doTile, later ? Value() : delta, false, true,
+          keyWarps(), schedule.getValuesInRegisters(), gradientsRole());
   if (later)
     dp = arith::AddFOp::create(b, loc, dp, delta);
   if (kept)

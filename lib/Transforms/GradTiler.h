@@ -157,10 +157,9 @@ private:
              int64_t columns, mlir::Value x, mlir::Value y,
              mlir::ValueRange before) {
     for (auto [part, acc] : llvm::zip_equal(columnsOf(columns), before)) {
-      DotOp product =
-          dot(name, schedule.getBlockKv(), part.count, x, y, acc, false, false,
-              keyWarps(), /*held=*/0, part.role)
-              .getDefiningOp<DotOp>();
+      DotOp product = dot(name, schedule.getBlockKv(), part.count, x, y, acc,
+                          false, false, keyWarps(), /*held=*/0, part.role)
+                          .getDefiningOp<DotOp>();
       product.setFirstColumn(part.first);
       sums.push_back(product.getD());
     }

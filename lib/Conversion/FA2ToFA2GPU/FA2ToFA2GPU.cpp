@@ -302,10 +302,10 @@ void Partitioner::convertDots() {
   kernel.walk([&](RelayOp op) {
     Value there = asShared(op.getTile());
     b.setInsertionPoint(op);
-    op.replaceAllUsesWith(
-        LocalLoadOp::create(b, op.getLoc(), op.getResult().getType(), there,
-                            /*transposed=*/false)
-            .getResult());
+    op.replaceAllUsesWith(LocalLoadOp::create(b, op.getLoc(),
+                                              op.getResult().getType(), there,
+                                              /*transposed=*/false)
+                              .getResult());
     op.erase();
   });
 }
