@@ -40,7 +40,7 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         return dot && dot.getHeld() == load.getResult();
       };
       if (load->getParentOfType<RolesOp>() &&
-          (llvm::any_of(load->getUsers(), holds) || isOvertaken(load))) {
+          llvm::any_of(load->getUsers(), holds)) {
         OpBuilder b(load.getContext());
         b.setInsertionPointAfter(load);
         WarpBarrierOp::create(b, load.getLoc());
@@ -58,17 +58,6 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       if (isReadByEngines(commit.getRing()))
         ProxyFenceOp::create(b, commit.getLoc());
     });
-  }
-
-  /// Whether another slot is released between what lanes read of a slot and its
-  /// own release.
-  static bool isOvertaken(LocalLoadOp load) {
-    auto wait = load.getSource().getDefiningOp<RingWaitOp>();
-    for (Operation *op = load->getNextNode(); wait && op;
-         op = op->getNextNode())
-      if (auto release = dyn_cast<RingReleaseOp>(op))
-        return release.getRing() != wait.getRing();
-    return false;
   }
 
   static bool isCopiedByThreads(Value ring) {

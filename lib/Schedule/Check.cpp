@@ -137,6 +137,15 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
                    "dq_by_producer, persistent, ping_pong, q_in_registers or "
                    "separate_output; got {0}",
                    s.roleColumns);
+  // Where dS is waited for in its own iteration, P may be given behind that.
+  if (s.loopOrder != LoopOrder::Written &&
+      s.loopOrder != LoopOrder::KeysBehind &&
+      s.loopOrder != LoopOrder::KeysBehindLean &&
+      s.loopOrder != LoopOrder::ScoresBetween)
+    return formatv("expected loop_order = scores_between, keys_behind, "
+                   "keys_behind_lean or written with role_columns, whose "
+                   "programs wait for each other's tiles; got {0}",
+                   stringifyLoopOrder(s.loopOrder));
   int64_t columns = s.dqColumns ? s.dqColumns : p.headDim;
   if (s.dq != GradQ::Recompute &&
       (s.roleColumns % (columns * s.cluster) != 0 || columns % 64 != 0))
