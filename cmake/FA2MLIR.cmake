@@ -67,9 +67,19 @@ if(FA2_PRECOMPILE)
     <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Dialect/GPU/IR/GPUDialect.h>
     <mlir/Dialect/LLVMIR/LLVMDialect.h> <mlir/Dialect/LLVMIR/NVVMDialect.h> <mlir/Dialect/Math/IR/Math.h>
     <mlir/Dialect/MemRef/IR/MemRef.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/Dialect/Tensor/IR/Tensor.h>
-    <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h> <mlir/IR/Matchers.h> <mlir/Pass/Pass.h>
-    <mlir/Transforms/DialectConversion.h>)
+    <mlir/IR/BuiltinOps.h> <mlir/IR/DialectImplementation.h> <mlir/IR/IRMapping.h> <mlir/IR/Matchers.h>
+    <mlir/IR/OpImplementation.h> <mlir/IR/Remarks.h> <mlir/Pass/Pass.h> <mlir/Transforms/DialectConversion.h>
+    ${PROJECT_SOURCE_DIR}/include/fa2/Dialect/FA2/FA2.h ${PROJECT_SOURCE_DIR}/include/fa2/Dialect/FA2GPU/FA2GPU.h)
+  add_dependencies(fa2_precompiled fa2-headers)
 endif()
+
+# Units that read MLIR's or the dialects' headers. -fPIC, as the precompiled headers are, also where a program would have -fPIE.
+function(fa2_read_precompiled name)
+  if(FA2_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM fa2_precompiled)
+    target_compile_options(${name} PRIVATE -fPIC)
+  endif()
+endfunction()
 
 # fa2_add_library(NAME source... [LINK lib...] [DEPENDS target...])
 function(fa2_add_library name)
@@ -77,15 +87,14 @@ function(fa2_add_library name)
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PUBLIC ${ARG_LINK} fa2_compiler_options)
   add_dependencies(${name} fa2-headers ${ARG_DEPENDS})
-  if(FA2_PRECOMPILE)
-    target_precompile_headers(${name} REUSE_FROM fa2_precompiled)
-  endif()
+  fa2_read_precompiled(${name})
 endfunction()
 
 function(fa2_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  fa2_read_precompiled(${name})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -116,11 +116,12 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
     return {m.choose(none, op.getUpper(), op.getLower()), op.getUpper()};
   }
 
-  /// The range's tiles are last, last - 1, ...; one of them is always left.
+  /// One of the range's tiles is always left.
   Value tilesUntil(PlaceMath &m, TilesUntilOp op) {
     Value count = countOf(m, op.getRange()), one = m.constant(1);
-    Value end = m.add(known[op.getRange()].first, one);
-    Value n = m.sub(end, known[op.getOwn()].end);
+    TilePlaces &range = known[op.getRange()], &own = known[op.getOwn()];
+    Value n = range.falls ? m.sub(m.add(range.first, one), own.end)
+                          : m.sub(own.first, range.first);
     return m.max(m.min(n, m.sub(count, one)), m.constant(0));
   }
 

@@ -1,9 +1,11 @@
 //===- GroupLimits.cpp - fa2gpu-group-limits ------------------------------===//
 //
-// A block of several warpgroups takes the key tiles that any of its rows sees.
-// A warpgroup whose rows see fewer begins later: key tiles fall, and under a
-// causal mask the last ones are seen by the last rows alone. One whose rows all
-// lie past the sequence's end sees none.
+// A block of several warpgroups takes the tiles that any of its rows sees, or
+// that see any of its keys. A warpgroup whose rows see fewer begins later: key
+// tiles fall, and under a causal mask the last ones are seen by the last rows
+// alone. So does one whose keys are seen by fewer queries: query tiles rise,
+// and the first ones see the first keys alone. One whose rows all lie past the
+// sequence's end sees none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +13,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_GROUPLIMITS
@@ -40,25 +43,47 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
 
   LogicalResult limit(ForTilesOp loop) {
     ApplyMaskOp mask = *loop.getBody().getOps<ApplyMaskOp>().begin();
-    if (mask.getKvBlock() != loop.getTile() ||
-        !loop.getRange().getDefiningOp<RangeOfTiles>().falls())
+    bool keys = mask.getTransposed(); // the scores' rows
+    auto range = loop.getRange().getDefiningOp<RangeOfTiles>();
+    if ((keys ? mask.getQBlock() : mask.getKvBlock()) != loop.getTile())
+      return mask.emitOpError() << "expected the tile of a loop over tiles";
+    auto queries = dyn_cast<QRangeOp>(range.getOperation());
+    if (keys ? !queries || queries.getFalling() || queries.getRotation() != 0
+             : !range.falls())
       return mask.emitOpError()
-             << "expected kv_block to be the tile of a loop whose tiles fall";
+             << "expected the tile of a loop whose tiles "
+             << (keys ? "of queries rise, without a rotation" : "fall");
     auto scores = cast<RankedTensorType>(mask.getScores().getType());
-    int64_t rows = scores.getDimSize(0), keys = scores.getDimSize(1);
+    int64_t rows = scores.getDimSize(0), columns = scores.getDimSize(1);
     if (rows == kGroupRows)
       return success(); // one group sees what the block sees
+    for (Operation &op : loop.getBody().front())
+      if (keys && hasEffect<MemoryEffects::Write>(&op) &&
+          !isa<RingWaitOp, RingReleaseOp, RingAcquireOp, RingCommitOp,
+               LocalStoreOp, DotStartOp, DotWaitOp>(op))
+        return op.emitOpError()
+               << "expected no effect but on rings in a loop of which a "
+                  "warpgroup leaves out tiles";
     OpBuilder b(loop);
     Location loc = loop.getLoc();
-    // The group's rows as a block of queries of their own, of all its heads.
+    // The group's rows as a block of their own, of all its heads.
     Value groups = arith::ConstantIndexOp::create(b, loc, rows / kGroupRows);
-    Value block = b.createOrFold<arith::MulIOp>(loc, mask.getQBlock(), groups);
+    Value block = b.createOrFold<arith::MulIOp>(
+        loc, keys ? mask.getKvBlock() : mask.getQBlock(), groups);
     Value group = WarpgroupOp::create(b, loc, b.getIndexType());
-    Value own = KVRangeOp::create(
-        b, loc, b.createOrFold<arith::AddIOp>(loc, block, group),
-        /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(), mask.getLead(),
-        kGroupRows / mask.getHeads(), keys, mask.getMaskAttr(),
-        /*nonempty=*/false, /*past_end=*/true, /*whole_rows=*/false);
+    block = b.createOrFold<arith::AddIOp>(loc, block, group);
+    Value own;
+    if (keys)
+      own = QRangeOp::create(b, loc, block, /*falling=*/Value(),
+                             mask.getSeqlenQ(), mask.getSeqlenK(), columns,
+                             kGroupRows, mask.getMaskAttr(),
+                             /*nonempty=*/false, /*rotation=*/0);
+    else
+      own = KVRangeOp::create(
+          b, loc, block, /*falling=*/true, mask.getSeqlenQ(), mask.getSeqlenK(),
+          mask.getLead(), kGroupRows / mask.getHeads(), columns,
+          mask.getMaskAttr(), /*nonempty=*/false, /*past_end=*/true,
+          /*whole_rows=*/false);
     Value skipped = TilesUntilOp::create(b, loc, own, loop.getRange());
     skipLoop(b, loop, skipped);
     // The queries may come meanwhile.
@@ -72,28 +97,47 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     return success();
   }
 
-  /// Waits for and releases what the group does not need. The loop's cursors go
-  /// on behind it.
+  /// Waits for and releases what the group does not need, and gives others
+  /// zeros for what hidden scores would have been. The loop's cursors go on
+  /// behind it.
   static void skipLoop(OpBuilder &b, ForTilesOp loop, Value count) {
     Location loc = loop.getLoc();
     Value range = TakeTilesOp::create(b, loc, count, loop.getRange());
     SmallVector<unsigned> cursors; // which of what the loop carries
     SmallVector<Value> inits;
-    for (auto wait : loop.getBody().getOps<RingWaitOp>())
+    SmallVector<Operation *> uses;
+    SmallPtrSet<Value, 4> slots; // that this role fills
+    for (Operation &op : loop.getBody().front()) {
+      Value use;
+      if (auto wait = dyn_cast<RingWaitOp>(op))
+        use = wait.getUse();
+      if (auto acquire = dyn_cast<RingAcquireOp>(op)) {
+        use = acquire.getUse();
+        slots.insert(acquire.getSlot());
+      }
       for (auto [i, arg] : llvm::enumerate(loop.getRegionIterArgs()))
-        if (wait.getUse() == arg) {
+        if (use && use == arg) {
           cursors.push_back(i);
           inits.push_back(loop.getInitArgs()[i]);
         }
+      auto store = dyn_cast<LocalStoreOp>(op);
+      if (isa<RingWaitOp, RingReleaseOp, RingAcquireOp, RingCommitOp>(op) ||
+          (store && slots.contains(store.getSlot())))
+        uses.push_back(&op);
+    }
     auto skip = ForTilesOp::create(b, loc, range, inits);
     OpBuilder inner = OpBuilder::atBlockBegin(&skip.getBody().front());
     IRMapping map;
     SmallVector<Value> ends;
     for (auto [i, arg] : llvm::zip(cursors, skip.getRegionIterArgs()))
       map.map(loop.getRegionIterArgs()[i], arg);
-    for (Operation &op : loop.getBody().front())
-      if (isa<RingWaitOp, RingReleaseOp>(op))
-        inner.clone(op, map);
+    for (Operation *op : uses) {
+      if (auto store = dyn_cast<LocalStoreOp>(op))
+        map.map(store.getValue(),
+                arith::ConstantOp::create(
+                    inner, loc, inner.getZeroAttr(store.getValue().getType())));
+      inner.clone(*op, map);
+    }
     for (auto [i, result] : llvm::zip(cursors, skip.getResults())) {
       ends.push_back(map.lookup((*loop.getYieldedValuesMutable())[i].get()));
       loop.getInitsMutable()[i].set(result);

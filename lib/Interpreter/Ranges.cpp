@@ -64,10 +64,12 @@ void interpreter::run(Frame &f, TileAtOp op) {
   f.set(op.getTile(), tileAt(f, op.getRange(), f.whole(op.getPlace())));
 }
 
-/// Both fall: the own range's first tile is the one before its end.
+/// Where both fall the own range's first tile is the one before its end.
 void interpreter::run(Frame &f, TilesUntilOp op) {
   Places all = placesOf(f, op.getRange()), own = placesOf(f, op.getOwn());
-  int64_t before = std::min(all.first - (own.end - 1), all.count - 1);
+  bool falls = op.getRange().getDefiningOp<RangeOfTiles>().falls();
+  int64_t before = falls ? all.first - (own.end - 1) : own.first - all.first;
+  before = std::min(before, all.count - 1);
   f.set(op.getCount(), std::max<int64_t>(before, 0));
 }
 

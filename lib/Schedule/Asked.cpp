@@ -46,6 +46,8 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.directOutput)
       s.directOutput = false;
   }
+  if (!queriesRise(s) && !asked.groupLimits)
+    s.groupLimits = false;
   if (turnsBlock(s)) {
     if (!asked.pingPong)
       s.pingPong = false;

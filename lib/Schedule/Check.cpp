@@ -16,6 +16,10 @@ bool fa2::turnsBlock(const Schedule &s) {
          s.groupLimits && s.blockQ > kGroupRows;
 }
 
+bool fa2::queriesRise(const Schedule &s) {
+  return s.rotateQueries == 0 && s.order != TileOrder::ShortestThenLongest;
+}
+
 static std::string scratchText(const Footprint &f) {
   return f.scratchBytes ? formatv(", split-K scratch {0}", f.scratchBytes).str()
                         : "";
@@ -155,6 +159,27 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
   return "";
 }
 
+/// A warpgroup that leaves out queries leaves out all that is done with them.
+static std::string groupLimitsError(const Problem &p, const Schedule &s) {
+  if (!s.groupLimits)
+    return "";
+  if (p.program || p.dropout)
+    return "expected group_limits = false in backward with a score program or "
+           "dropout, whose values and gradients have all queries of a block; "
+           "got group_limits = true";
+  if (!s.dqByProducer || s.dq == GradQ::Recompute)
+    return formatv("expected group_limits = false but with dq_by_producer, "
+                   "where each warpgroup of backward goes through its queries "
+                   "alone; got dq_by_producer = {0} and dq = {1}",
+                   s.dqByProducer, stringifyGradQ(s.dq));
+  if (!queriesRise(s))
+    return formatv("expected group_limits = false with rotate_queries, or "
+                   "order = shortest_then_longest, where queries may fall; got "
+                   "rotate_queries = {0} and order = {1}",
+                   s.rotateQueries, stringifyTileOrder(s.order));
+  return "";
+}
+
 /// What a target with roles makes of the form of backward's main kernel: keys
 /// stay, 64 of them a warpgroup.
 static std::string gradientRolesError(const Target &t, const Problem &p,
@@ -181,6 +206,8 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
   if (std::string wrong = gradientSumsError(t, p, s); !wrong.empty())
     return wrong;
   if (std::string wrong = roleColumnsError(p, s); !wrong.empty())
+    return wrong;
+  if (std::string wrong = groupLimitsError(p, s); !wrong.empty())
     return wrong;
   for (auto [name, dim, columns] :
        {std::tuple("keys_in_registers", p.headDim, s.keysInRegisters),

@@ -100,7 +100,8 @@ private:
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants.
     if (problem.backward && (field.member == &Schedule::persistent ||
-                             field.member == &Schedule::separateOutput))
+                             field.member == &Schedule::separateOutput ||
+                             field.member == &Schedule::groupLimits))
       return {today.*field.member};
     return {false, true};
   }

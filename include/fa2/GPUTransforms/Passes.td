@@ -101,11 +101,13 @@ def JoinLoops : Pass<"fa2gpu-join-loops", "::fa2::KernelOp"> {
 }
 
 def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
-  let summary = "each warpgroup stops at the keys that its own rows see";
+  let summary = "each warpgroup takes the tiles that its own rows see, or that see its own keys";
   let description = [{
     A consumer warpgroup's range of key tiles is that of its 64 rows: under a causal mask up to its own diagonal, and
-    none where all of them lie past the sequence's end. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`):
-    tiles that the warpgroup does not see are only waited for and released. Only where the schedule says `group_limits`.
+    none where all of them lie past the sequence's end. In backward its range of query tiles is that of its 64 keys: under a causal
+    mask from its own diagonal on. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`): tiles that the
+    warpgroup has nothing to do with are only waited for and released, and what it fills for another role gets zeros. Only
+    where the schedule says `group_limits`.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }

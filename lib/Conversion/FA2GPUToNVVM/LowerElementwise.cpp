@@ -96,8 +96,13 @@ struct ConstantLowering : public OpConversionPattern<arith::ConstantOp> {
     SmallVector<Type> types;
     if (failed(getTypeConverter()->convertType(op.getType(), types)))
       return rewriter.notifyMatchFailure(op, "no layout");
-    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(),
-                                             dense.getSplatValue<TypedAttr>());
+    auto element = dense.getSplatValue<TypedAttr>();
+    if (isPacked(cast<RankedTensorType>(op.getType()))) { // two of 16 bits
+      APInt bits = cast<FloatAttr>(element).getValue().bitcastToAPInt();
+      element =
+          rewriter.getI32IntegerAttr(int32_t(bits.getZExtValue() * 0x10001u));
+    }
+    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(), element);
     SmallVector<Value> out(types.size(), scalar);
     rewriter.replaceOpWithMultiple(op, {out});
     return success();

@@ -37,9 +37,14 @@ LogicalResult QRangeOp::verify() {
 LogicalResult TilesUntilOp::verify() {
   if (failed(verifyRanges(*this)))
     return failure();
-  for (Value range : {getOwn(), getRange()})
-    if (!range.getDefiningOp<RangeOfTiles>().falls())
-      return emitOpError() << "expected two ranges of falling tiles";
+  bool falls = getRange().getDefiningOp<RangeOfTiles>().falls();
+  for (Value range : {getOwn(), getRange()}) {
+    auto queries = range.getDefiningOp<QRangeOp>();
+    if (range.getDefiningOp<RangeOfTiles>().falls() != falls ||
+        (queries && (queries.getFalling() || queries.getRotation() != 0)))
+      return emitOpError() << "expected two ranges that both fall or both "
+                              "rise, without a rotation";
+  }
   return success();
 }
 

@@ -219,10 +219,12 @@ bool DropTilesOp::makeNonempty() {
 TilePlaces DropTilesOp::places(OpBuilder &b, RangeLookup of) {
   TileMath m{b, getLoc()};
   TilePlaces p = of(getSource()), rows = of(getRows());
+  Value count = p.count ? p.count : m.sub(p.end, p.first);
   p.first = p.falls ? m.sub(p.first, getCount()) : m.add(p.first, getCount());
-  p.count = m.sub(p.count, getCount());
+  p.count = m.sub(count, getCount());
   p.fullBegin = rows.fullBegin;
-  p.fullEnd = rows.fullEnd;
+  // Tiles that are full to the end of the rows' range are so to this one's.
+  p.fullEnd = rows.fullEnd == rows.end && !p.falls ? p.end : rows.fullEnd;
   // Tiles that were dropped are not full for these rows.
   if (p.falls)
     p.fullEnd = m.min(p.fullEnd, m.add(p.first, 1));

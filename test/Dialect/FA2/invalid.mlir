@@ -660,10 +660,11 @@ func.func @range_from_nowhere(%r: !fa2.tile_range, %p: index) {
 
 // -----
 
-func.func @rising(%b: index, %e: index) {
+func.func @both_ways(%b: index, %e: index) {
   %r = fa2.tile_range %b to %e full(%b, %e)
-  // expected-error @+1 {{expected two ranges of falling tiles}}
-  %n = fa2.tiles_until %r in %r
+  %s = fa2.tile_range %b to %e falling full(%b, %e)
+  // expected-error @+1 {{expected two ranges that both fall or both rise, without a rotation}}
+  %n = fa2.tiles_until %r in %s
   return
 }
 

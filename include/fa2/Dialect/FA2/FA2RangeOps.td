@@ -161,7 +161,7 @@ def FA2_TileAtOp : FA2_OnRanges<"tile_at", [Pure]> {
 def FA2_TilesUntilOp : FA2_OnRanges<"tiles_until", [Pure]> {
   let summary = "how many tiles of a range come before those of another";
   let description = [{
-    For two falling ranges, the number of places of `range` before the first tile of `own`; one place of
+    For two ranges that both fall or both rise, the number of places of `range` before the first tile of `own`; one place of
     `range` is always left, and it may be one that no row sees.
 
     Example: `%n = fa2.tiles_until %own in %keys`
