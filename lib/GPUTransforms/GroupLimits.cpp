@@ -45,14 +45,14 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     ApplyMaskOp mask = *loop.getBody().getOps<ApplyMaskOp>().begin();
     bool keys = mask.getTransposed(); // the scores' rows
     auto range = loop.getRange().getDefiningOp<RangeOfTiles>();
-    if ((keys ? mask.getQBlock() : mask.getKvBlock()) != loop.getTile())
-      return mask.emitOpError() << "expected the tile of a loop over tiles";
     auto queries = dyn_cast<QRangeOp>(range.getOperation());
-    if (keys ? !queries || queries.getFalling() || queries.getRotation() != 0
-             : !range.falls())
+    bool rises = queries && !queries.getFalling() && queries.getRotation() == 0;
+    if ((keys ? mask.getQBlock() : mask.getKvBlock()) != loop.getTile() ||
+        !(keys ? rises : range.falls()))
       return mask.emitOpError()
-             << "expected the tile of a loop whose tiles "
-             << (keys ? "of queries rise, without a rotation" : "fall");
+             << "expected " << (keys ? "q_block" : "kv_block")
+             << " to be the tile of a loop whose tiles "
+             << (keys ? "rise, without a rotation" : "fall");
     auto scores = cast<RankedTensorType>(mask.getScores().getType());
     int64_t rows = scores.getDimSize(0), columns = scores.getDimSize(1);
     if (rows == kGroupRows)
