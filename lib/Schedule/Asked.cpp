@@ -46,7 +46,7 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.directOutput)
       s.directOutput = false;
   }
-  if (!queriesRise(s) && !asked.groupLimits)
+  if (s.partition == Partition::Keys && !groupsGoAlone(s) && !asked.groupLimits)
     s.groupLimits = false;
   if (turnsBlock(s)) {
     if (!asked.pingPong)

@@ -16,8 +16,12 @@ bool fa2::turnsBlock(const Schedule &s) {
          s.groupLimits && s.blockQ > kGroupRows;
 }
 
-bool fa2::queriesRise(const Schedule &s) {
+static bool queriesRise(const Schedule &s) {
   return s.rotateQueries == 0 && s.order != TileOrder::ShortestThenLongest;
+}
+
+bool fa2::groupsGoAlone(const Schedule &s) {
+  return s.dqByProducer && s.dq != GradQ::Recompute && queriesRise(s);
 }
 
 static std::string scratchText(const Footprint &f) {

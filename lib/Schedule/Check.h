@@ -11,9 +11,9 @@ namespace fa2 {
 /// skips tiles frees in a later turn (fa2gpu-verify finds it in any kernel).
 bool turnsBlock(const Schedule &schedule);
 
-/// Whether each block of backward goes through its queries upwards, from the
-/// first that see its keys on.
-bool queriesRise(const Schedule &schedule);
+/// Whether warpgroups of backward go through queries by themselves, upwards
+/// from the first that see their keys: what group_limits asks for.
+bool groupsGoAlone(const Schedule &schedule);
 
 /// Registers a multiplying thread may have.
 int64_t budgetOf(const Target &target, const Footprint &footprint,
