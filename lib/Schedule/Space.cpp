@@ -98,7 +98,8 @@ private:
         field.member == &Schedule::joinLoops ||
         field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
-    // Backward's blocks are persistent where lengths are short: variants.
+    // Backward's blocks are persistent where lengths are short: variants. Its
+    // warpgroups' limits are measured by themselves.
     if (problem.backward && (field.member == &Schedule::persistent ||
                              field.member == &Schedule::separateOutput ||
                              field.member == &Schedule::groupLimits))

@@ -53,11 +53,11 @@
 !qring = !fa2gpu.ring<2 x !qt>
 !ering = !fa2gpu.ring<2 x !st>
 #spec = #fa2.spec<pass = "backward", dtype = bf16, head_dim = 64, head_dim_v = 64>
-fa2.kernel @k(%first: index, %block: index, %seqlen_q: index, %seqlen_k: index, %k: !kt, %down: i1, %other: !st, %count: memref<?xindex>)
+fa2.kernel @k(%first: index, %block: index, %seqlen_q: index, %seqlen_k: index, %k: !kt, %down: i1, %count: memref<?xindex>)
     attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, group_limits = true, dq_by_producer = true>,
                 arguments = [#fa2.arg<"first", "in", [] x index>, #fa2.arg<"block", "in", [] x index>, #fa2.arg<"seqlen_q", "in", [] x index>,
                              #fa2.arg<"seqlen_k", "in", [] x index>, #fa2.arg<"k", "in", [] x bf16>, #fa2.arg<"down", "in", [] x i1>,
-                             #fa2.arg<"other", "in", [] x bf16>, #fa2.arg<"count", "in", ["n"] x index>]} {
+                             #fa2.arg<"count", "in", ["n"] x index>]} {
   %c0 = arith.constant 0 : index
   %r = fa2gpu.ring.create {name = "q"} : !qring
   %e = fa2gpu.ring.create {name = "exchange"} : !ering
