@@ -118,6 +118,32 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
                                   "behind it, in the same block";
   }
 
+  /// Whether a role stores there more than once.
+  static bool repeats(TensorStoreOp store) {
+    Operation *around = store->getParentOp();
+    while (isa<ForEachTileOp>(around)) // a block's one tile
+      around = around->getParentOp();
+    return !isa<RolesOp>(around);
+  }
+
+  /// Has the slot released when all that the role does is done, so that nobody
+  /// waits between stores.
+  static void releaseLast(TensorStoreOp store) {
+    auto wait = store.getSlot().getDefiningOp<RingWaitOp>();
+    Block *block = store->getBlock();
+    OpBuilder b = block->mightHaveTerminator()
+                      ? OpBuilder::atBlockTerminator(block)
+                      : OpBuilder::atBlockEnd(block);
+    StoreWaitOp::create(b, store.getLoc());
+    for (Operation *op = store->getNextNode(); op && wait;
+         op = op->getNextNode())
+      if (auto release = dyn_cast<RingReleaseOp>(op);
+          release && release.getRing() == wait.getRing()) {
+        release->moveBefore(block, b.getInsertionPoint());
+        return;
+      }
+  }
+
   LogicalResult fence(TensorStoreOp store) {
     LocalStoreOp write;
     for (Operation *user : store.getSlot().getUsers())
@@ -148,8 +174,10 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
     b.setInsertionPoint(write);
     if (own) {
       // The slot is the output's own: the tile before may still be read.
-      StoreWaitOp::create(b, loc);
-      meet(ownRows);
+      if (repeats(store)) {
+        StoreWaitOp::create(b, loc);
+        meet(ownRows);
+      }
       b.setInsertionPoint(own);
       auto slot = RingSlotOp::create(b, loc, own.getSlot().getType(),
                                      own.getRing(), own.getUse());
@@ -157,6 +185,10 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       own.getNext().replaceAllUsesWith(own.getUse());
       own.erase();
       // Shared memory outlives the last store's reads.
+      if (!repeats(store)) {
+        releaseLast(store);
+        return success();
+      }
       Operation *last = store;
       while (!isa<RolesOp>(last->getParentOp()))
         last = last->getParentOp();
@@ -166,6 +198,10 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
       // It is another tile's, which all have read before it is overwritten, and
       // whose release must find the store done.
       meet(ownRows && isReadByRows(store));
+      if (!repeats(store)) {
+        releaseLast(store);
+        return success();
+      }
       b.setInsertionPointAfter(store);
       StoreWaitOp::create(b, loc);
     }

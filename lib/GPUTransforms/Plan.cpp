@@ -22,9 +22,11 @@ using namespace fa2::gpu;
 
 namespace {
 
-constexpr llvm::StringLiteral kConsumer = "consumer", kProducer = "producer";
+constexpr llvm::StringLiteral kConsumer = "consumer", kProducer = "producer",
+                              kSums = "sums";
 
-/// A product that a field of the schedule gives to another role than the first.
+/// A product that a field of the schedule gives to another role than the first;
+/// the later line counts.
 struct ProductRole {
   bool Schedule::*field;
   llvm::StringLiteral product, role;
@@ -32,6 +34,8 @@ struct ProductRole {
 constexpr ProductRole kProductRoles[] = {
     {&Schedule::dqByProducer, "dq", kProducer},
     {&Schedule::dqByProducer, "dq_other", kProducer},
+    {&Schedule::dqRole, "dq", kSums},
+    {&Schedule::dqRole, "dq_other", kSums},
 };
 
 struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
@@ -92,9 +96,12 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     });
     // The warps that compute, divided among the programs that products name.
     llvm::SetVector<StringAttr> names;
+    bool sums = false;
     getOperation().walk([&](DotStartOp dot) {
       auto role = dot->getAttrOfType<StringAttr>(kRoleName);
-      if (role && role.getValue() != kProducer)
+      if (role && role.getValue() == kSums)
+        sums = true;
+      else if (role && role.getValue() != kProducer)
         names.insert(role);
     });
     if (names.empty())
@@ -104,6 +111,9 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
       roles.push_back(RoleAttr::get(ctx, name.getValue(),
                                     s.warps / int64_t(names.size()),
                                     registers.consumer));
+    if (sums)
+      roles.push_back(
+          RoleAttr::get(ctx, kSums, s.warpsOfGradQ(), registers.sums));
     roles.push_back(RoleAttr::get(ctx, kProducer, target.producerWarps(),
                                   registers.producer));
     return roles;

@@ -46,6 +46,15 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.directOutput)
       s.directOutput = false;
   }
+  if (s.dqRole && (!s.dqByProducer || s.dq == GradQ::Recompute) &&
+      !asked.dqRole)
+    s.dqRole = false;
+  if (s.joinLoops && s.dqRole) {
+    if (!asked.joinLoops)
+      s.joinLoops = false;
+    else if (!asked.dqRole)
+      s.dqRole = false;
+  }
   if (s.partition == Partition::Keys && !groupsGoAlone(s) && !asked.groupLimits)
     s.groupLimits = false;
   if (turnsBlock(s)) {

@@ -273,9 +273,6 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (s.loopOrder == LoopOrder::Derived && !s.overlap)
     return "expected overlap = true with loop_order = derived in forward "
            "kernels; got overlap = false";
-  if (s.directOutput && s.separateOutput)
-    return "expected separate_output = false with direct_output = true, which "
-           "leaves no output in shared memory; got true";
   // The output takes the place of one tile of queries.
   if (int64_t place = f.queryBytes / s.querySlots;
       !s.separateOutput && f.outputBytes > place)
@@ -287,6 +284,9 @@ static std::string rolesError(const Target &t, const Problem &p,
 
 /// Fields that do not go together, whatever the target.
 static std::string togetherError(const Problem &p, const Schedule &s) {
+  if (s.directOutput && s.separateOutput)
+    return "expected separate_output = false with direct_output = true, which "
+           "leaves no output in shared memory; got true";
   if (s.splitScores && (s.speculateMax == 0 || p.program))
     return formatv("expected split_scores = false without {0}; got true",
                    p.program ? "scores that are a product alone, which no "
@@ -341,9 +341,17 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected rotate_queries = 0 with a score program by which "
                    "gradients are summed; got {0}",
                    s.rotateQueries);
-  if (s.joinLoops && !s.dqByProducer)
-    return "expected join_loops = false without dq_by_producer, whose producer "
-           "copies and multiplies in one loop; got true";
+  if (s.dqRole && (!s.dqByProducer || s.dq == GradQ::Recompute))
+    return formatv("expected dq_role = false but with dq_by_producer and a dQ "
+                   "that is summed, whose products leave the warps that "
+                   "multiply keys; got dq_by_producer = {0} and dq = {1}",
+                   s.dqByProducer, stringifyGradQ(s.dq));
+  if (s.joinLoops && (!s.dqByProducer || s.dqRole))
+    return formatv("expected join_loops = false but with dq_by_producer and "
+                   "without dq_role, where the producer copies and multiplies "
+                   "in one loop; got true with dq_by_producer = {0} and "
+                   "dq_role = {1}",
+                   s.dqByProducer, s.dqRole);
   constexpr int64_t kLeastRegisters = 24; // of setmaxnreg
   if (s.producerRegisters && s.producerRegisters < kLeastRegisters)
     return formatv("expected producer_registers to be 0 or at least {0}; got "

@@ -185,11 +185,11 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   SharedLayout scores = tile(s.blockKV, s.blockQ);
 
   Footprint f;
-  f.threads = (s.warps + t.producerWarps()) * kLanes;
+  f.threads = (s.warps + (t.producerWarps() ? s.otherWarps() : 0)) * kLanes;
   Plan plan(t, f);
   // Keys that another role reads too leave no place to dK.
   bool sharedKeys = s.dqByProducer && s.dq != GradQ::Recompute;
-  if (!roles) {
+  if (!roles && !s.directOutput) {
     plan.result(tile(s.blockKV, dv, across), s.separateOutput);
     plan.result(tile(s.blockKV, d, across), s.separateOutput || sharedKeys);
   }

@@ -173,7 +173,8 @@ private:
       double columns = s.dqColumns ? std::min(double(s.dqColumns), d()) : d();
       double rows = double(std::min(s.blockQ, 16 * s.derived().dqWarps));
       double own = rows * columns / 128 + n.producerRegisters;
-      lacks += std::max(0.0, own / double(budget.producer) - 1);
+      int64_t given = s.dqRole ? budget.sums : budget.producer;
+      lacks += std::max(0.0, own / double(given) - 1);
     }
     return 1 + n.spillCost * 10 * lacks / (1 + lacks);
   }

@@ -285,11 +285,12 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.blockQ = statRows;
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
-  fields.dqByProducer = false;
+  fields.dqByProducer = fields.dqRole = false;
   fields.roleColumns = 0;
   fields.cluster = 1;
   fields.slotsDout = 0;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
+  fields.directOutput = false;
   // It waits for memory: several blocks a multiprocessor, which have 64
   // registers a thread for rows of up to 128 columns.
   auto values = cast<RankedTensorType>(op.getV().getType());
@@ -656,7 +657,8 @@ void GradTiler::createScaledSum() {
   fields.blockQ = bq;
   fields.warps = schedule.warpsOfGradQ();
   fields.keyWarps = std::min(fields.keyWarps, fields.warps);
-  fields.persistent = fields.separateOutput = false;
+  fields.persistent = fields.separateOutput = fields.directOutput = false;
+  fields.dqRole = false;
   fields.roleColumns = 0;
   fields.cluster = 1;
   fields.slotsDout = 0;

@@ -39,6 +39,7 @@ struct PtxRequirement {
 /// Registers a thread, by role. 0: no such role.
 struct RoleRegisters {
   int64_t producer = 0, consumer = 0;
+  int64_t sums = 0; // of those that sum dQ, where they are a role
 };
 
 class Target {

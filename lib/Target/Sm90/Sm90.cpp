@@ -49,17 +49,22 @@ public:
   RoleRegisters roleRegisters(const Schedule &s,
                               bool threadsCopy) const override {
     int64_t groups = s.warps / 4;
-    int64_t threads = (s.warps + producerWarps()) * gpu::kWarpLanes;
+    int64_t threads = (s.warps + s.otherWarps()) * gpu::kWarpLanes;
     int64_t entry = registerBudget(threads, s.minBlocks) / 8 * 8;
     // Beside what copying takes, 64 rows of dQ over a warpgroup.
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
+    if (s.producerRegisters)
+      withSum = s.producerRegisters;
+    int64_t copies = threadsCopy ? 56 : groups > 2 ? 32 : 24;
     RoleRegisters r;
-    r.producer = s.producerRegisters ? s.producerRegisters
-                 : s.dqByProducer    ? withSum
-                 : threadsCopy       ? 56
-                 : groups > 2        ? 32
-                                     : 24;
-    int64_t share = (entry * (groups + 1) - r.producer) / groups / 8 * 8;
+    if (s.dqRole) {
+      r.sums = withSum;
+      r.producer = copies;
+    } else {
+      r.producer = s.dqByProducer || s.producerRegisters ? withSum : copies;
+    }
+    int64_t all = entry * (threads / gpu::kWarpLanes / 4);
+    int64_t share = (all - r.producer - r.sums) / groups / 8 * 8;
     r.consumer = std::max(entry, std::min<int64_t>(240, share));
     return r;
   }

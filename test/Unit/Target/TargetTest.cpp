@@ -66,24 +66,28 @@ TEST_F(TargetTest, RolesAreOfSm90aAlone) {
 // what the block got at entry.
 TEST_F(TargetTest, RoleBudgetsFitTheRegistersAtEntry) {
   const Target &t = target("sm_90a");
-  for (auto [warps, dqByProducer, entry, producer, consumer] :
-       {std::tuple{4, false, 248, 24, 248},
-        {8, false, 168, 24, 240},
-        {8, true, 168, 56, 224},
-        {12, false, 128, 32, 160}}) {
-    int64_t groups = warps / 4;
-    EXPECT_EQ(t.registerBudget((warps + kProducerWarps) * 32, 1) / 8 * 8,
-              entry);
+  for (auto [warps, dqByProducer, dqRole, entry, producer, sums, consumer] :
+       {std::tuple{4, false, false, 248, 24, 0, 248},
+        {8, false, false, 168, 24, 0, 240},
+        {8, true, false, 168, 56, 0, 224},
+        {8, true, true, 128, 24, 56, 216},
+        {12, false, false, 128, 32, 0, 160}}) {
     Schedule schedule;
     schedule.warps = warps;
     schedule.dqByProducer = dqByProducer;
+    schedule.dqRole = dqRole;
+    int64_t all = (warps + schedule.otherWarps()) / 4;
+    EXPECT_EQ(t.registerBudget(all * 4 * 32, 1) / 8 * 8, entry);
     RoleRegisters r = t.roleRegisters(schedule);
     EXPECT_EQ(r.producer, producer) << warps;
+    EXPECT_EQ(r.sums, sums) << warps;
     EXPECT_EQ(r.consumer, consumer) << warps;
-    EXPECT_LE(groups * r.consumer + r.producer, (groups + 1) * entry) << warps;
+    EXPECT_LE(warps / 4 * r.consumer + r.producer + r.sums, all * entry)
+        << warps;
     for (int64_t n : {r.producer, r.consumer}) // what setmaxnreg takes
       EXPECT_TRUE(n % 8 == 0 && n >= 24 && n <= 256) << n;
     EXPECT_LE(r.producer, entry); // .dec
+    EXPECT_LE(r.sums, entry);
     EXPECT_GE(r.consumer, entry); // .inc
   }
 }

@@ -45,6 +45,10 @@ struct Schedule {
   int64_t warpsOfGradQ() const {
     return dqByProducer || roleColumns ? kProducerWarps : warps;
   }
+  /// Warps beside those that `warps` counts, on a target with roles.
+  int64_t otherWarps() const {
+    return kProducerWarps + (dqRole ? warpsOfGradQ() : 0);
+  }
   /// What is wrong with the fields on any target, or an empty string.
   std::string check() const;
   /// Fails with that in `error`.
