@@ -55,6 +55,9 @@ Schedule fa2::withAsked(const Schedule &standing,
     else if (!asked.dqRole)
       s.dqRole = false;
   }
+  // A persistent block waits for turns of its second tile.
+  if (s.dq == GradQ::Ordered && asked.dq && !asked.persistent)
+    s.persistent = false;
   if (s.partition == Partition::Keys && !groupsGoAlone(s) && !asked.groupLimits)
     s.groupLimits = false;
   if (turnsBlock(s)) {
