@@ -98,7 +98,7 @@ def draw_sm90a_backward(d):
     for name, values in (("stages", (1, 2, 2, 3, 4)), ("rings.exchange", (1, 2, 3)), ("rings.dout", (0, 1, 1, 2)), ("preload", ("none", "delta", "both")),
                          ("dq_columns", (0, 32, 64, 96, 128, 192, 224, 256)), ("dq_by_producer", (0, 1)), ("persistent", (0, 1)), ("ping_pong", (0, 1)),
                          ("q_in_registers", (0, 1)), ("separate_output", (0, 1)), ("rounded_p", (0, 1)), ("chained", ("none", "late", "early")),
-                         ("order", ("ascending", "longest_first", "interleaved"))):
+                         ("order", ("ascending", "longest_first", "interleaved")), ("dq_role", (0, 1)), ("direct_output", (0, 1))):
         if d.chance(0.2):
             fields[name] = d.pick(*values)
     return fields
