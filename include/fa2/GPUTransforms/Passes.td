@@ -206,7 +206,8 @@ def InsertFences : Pass<"fa2gpu-insert-fences", "::fa2::KernelOp"> {
   let description = [{
     The rule: what threads wrote is fenced and met at the warpgroup's barrier before a
     tensor_store reads it; before threads write what a tensor_store or another warp of the
-    group may still read, the stores are waited for and the group meets.
+    group may still read, the stores are waited for and the group meets. A role that stores once a block waits for all of its
+    stores at its end, where it releases their slots too.
     What lanes read of a slot that the copy engine fills, the thread that copies fences before it fills it again, after the
     readers' warps have met. What the threads of a role copy for others (cp.async) has come before they say so: such a role has
     nothing else to do meanwhile.
