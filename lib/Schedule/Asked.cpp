@@ -58,6 +58,11 @@ Schedule fa2::withAsked(const Schedule &standing,
   // A persistent block waits for turns of its second tile.
   if (s.dq == GradQ::Ordered && asked.dq && !asked.persistent)
     s.persistent = false;
+  if (s.partition == Partition::Keys &&
+      (!s.persistent || s.dq == GradQ::Recompute)) {
+    s.slotsK = asked.slotsK.value_or(0);
+    s.slotsV = asked.slotsV.value_or(0);
+  }
   if (s.partition == Partition::Keys && !groupsGoAlone(s) && !asked.groupLimits)
     s.groupLimits = false;
   if (turnsBlock(s)) {

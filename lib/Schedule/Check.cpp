@@ -213,6 +213,14 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return wrong;
   if (std::string wrong = groupLimitsError(p, s); !wrong.empty())
     return wrong;
+  for (auto [name, slots] :
+       {std::pair("rings.k", s.slotsK), {"rings.v", s.slotsV}})
+    if (slots > 1 &&
+        (!s.persistent || s.cluster > 1 || s.dq == GradQ::Recompute))
+      return formatv("expected {0} = 0 or 1 in backward but with persistent, "
+                     "whose blocks take another tile of keys, and without "
+                     "cluster and dq = recompute; got {0} = {1}",
+                     name, slots);
   for (auto [name, dim, columns] :
        {std::tuple("keys_in_registers", p.headDim, s.keysInRegisters),
         {"values_in_registers", p.headDimV, s.valuesInRegisters}}) {

@@ -209,8 +209,9 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
   if (s.cluster > 1) // of the other block's keys
     plan.stays(1, tile(s.blockKV, d / s.cluster, partsOfGradQ(s)));
-  plan.stays(1, tile(s.blockKV, dv));
-  plan.stays(1, tile(s.blockKV, d, partsOfGradQ(s)));
+  plan.stays(s.slotsOf("v", /*inLoop=*/false), tile(s.blockKV, dv));
+  plan.stays(s.slotsOf("k", /*inLoop=*/false),
+             tile(s.blockKV, d, partsOfGradQ(s)));
   if (s.persistent)
     plan.queue();
   plan.place();

@@ -168,6 +168,8 @@ private:
     // few queries.
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
+    if (problem.backward && (is(&Schedule::slotsK) || is(&Schedule::slotsV)))
+      return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||
         is(&Schedule::packedHeads) || is(&Schedule::turnTiles) ||
         is(&Schedule::producerRegisters))

@@ -31,9 +31,10 @@ Schedule Schedule::derived() const {
 }
 
 int64_t Schedule::slotsOf(StringRef tensor, bool inLoop) const {
-  if (!inLoop)
+  // What stays is forward's queries, and backward's keys and values.
+  if (!inLoop && partition != Partition::Keys)
     return querySlots;
-  int64_t slots = stages;
+  int64_t slots = inLoop ? stages : 1;
   forEachScheduleField([&]<typename T>(const ScheduleField<T> &field) {
     StringRef name = field.name;
     if constexpr (std::is_same_v<T, int64_t>)

@@ -39,6 +39,11 @@ struct Schedule {
 
   /// With what the zeros of derived fields stand for.
   Schedule derived() const;
+  /// Slots of the rings of keys and values where nobody says how many: where
+  /// they stay while queries go by, as in backward, one.
+  int64_t slotsOfKeys() const {
+    return partition == Partition::Keys ? 1 : stages;
+  }
   /// Slots of the ring of a tensor, in the loop over tiles or around it.
   int64_t slotsOf(llvm::StringRef tensor, bool inLoop) const;
   /// All warps that multiply dS with the keys: the block's, or a role's.
