@@ -21,6 +21,16 @@ TileOrder fa2::longestFirst(const Problem &problem, bool persistent) {
   return persistent && large ? TileOrder::Balanced : TileOrder::LongestFirst;
 }
 
+/// Of two fields that exclude each other the one that nobody asked for gives
+/// way, the first before the second.
+static void giveWay(bool &first, std::optional<bool> askedFirst, bool &second,
+                    std::optional<bool> askedSecond) {
+  if (!askedFirst)
+    first = false;
+  else if (!askedSecond)
+    second = false;
+}
+
 Schedule fa2::withAsked(const Schedule &standing,
                         const ScheduleOverrides &asked) {
   Schedule s = asked.applyTo(standing);
@@ -40,21 +50,14 @@ Schedule fa2::withAsked(const Schedule &standing,
     s.splitScores = false;
   if (s.fromEnd && s.packedHeads > 1 && !asked.fromEnd)
     s.fromEnd = false;
-  if (s.directOutput && s.separateOutput) {
-    if (!asked.separateOutput)
-      s.separateOutput = false;
-    else if (!asked.directOutput)
-      s.directOutput = false;
-  }
+  if (s.directOutput && s.separateOutput)
+    giveWay(s.separateOutput, asked.separateOutput, s.directOutput,
+            asked.directOutput);
   if (s.dqRole && (!s.dqByProducer || s.dq == GradQ::Recompute) &&
       !asked.dqRole)
     s.dqRole = false;
-  if (s.joinLoops && s.dqRole) {
-    if (!asked.joinLoops)
-      s.joinLoops = false;
-    else if (!asked.dqRole)
-      s.dqRole = false;
-  }
+  if (s.joinLoops && s.dqRole)
+    giveWay(s.joinLoops, asked.joinLoops, s.dqRole, asked.dqRole);
   // A persistent block waits for turns of its second tile.
   if (s.dq == GradQ::Ordered && asked.dq && !asked.persistent)
     s.persistent = false;
@@ -65,11 +68,7 @@ Schedule fa2::withAsked(const Schedule &standing,
   }
   if (s.partition == Partition::Keys && !groupsGoAlone(s) && !asked.groupLimits)
     s.groupLimits = false;
-  if (turnsBlock(s)) {
-    if (!asked.pingPong)
-      s.pingPong = false;
-    else if (!asked.groupLimits)
-      s.groupLimits = false;
-  }
+  if (turnsBlock(s))
+    giveWay(s.pingPong, asked.pingPong, s.groupLimits, asked.groupLimits);
   return s;
 }
