@@ -223,17 +223,18 @@ template <typename Op> static char *takeTurn(Frame &f, Op op) {
     return nullptr;
   int64_t turn = f.whole(op.getTurn()),
           now = loadElement(view.memory->element, at).whole;
-  if (now == turn)
+  if (now >= turn)
     return at;
   f.fail() << "adds in turn " << turn << ", but it is turn " << now;
   return nullptr;
 }
 
 static void passTurn(Frame &f, AccumulateOp op, char *at) {
-  if (at && op.getEnds() && !op.getLater() &&
-      (!op.getLast() || f.whole(op.getLast())))
-    storeElement(f.as<View>(op.getTurns()).memory->element, at,
-                 {0, f.whole(op.getTurn()) + 1});
+  if (!at || !op.getEnds() || op.getLater() ||
+      (op.getLast() && !f.whole(op.getLast())))
+    return;
+  Type type = f.as<View>(op.getTurns()).memory->element;
+  storeElement(type, at, {0, loadElement(type, at).whole + 1});
 }
 
 void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {

@@ -139,9 +139,9 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
     return formatv("expected role_columns = 0 with a score program or dropout, "
                    "whose values both roles would compute; got {0}",
                    s.roleColumns);
-  if (s.dq == GradQ::Ordered || s.dqByProducer || s.persistent || s.pingPong ||
+  if (s.takesTurns() || s.dqByProducer || s.persistent || s.pingPong ||
       s.qInRegisters || s.separateOutput)
-    return formatv("expected role_columns = 0 with dq = ordered, "
+    return formatv("expected role_columns = 0 with dq = ordered, turns_finish, "
                    "dq_by_producer, persistent, ping_pong, q_in_registers or "
                    "separate_output; got {0}",
                    s.roleColumns);
@@ -320,18 +320,25 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "balanced, which shares tiles of forward among persistent "
                    "blocks, {0}; got balanced",
                    p.backward ? "in backward" : "without persistent");
-  if (s.turnTiles > 1 && s.dq != GradQ::Ordered)
+  if (s.turnTiles > 1 && !s.takesTurns())
     return formatv("expected turn_tiles = 1 with dq = {0}, whose blocks take "
                    "no turns; got {1}",
                    stringifyGradQ(s.dq), s.turnTiles);
-  if (s.turns != TurnChange::AtOnce && s.dq != GradQ::Ordered)
+  // Other blocks add to one tile than to its neighbour.
+  if (s.turnTiles > 1 && s.dq != GradQ::Ordered && p.masked)
+    return formatv("expected turn_tiles = 1 under a mask with dq = {0}, whose "
+                   "blocks add in any order between the first and the last; "
+                   "got {1}",
+                   stringifyGradQ(s.dq), s.turnTiles);
+  if (s.turns != TurnChange::AtOnce && !s.takesTurns())
     return formatv("expected turns = at_once with dq = {0}, whose blocks take "
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
-  if (s.turnsFinish && s.dq != GradQ::Ordered)
-    return formatv("expected turns_finish = false with dq = {0}, whose blocks "
-                   "take no turns; got true",
-                   stringifyGradQ(s.dq));
+  if (s.turnsFinish && (s.dq == GradQ::Recompute || s.cluster > 1))
+    return formatv("expected turns_finish = false with dq = recompute, which "
+                   "has no sum, and with cluster = 2, whose blocks add "
+                   "together; got true with dq = {0} and cluster = {1}",
+                   stringifyGradQ(s.dq), s.cluster);
   if (s.turnsResume && !(s.turnsFinish && s.dqByProducer))
     return "expected turns_resume = false without turns_finish and "
            "dq_by_producer, whose product begins with the sum; got true";
@@ -339,10 +346,10 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected rotate_queries = 0 under a mask, where each tile "
                    "of keys begins with other queries already; got {0}",
                    s.rotateQueries);
-  if (s.rotateQueries && s.dq == GradQ::Ordered)
-    return formatv("expected rotate_queries = 0 with dq = ordered, whose "
-                   "blocks come to a tile of queries one after the other; got "
-                   "{0}",
+  if (s.rotateQueries && s.takesTurns())
+    return formatv("expected rotate_queries = 0 with dq = ordered or "
+                   "turns_finish, whose blocks come to a tile of queries one "
+                   "after the other; got {0}",
                    s.rotateQueries);
   // Sums along diagonals go on from tile to tile.
   if (s.rotateQueries && p.sums)
@@ -366,15 +373,16 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "{1}",
                    kLeastRegisters, s.producerRegisters);
   if (s.order == TileOrder::ShortestThenLongest &&
-      (s.dq != GradQ::Ordered || !p.masked))
+      (!s.takesTurns() || !p.masked))
     return "expected order = longest_first or another in place of "
            "shortest_then_longest, which is for backward under a mask with dq "
-           "= ordered; got shortest_then_longest";
+           "= ordered or turns_finish; got shortest_then_longest";
   // Blocks wait for those that start before them.
-  if (s.dq == GradQ::Ordered && s.order == TileOrder::Descending)
+  if (s.takesTurns() && s.order == TileOrder::Descending)
     return formatv("expected order = ascending, shortest_first or another in "
-                   "place of {0} with dq = ordered, which adds from the first "
-                   "keys on, or with shortest_first from the last",
+                   "place of {0} with dq = ordered or turns_finish, which adds "
+                   "from the first keys on, or with shortest_first from the "
+                   "last",
                    stringifyTileOrder(s.order));
   if (s.querySlots > 1 && !s.persistent)
     return formatv("expected query_slots = 1 without persistent, whose blocks "

@@ -158,6 +158,17 @@ KVRangeOp GradTiler::addersTo(Value qBlock, bool falling, Value seqlenQ,
                            /*past_end=*/false, /*whole_rows=*/true);
 }
 
+Value GradTiler::afterOpened(Value opens, Value closes, Value qBlock,
+                             QRangeOp range) {
+  auto adders = addersTo(qBlock, /*falling=*/false, range.getSeqlenQ(),
+                         range.getSeqlenK());
+  Value others = arith::SubIOp::create(
+      b, loc, TileCountOp::create(b, loc, adders), constant(1));
+  Value between =
+      arith::SelectOp::create(b, loc, opens, constant(0), constant(1));
+  return arith::SelectOp::create(b, loc, closes, others, between);
+}
+
 std::pair<Value, Value> GradTiler::endsOf(Value qBlock, Value kvBlock,
                                           QRangeOp range) {
   auto adders =
@@ -192,6 +203,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
   Value opens, closes;
   if (!sum.into.empty())
     std::tie(opens, closes) = endsOf(i, kvBlock, range);
+  if (turns && schedule.getDq() != GradQ::Ordered)
+    turn.number = afterOpened(opens, closes, i, range);
   // Of a cluster each block has some columns, for the keys of both.
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();

@@ -155,7 +155,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
         RankedTensorType::get({any, any, any, sumColumns()}, f32),
         {"batch", rows, "heads"});
   // Whose turn it is to add: counters of a tile where its rows begin.
-  if (schedule.getDq() == GradQ::Ordered)
+  if (schedule.getFields().takesTurns())
     add("dq_turns", "workspace",
         RankedTensorType::get({any, any, any}, b.getI32Type()),
         {"batch", "heads", rows});
@@ -231,10 +231,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   for (Value *x : {&dq, &dk, &dv})
     *x = arg(next++);
   // Of the alternatives each sums dQ in its way.
-  bool recomputes = schedule.getDq() == GradQ::Recompute,
-       ordered = schedule.getDq() == GradQ::Ordered;
+  bool recomputes = schedule.getDq() == GradQ::Recompute;
   dqSum = recomputes ? Value() : arg(next++);
-  turns = ordered ? arg(next++) : Value();
+  turns = schedule.getFields().takesTurns() ? arg(next++) : Value();
   negLse = arg(next++);
   negDelta = arg(next++);
   exactWords.assign(grads.size(), Value());

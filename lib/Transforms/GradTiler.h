@@ -110,6 +110,10 @@ private:
   /// tile of its range.
   std::pair<mlir::Value, mlir::Value>
   endsOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
+  /// The turn of a block where the first opens, the last closes, and the others
+  /// add in any order in between: how many must have added before it.
+  mlir::Value afterOpened(mlir::Value opens, mlir::Value closes,
+                          mlir::Value qBlock, QRangeOp range);
   /// Where a block adds to dQ: its parts' sums, whose turn it is, and, where
   /// who adds last rounds them, what it rounds them into.
   struct SumOfGradQ {

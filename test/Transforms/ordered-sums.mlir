@@ -181,3 +181,24 @@ func.func @resumed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
       -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
+
+// -----
+
+// In any order: nobody needs more than the first block, but the last, which needs all the others.
+// CHECK-LABEL: fa2.kernel @in_any_order(
+// CHECK: %[[COUNT:.*]] = fa2.tile_count
+// CHECK: %[[OTHERS:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK: %[[BETWEEN:.*]] = arith.select %[[OPENS:.*]], %c0{{.*}}, %c1{{.*}} : index
+// CHECK: %[[TURN:.*]] = arith.select %[[CLOSES:.*]], %{{.*}}, %[[BETWEEN]] : index
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) opens(%[[OPENS]]) closes(%[[CLOSES]]) into(
+func.func @in_any_order(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                        %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {mask = #fa2.mask<causal>,
+       schedule = #fa2.schedule<target = "sm_80", block_q = 64, block_kv = 128, warps = 8, stages = 2, partition = keys, order = shortest_first, turns_finish = true>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+}

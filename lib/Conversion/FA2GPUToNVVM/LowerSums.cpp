@@ -125,7 +125,7 @@ void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
   }
   e.ptx("{\n.reg .pred early;\n.reg .b32 now;\n" + skip +
             "WAIT:\nld.acquire.gpu.global.b32 now, [$0];\n"
-            "setp.ne.s32 early, now, $1;\n@early bra WAIT;\n" +
+            "setp.lt.s32 early, now, $1;\n@early bra WAIT;\n" +
             (waits ? "DONE:\n}" : "}"),
         waits ? "l,r,b" : "l,r", operands);
 }
@@ -133,7 +133,7 @@ void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
 /// Whether the turn had not come when its counter was `seen`.
 Value isEarly(Emit &e, Value seen, Value turn, Value first) {
   Value early =
-      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ne, seen, turn);
+      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::slt, seen, turn);
   return e.both(early, first);
 }
 

@@ -206,9 +206,10 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     sm_90 on (PTX ISA, red.global.add.v4.f32). `fa2.load` of the same tile through the same type
     reads them back. The sum is zeroed before with `fa2.store` of all its columns, in any order.
 
-    With `turn`, blocks add to the sum's tiles one after the other: `turns` has as many counters at the tile's `row` as
-    warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] = turn`, adds, and
-    adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). A block that adds
+    With `turn`, so many blocks add to the sum's tile before this one does: `turns` has as many counters at the tile's `row` as
+    warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] >= turn`, adds, and
+    adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). With the turns 0, 1, 2 and
+    so on blocks add one after the other; with 0, 1, 1 and so on, the first before the others. A block that adds
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
     Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
     them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
@@ -217,7 +218,7 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
     with the `factors`, one after the other, rounded, and stored at the row of `into`. With `resumed` the tile has the sum already where it
     closes (`fa2.resume`), and the turn has come.
-    Blocks with the turns 0, 1, and so on must all come, and a block may wait only for such as start before it
+    As many blocks as a turn says must come, and a block may wait only for such as start before it
     (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row; what is
     seen is of a tile's first part, and its last part is passed on later; what opens and closes takes turns, and the tile has the columns
     of what it goes into; what is resumed closes.

@@ -39,6 +39,11 @@ struct Schedule {
 
   /// With what the zeros of derived fields stand for.
   Schedule derived() const;
+  /// Whether blocks count who has added to a tile of dQ's sum: in the order of
+  /// the key tiles, or so that the first stores and the last finishes it.
+  bool takesTurns() const {
+    return dq == GradQ::Ordered || (turnsFinish && dq != GradQ::Recompute);
+  }
   /// Slots of the rings of keys and values where nobody says how many: where
   /// they stay while queries go by, as in backward, one.
   int64_t slotsOfKeys() const {
