@@ -213,7 +213,8 @@ static char *counterAt(Frame &f, const View &turns, int64_t row) {
 
 /// Where the counter is of a turn that has come, or null. Blocks run one after
 /// the other, so it has or never will.
-template <typename Op> static char *takeTurn(Frame &f, Op op) {
+template <typename Op>
+static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
   if (!op.getTurns() || f.halted())
     return nullptr;
   View view = f.as<View>(op.getTurns());
@@ -223,7 +224,7 @@ template <typename Op> static char *takeTurn(Frame &f, Op op) {
     return nullptr;
   int64_t turn = f.whole(op.getTurn()),
           now = loadElement(view.memory->element, at).whole;
-  if (now >= turn)
+  if (now == turn || (atLeast && now > turn))
     return at;
   f.fail() << "adds in turn " << turn << ", but it is turn " << now;
   return nullptr;
@@ -253,7 +254,7 @@ void interpreter::run(Frame &f, fa2::gpu::ChangeTurnOp op) {
 }
 
 void interpreter::run(Frame &f, AccumulateOp op) {
-  passTurn(f, op, takeTurn(f, op));
+  passTurn(f, op, takeTurn(f, op, op.getAtLeast()));
   View view = f.as<View>(op.getView());
   int64_t row = f.whole(op.getRow());
   TileRef tile = f.tile(op.getTile());

@@ -203,7 +203,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
   Value opens, closes;
   if (!sum.into.empty())
     std::tie(opens, closes) = endsOf(i, kvBlock, range);
-  if (turns && schedule.getDq() != GradQ::Ordered)
+  bool inAnyOrder = turns && schedule.getDq() != GradQ::Ordered;
+  if (inAnyOrder)
     turn.number = afterOpened(opens, closes, i, range);
   // Of a cluster each block has some columns, for the keys of both.
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
@@ -236,7 +237,7 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
           turns && part == 0, turns && part + 1 == sum.views.size(),
-          /*later=*/false, /*resumed=*/bool(begin));
+          /*later=*/false, /*resumed=*/bool(begin), inAnyOrder);
     }
 }
 

@@ -190,7 +190,7 @@ func.func @resumed(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
 // CHECK: %[[OTHERS:.*]] = arith.subi %{{.*}}, %{{.*}} : index
 // CHECK: %[[BETWEEN:.*]] = arith.select %[[OPENS:.*]], %c0{{.*}}, %c1{{.*}} : index
 // CHECK: %[[TURN:.*]] = arith.select %[[CLOSES:.*]], %{{.*}}, %[[BETWEEN]] : index
-// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) opens(%[[OPENS]]) closes(%[[CLOSES]]) into(
+// CHECK: fa2.accumulate %{{.*}} turn(%[[TURN]] of %{{.*}} : !fa2.view<? x i32>) opens(%[[OPENS]]) closes(%[[CLOSES]]) into({{.*}} {at_least, begins, ends}
 func.func @in_any_order(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
                         %o: tensor<?x?x?x64xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x64xbf16>, %c: f32)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>) {

@@ -115,8 +115,9 @@ Value turnPointer(Emit &e, ViewParts turns, Value row) {
 }
 
 /// All lanes acquire, so that none has to tell the others; where `waits` holds,
-/// if it is given.
-void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
+/// if it is given. With `atLeast` as many may have added, or more.
+void awaitTurn(Emit &e, Value counter, Value turn, Value waits,
+               bool atLeast = false) {
   SmallVector<Value> operands{counter, turn};
   std::string skip;
   if (waits) {
@@ -125,15 +126,19 @@ void awaitTurn(Emit &e, Value counter, Value turn, Value waits) {
   }
   e.ptx("{\n.reg .pred early;\n.reg .b32 now;\n" + skip +
             "WAIT:\nld.acquire.gpu.global.b32 now, [$0];\n"
-            "setp.lt.s32 early, now, $1;\n@early bra WAIT;\n" +
+            "setp." +
+            (atLeast ? "lt" : "ne") +
+            ".s32 early, now, $1;\n@early bra WAIT;\n" +
             (waits ? "DONE:\n}" : "}"),
         waits ? "l,r,b" : "l,r", operands);
 }
 
 /// Whether the turn had not come when its counter was `seen`.
-Value isEarly(Emit &e, Value seen, Value turn, Value first) {
-  Value early =
-      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::slt, seen, turn);
+Value isEarly(Emit &e, Value seen, Value turn, Value first, bool atLeast) {
+  Value early = arith::CmpIOp::create(e.b, e.loc,
+                                      atLeast ? arith::CmpIPredicate::slt
+                                              : arith::CmpIPredicate::ne,
+                                      seen, turn);
   return e.both(early, first);
 }
 
@@ -326,10 +331,10 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       Value turn = e.toI32(adaptor.getTurn()[0]);
       Value waits = given(adaptor.getFirst());
       if (op.getSeen())
-        waits = isEarly(e, adaptor.getSeen()[0], turn, waits);
+        waits = isEarly(e, adaptor.getSeen()[0], turn, waits, op.getAtLeast());
       if (op.getResumed())
         waits = e.both(isNot(e, adaptor.getCloses()[0]), waits);
-      awaitTurn(e, counter, turn, waits);
+      awaitTurn(e, counter, turn, waits, op.getAtLeast());
     }
     Reductions sum(e, op, view, adaptor.getRow()[0]);
     sum.start = startOfColumn(e, rewriter, op.getView(), op.getTile().getType(),

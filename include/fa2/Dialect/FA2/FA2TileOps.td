@@ -206,10 +206,10 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     sm_90 on (PTX ISA, red.global.add.v4.f32). `fa2.load` of the same tile through the same type
     reads them back. The sum is zeroed before with `fa2.store` of all its columns, in any order.
 
-    With `turn`, so many blocks add to the sum's tile before this one does: `turns` has as many counters at the tile's `row` as
-    warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] >= turn`, adds, and
-    adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). With the turns 0, 1, 2 and
-    so on blocks add one after the other; with 0, 1, 1 and so on, the first before the others. A block that adds
+    With `turn`, blocks add to the sum's tiles one after the other: `turns` has as many counters at the tile's `row` as
+    warps add to it, i32, which were 0 before any of them; warp w waits until `turns[row + w] = turn`, adds, and
+    adds 1 to the counter when its additions are done (release and acquire, of the PTX memory model). With `at_least` it waits until
+    so many have added, or more: with the turns 0, 1, 1 and so on the first adds before the others, which do in any order. A block that adds
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
     Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
     them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
@@ -227,13 +227,13 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
-    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
     Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
     Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into, Variadic<F32>:$factors,
-    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed);
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
     (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`times` $factors^)? `:` type($into) `)`)?
