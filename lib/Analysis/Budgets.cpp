@@ -69,12 +69,12 @@ LogicalResult checkRegisters(const Target &target, RolesOp roles,
            << "expected at most " << target.limits().threadsPerBlock
            << " threads on " << target.name() << ", got " << threads;
   int64_t entry = target.registerBudget(threads, blocks) / 8 * 8, sum = 0;
-  for (auto [n, mine] : llvm::zip(roles.getRegisters(), roles.getWarps())) {
+  for (int64_t n : roles.getGroupRegisters()) {
     if (n % 8 != 0 || n < kMinRegisters || n > kMaxRegisters)
       return roles.emitOpError()
              << "expected registers of a role to be a multiple of 8 from "
              << kMinRegisters << " to " << kMaxRegisters << ", got " << n;
-    sum += n * (mine / kGroupWarps);
+    sum += n;
   }
   int64_t groups = warps / kGroupWarps, limit = entry * groups;
   if (sum > limit)

@@ -198,6 +198,15 @@ void Flow::take(Operation *op, Value ring, Value use, bool toWrite) {
   now.held.push_back(h);
 }
 
+/// Whether somebody reads what a ring carries; else it only says that something
+/// has happened.
+static bool isRead(Value ring) {
+  return llvm::any_of(ring.getUsers(), [](Operation *user) {
+    auto wait = dyn_cast<RingWaitOp>(user);
+    return wait && !wait.getTile().use_empty();
+  });
+}
+
 void Flow::give(Operation *op, Value ring, Value use, bool written) {
   Use u = useOf(op, ring, use);
   auto *it = llvm::find_if(now.held, [&](const Held &h) {
@@ -215,12 +224,12 @@ void Flow::give(Operation *op, Value ring, Value use, bool written) {
                              : "waited for and not yet released"),
                 other, "the same use ends here");
   }
-  if (written && !it->written)
+  if (written && !it->written && isRead(ring))
     fail(op,
          "expected a copy into ring '" + nameOf(ring) +
              "' before its use is committed",
          it->at, "acquired here");
-  if (written && it->level < Filled::Complete)
+  if (written && it->written && it->level < Filled::Complete)
     fail(op,
          "expected fa2gpu.copy_commit and fa2gpu.copy_wait before this use of "
          "ring '" +

@@ -172,7 +172,7 @@ private:
 struct ChangeTurnsPass : public fa2::impl::ChangeTurnsBase<ChangeTurnsPass> {
   void runOnOperation() override {
     TurnChange how = getOperation().getSchedule().getTurns();
-    if (how == TurnChange::AtOnce)
+    if (how == TurnChange::AtOnce || how == TurnChange::ByRoles)
       return;
     llvm::MapVector<Value, llvm::SetVector<Block *>> sums;
     getOperation().walk([&](AccumulateOp add) {

@@ -114,8 +114,14 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     if (sums)
       roles.push_back(
           RoleAttr::get(ctx, kSums, s.warpsOfGradQ(), registers.sums));
-    roles.push_back(RoleAttr::get(ctx, kProducer, target.producerWarps(),
-                                  registers.producer));
+    // Of the producer's warps one copies; others may see to turns.
+    int64_t left = target.producerWarps();
+    if (s.turns == TurnChange::ByRoles)
+      for (StringRef name : {kLooksRole, kPassesRole}) {
+        roles.push_back(RoleAttr::get(ctx, name, 1, registers.producer));
+        --left;
+      }
+    roles.push_back(RoleAttr::get(ctx, kProducer, left, registers.producer));
     return roles;
   }
 
@@ -127,6 +133,8 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     // the next one's write. Roles need not wait for each other so soon.
     slots[kExchangeRing] = roles ? s.exchangeSlots : 1;
     slots[kPeerRing] = s.exchangeSlots;
+    if (s.turns == TurnChange::ByRoles)
+      slots[kTurnRing] = slots[kAddedRing] = kTurnSlots;
     WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {
       ArgumentAttr arg = argumentOf(getOperation(), op.getView());
       StringRef name = nameOf(getOperation(), op.getView());

@@ -53,7 +53,7 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
             ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
-            ResumeOp, ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp,
+            ResumeOp, AwaitTurnOp, ChangeTurnOp, BroadcastOp, SumRowsOp, AddRowsOp,
             ScaleRowsOp, DotOp, DotStartOp, DotWaitOp, JoinOp, LaneSumsOp,
             // The softmax.
             SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,

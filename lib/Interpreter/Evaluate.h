@@ -60,6 +60,7 @@ void run(Frame &, gpu::LoadOp);
 void run(Frame &, StoreOp);
 void run(Frame &, AccumulateOp);
 void run(Frame &, ResumeOp);
+void run(Frame &, gpu::AwaitTurnOp);
 void run(Frame &, gpu::ChangeTurnOp);
 void run(Frame &, BroadcastOp);
 void run(Frame &, fa2::gpu::JoinOp);

@@ -211,27 +211,40 @@ static char *counterAt(Frame &f, const View &turns, int64_t row) {
                    0);
 }
 
-/// Where the counter is of a turn that has come, or null. Blocks run one after
-/// the other, so it has or never will.
+/// Where the counter of `row` is if the turn has come, or null. Blocks run one
+/// after the other, so it has or never will.
 template <typename Op>
-static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
-  if (!op.getTurns() || f.halted())
+static char *takeTurn(Frame &f, Op op, Value row, bool atLeast,
+                      StringRef what) {
+  if (f.halted())
     return nullptr;
   View view = f.as<View>(op.getTurns());
-  char *at = counterAt(
-      f, view, f.whole(op.getSharedRow() ? op.getSharedRow() : op.getRow()));
+  char *at = counterAt(f, view, f.whole(row));
   if (!at)
     return nullptr;
   int64_t turn = f.whole(op.getTurn()),
           now = loadElement(view.memory->element, at).whole;
   if (now == turn || (atLeast && now > turn))
     return at;
-  f.fail() << "adds in turn " << turn << ", but it is turn " << now;
+  f.fail() << what << " turn " << turn << ", but it is turn " << now;
   return nullptr;
 }
 
+template <typename Op>
+static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
+  return op.getTurns() ? takeTurn(f, op,
+                                  op.getSharedRow() ? Value(op.getSharedRow())
+                                                    : Value(op.getRow()),
+                                  atLeast, "adds in")
+                       : nullptr;
+}
+
+void interpreter::run(Frame &f, fa2::gpu::AwaitTurnOp op) {
+  takeTurn(f, op, op.getRow(), op.getAtLeast(), "waits for");
+}
+
 static void passTurn(Frame &f, AccumulateOp op, char *at) {
-  if (!at || !op.getEnds() || op.getLater() ||
+  if (!at || !op.getEnds() || op.getLater() || op.getGiven() ||
       (op.getLast() && !f.whole(op.getLast())))
     return;
   Type type = f.as<View>(op.getTurns()).memory->element;

@@ -111,6 +111,7 @@ const std::array kStages = {
     Stage{"fa2gpu-persist", onKernels<createPersist, false>},
     Stage{"fa2gpu-assign-roles", onKernels<createAssignRoles, false>},
     Stage{"fa2gpu-form-rings", onKernels<createFormRings, false>},
+    Stage{"fa2gpu-give-turns", onKernels<createGiveTurns, false>},
     Stage{"fa2gpu-specialize-warps", onKernels<createSpecializeWarps, true>},
     Stage{"fa2gpu-group-limits", onKernels<createGroupLimits, true>},
     Stage{"fa2gpu-count-tiles", onKernels<createCountTiles, true>},

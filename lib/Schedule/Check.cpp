@@ -334,6 +334,12 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected turns = at_once with dq = {0}, whose blocks take "
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
+  if (s.turns == TurnChange::ByRoles &&
+      (!s.dqRole || s.turnTiles > 1 || s.cluster > 1))
+    return formatv("expected turns = at_once or another in place of by_roles, "
+                   "which is for dq_role, turn_tiles = 1 and cluster = 1; got "
+                   "dq_role = {0}, turn_tiles = {1} and cluster = {2}",
+                   s.dqRole, s.turnTiles, s.cluster);
   if (s.turnsFinish && (s.dq == GradQ::Recompute || s.cluster > 1))
     return formatv("expected turns_finish = false with dq = recompute, which "
                    "has no sum, and with cluster = 2, whose blocks add "

@@ -214,6 +214,10 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
              tile(s.blockKV, d, partsOfGradQ(s)));
   if (s.persistent)
     plan.queue();
+  if (s.turns == TurnChange::ByRoles)
+    for (int i = 0; i < 2; ++i) // of turns that have come, and tiles added
+      plan.ring(&Footprint::ringBytes, fa2::gpu::kTurnSlots,
+                SharedLayout(1, 1, kFloatBytes));
   plan.place();
   // One warp's part of a product with so many rows and columns.
   auto part = [&](int64_t rows, int64_t cols, int64_t along, int64_t across) {

@@ -16,6 +16,17 @@ def FormRings : Pass<"fa2gpu-form-rings", "::fa2::KernelOp"> {
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect"];
 }
 
+def GiveTurns : Pass<"fa2gpu-give-turns", "::fa2::KernelOp"> {
+  let summary = "turns at a sum are looked for, and passed on, by roles of their own";
+  let description = [{
+    What is asked of memory is answered behind the reductions that were sent before, so a role that adds to a sum in turns
+    (`fa2.accumulate`) would wait a long time for each. Where the plan has the roles `looks` and `passes`, of a warp each, the
+    first waits for the turns (`fa2gpu.await_turn`) some tiles ahead and says so in a ring, and the second hears by another what has been added, and
+    passes the turn on behind a fence (`fa2gpu.change_turn`). Who adds waits in shared memory alone. Only where each tile has a turn of its own.
+  }];
+  let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
+}
+
 def Plan : Pass<"fa2gpu-plan", "::fa2::KernelOp"> {
   let summary = "what a kernel's block is made of is written down";
   let description = [{

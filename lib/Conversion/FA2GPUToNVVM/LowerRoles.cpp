@@ -305,6 +305,16 @@ void clusterBarrier(Emit &e) {
         {});
 }
 
+/// Goes on for the warps in front of a role's; where it goes on for others.
+Block *partBefore(Emit &e, RolesOp op, unsigned role) {
+  Value mine = arith::CmpIOp::create(
+      e.b, e.loc, arith::CmpIPredicate::ult, e.uniformWarp(),
+      e.i32(op.getFirstWarp(role)));
+  auto split = scf::IfOp::create(e.b, e.loc, mine, /*withElse=*/true);
+  e.b.setInsertionPointToStart(split.thenBlock());
+  return split.elseBlock();
+}
+
 /// Moves a role's program to where `e` builds.
 void fillRole(Emit &e, RolesOp op, unsigned role) {
   OpBuilder::InsertionGuard guard(e.b);
@@ -338,17 +348,20 @@ void fa2::gpu::lowerRoles(RolesOp op, int64_t registersAtEntry) {
     NVVM::Barrier0Op::create(b, op.getLoc());
   unsigned last = op.getPrograms().size() - 1;
   for (unsigned role = 0; role <= last; ++role) {
-    Block *others = nullptr;
-    if (role < last) {
-      Value warp = e.uniformWarp(), end = e.i32(op.getFirstWarp(role + 1));
-      Value mine = arith::CmpIOp::create(b, op.getLoc(),
-                                         arith::CmpIPredicate::ult, warp, end);
-      auto split = scf::IfOp::create(b, op.getLoc(), mine, /*withElse=*/true);
-      others = split.elseBlock();
-      b.setInsertionPointToStart(split.thenBlock());
-    }
+    // Roles that share a warpgroup part behind its setmaxnreg.
+    if (op.getFirstWarp(role) % kGroupWarps != 0)
+      continue;
+    unsigned end = role + 1;
+    while (end <= last && op.getFirstWarp(end) % kGroupWarps != 0)
+      ++end;
+    Block *others = end <= last ? partBefore(e, op, end) : nullptr;
     setRegisters(e, op.getRegisters()[role], registersAtEntry);
-    fillRole(e, op, role);
+    for (unsigned sharer = role; sharer < end; ++sharer) {
+      Block *rest = sharer + 1 < end ? partBefore(e, op, sharer + 1) : nullptr;
+      fillRole(e, op, sharer);
+      if (rest)
+        b.setInsertionPointToStart(rest);
+    }
     if (others)
       b.setInsertionPointToStart(others);
   }

@@ -327,7 +327,7 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       counter = turnPointer(e, ViewParts::from(adaptor.getTurns()),
                             op.getSharedRow() ? given(adaptor.getSharedRow())
                                               : adaptor.getRow()[0]);
-    if (op.getBegins()) {
+    if (op.getBegins() && !op.getGiven()) {
       Value turn = e.toI32(adaptor.getTurn()[0]);
       Value waits = given(adaptor.getFirst());
       if (op.getSeen())
@@ -343,7 +343,7 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       finish(e, op, adaptor, sum, rewriter);
     else
       sum.add(adaptor.getTile());
-    if (op.getEnds() && !op.getLater())
+    if (op.getEnds() && !op.getLater() && !op.getGiven())
       passTurn(e, counter, given(adaptor.getLast()));
     rewriter.eraseOp(op);
     return success();
@@ -412,6 +412,23 @@ struct ResumeLowering : public OpConversionPattern<ResumeOp> {
   }
 };
 
+struct AwaitTurnLowering : public OpConversionPattern<AwaitTurnOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(AwaitTurnOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    Emit e(rewriter, op.getLoc());
+    ViewParts turns = ViewParts::from(adaptor.getTurns());
+    awaitTurn(e, turnPointer(e, turns, adaptor.getRow()[0]),
+              e.toI32(adaptor.getTurn()[0]), /*waits=*/Value(),
+              op.getAtLeast());
+    // All lanes have acquired before one says so to another role.
+    NVVM::SyncWarpOp::create(rewriter, op.getLoc(), e.i32(-1));
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// Looks, then fences, then passes on. The fence is of all lanes, each of which
 /// looks and adds.
 struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
@@ -464,6 +481,6 @@ struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               ResumeLowering, ChangeTurnLowering>(converter,
+               ResumeLowering, AwaitTurnLowering, ChangeTurnLowering>(converter,
                                                    patterns.getContext());
 }

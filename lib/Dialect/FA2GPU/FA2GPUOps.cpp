@@ -94,15 +94,22 @@ LogicalResult CopyOp::verify() {
                        << (getTurn() ? " with a turn" : "");
 }
 
+static LogicalResult verifyTurns(Operation *op, ViewType turns) {
+  if (!turns.getElementType().isInteger(32) || turns.getCols())
+    return op->emitOpError() << "expected turns of i32, a vector of them, got "
+                             << turns;
+  return success();
+}
+
 LogicalResult ChangeTurnOp::verify() {
   if (bool(getSeen()) != bool(getNext()))
     return emitOpError() << "expected a result where it looks for the next "
                             "turn, and there alone";
-  ViewType turns = getTurns().getType();
-  if (!turns.getElementType().isInteger(32) || turns.getCols())
-    return emitOpError() << "expected turns of i32, a vector of them, got "
-                         << turns;
-  return success();
+  return verifyTurns(*this, getTurns().getType());
+}
+
+LogicalResult AwaitTurnOp::verify() {
+  return verifyTurns(*this, getTurns().getType());
 }
 
 LogicalResult LocalLoadOp::verify() {

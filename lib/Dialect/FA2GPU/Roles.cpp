@@ -216,6 +216,15 @@ int64_t RolesOp::getFirstWarp(unsigned role) {
   return std::accumulate(before.begin(), before.end(), int64_t(0));
 }
 
+SmallVector<int64_t> RolesOp::getGroupRegisters() {
+  SmallVector<int64_t> registers;
+  for (auto [i, warps] : llvm::enumerate(getWarps()))
+    for (int64_t warp = getFirstWarp(i); warp < getFirstWarp(i) + warps; ++warp)
+      if (warp % kGroupWarps == 0)
+        registers.push_back(getRegisters()[i]);
+  return registers;
+}
+
 unsigned RolesOp::getRoleOf(Operation *op) {
   for (auto [i, region] : llvm::enumerate(getPrograms()))
     if (region.isAncestor(op->getParentRegion()))
@@ -280,12 +289,29 @@ LogicalResult RolesOp::verify() {
     if (!names.insert(getRoleName(i)).second)
       return emitOpError() << "expected roles of different names, got '"
                            << getRoleName(i) << "' twice";
-    if (getWarps()[i] < kGroupWarps || getWarps()[i] % kGroupWarps != 0)
-      return emitOpError() << "expected whole warpgroups of " << kGroupWarps
-                           << " warps because they have registers together, "
-                              "got role '"
+    if (getWarps()[i] < 1)
+      return emitOpError() << "expected a warp or more, got role '"
                            << getRoleName(i) << "' of " << getWarps()[i];
+    // Several roles that share a warpgroup, or one of whole warpgroups.
+    int64_t first = getFirstWarp(i), end = first + getWarps()[i];
+    bool whole = first % kGroupWarps == 0 && end % kGroupWarps == 0,
+         shares = first / kGroupWarps == (end - 1) / kGroupWarps;
+    if (!whole && !shares)
+      return emitOpError() << "expected whole warpgroups of " << kGroupWarps
+                           << " warps, or part of one, because they have "
+                              "registers together, got role '"
+                           << getRoleName(i) << "' of " << getWarps()[i]
+                           << " behind " << first;
+    if (first % kGroupWarps != 0 && getRegisters()[i] != getRegisters()[i - 1])
+      return emitOpError() << "expected roles that share a warpgroup to have "
+                              "as many registers, got "
+                           << getRegisters()[i - 1] << " and "
+                           << getRegisters()[i];
   }
+  if (getTotalWarps() % kGroupWarps != 0)
+    return emitOpError() << "expected roles of whole warpgroups of "
+                         << kGroupWarps << " warps together, got "
+                         << getTotalWarps();
   return success();
 }
 

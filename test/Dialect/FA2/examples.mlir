@@ -122,6 +122,7 @@ func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order 
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   %begin = fa2.resume %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) {begins} : !fa2.view<? x 64 x f32, order = <<4 x 1>>> -> tensor<64x64xf32>
   %shared_begin = fa2.resume %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first) opens(%opens) closes(%closes) : !fa2.view<? x 64 x f32, order = <<4 x 1>>> -> tensor<64x64xf32>

@@ -508,6 +508,14 @@ func.func @seen_without_begin(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f3
 
 // -----
 
+func.func @given_and_later(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>) {
+  // expected-error @+1 {{expected a turn of one tile that is given, neither seen before nor passed on later (1)}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) {begins, ends, later, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
 func.func @opens_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %to: !fa2.view<? x 64 x bf16>, %is: i1) {
   // expected-error @+1 {{expected a turn where a sum is opened and closed, and what it goes into (1)}}
   fa2.accumulate %t, %sum[%row] opens(%is) closes(%is) into(%to : !fa2.view<? x 64 x bf16>) : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>

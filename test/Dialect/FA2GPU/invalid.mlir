@@ -145,8 +145,32 @@ func.func @role_twice() {
 // -----
 
 func.func @half_a_warpgroup() {
-  // expected-error @+1 {{'fa2gpu.roles' op expected whole warpgroups of 4 warps because they have registers together, got role 'copy' of 1}}
+  // expected-error @+1 {{'fa2gpu.roles' op expected roles of whole warpgroups of 4 warps together, got 9}}
   fa2gpu.roles @rows(8 warps, 240 registers) { } @copy(1 warps, 24 registers) { }
+  return
+}
+
+// -----
+
+func.func @over_two_warpgroups() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected whole warpgroups of 4 warps, or part of one, because they have registers together, got role 'copy' of 4 behind 6}}
+  fa2gpu.roles @rows(4 warps, 240 registers) { } @looks(2 warps, 24 registers) { } @copy(4 warps, 24 registers) { } @rest(2 warps, 24 registers) { }
+  return
+}
+
+// -----
+
+func.func @registers_of_a_warpgroup() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected roles that share a warpgroup to have as many registers, got 24 and 32}}
+  fa2gpu.roles @rows(4 warps, 240 registers) { } @looks(2 warps, 24 registers) { } @copy(2 warps, 32 registers) { }
+  return
+}
+
+// -----
+
+func.func @no_warps() {
+  // expected-error @+1 {{'fa2gpu.roles' op expected a warp or more, got role 'looks' of 0}}
+  fa2gpu.roles @rows(4 warps, 240 registers) { } @looks(0 warps, 24 registers) { }
   return
 }
 
@@ -487,6 +511,14 @@ func.func @aligned_with_a_column(%t: tensor<64x64xbf16, #fa2gpu.shared<panel = 1
 func.func @look_without_result(%turns: !fa2.view<? x i32>, %row: index) {
   // expected-error @+1 {{expected a result where it looks for the next turn, and there alone}}
   fa2gpu.change_turn %turns past %row next %row : !fa2.view<? x i32>
+  return
+}
+
+// -----
+
+func.func @awaited_turns_of_f32(%turns: !fa2.view<? x f32>, %row: index) {
+  // expected-error @+1 {{expected turns of i32, a vector of them, got '!fa2.view<? x f32>'}}
+  fa2gpu.await_turn %turns[%row] until %row : !fa2.view<? x f32>
   return
 }
 

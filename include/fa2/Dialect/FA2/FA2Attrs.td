@@ -56,7 +56,8 @@ def FA2_GradQ : I32EnumAttr<"GradQ", "how the gradient of q is summed over key t
 def FA2_TurnChange : I32EnumAttr<"TurnChange", "when a block passes on its turn at a sum", [
     I32EnumAttrCase<"AtOnce", 0, "at_once">,
     I32EnumAttrCase<"Late", 1, "late">,
-    I32EnumAttrCase<"LateSeen", 2, "late_seen">]> {
+    I32EnumAttrCase<"LateSeen", 2, "late_seen">,
+    I32EnumAttrCase<"ByRoles", 3, "by_roles">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

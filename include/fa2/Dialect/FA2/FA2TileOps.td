@@ -213,27 +213,29 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
     Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
     them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
-    not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on.
+    not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on. With `given` it does neither: other warps wait for the turn and pass it on.
     A sum that nobody zeroes before and nobody reads behind has `opens` and `closes`, which hold for the first and for the last of the blocks
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
     with the `factors`, one after the other, rounded, and stored at the row of `into`. With `resumed` the tile has the sum already where it
     closes (`fa2.resume`), and the turn has come.
     As many blocks as a turn says must come, and a block may wait only for such as start before it
     (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row; what is
-    seen is of a tile's first part, and its last part is passed on later; what opens and closes takes turns, and the tile has the columns
+    seen is of a tile's first part, and its last part is passed on later, neither of a turn that is given; what opens and closes takes turns, and the tile has the columns
     of what it goes into; what is resumed closes.
 
     Examples: `fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
     Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
     Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into, Variadic<F32>:$factors,
-    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least);
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least,
+    UnitAttr:$given);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
     (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`times` $factors^)? `:` type($into) `)`)?

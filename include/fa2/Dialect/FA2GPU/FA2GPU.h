@@ -25,7 +25,12 @@ constexpr int64_t kGroupWarps = 4;
 constexpr llvm::StringLiteral kPlanName = "fa2gpu.plan",
                               kRoleName = "fa2gpu.role";
 /// Rings of what warps, and blocks of a cluster, give each other.
-constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer";
+constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer",
+                              kTurnRing = "turns", kAddedRing = "added";
+/// Their slots: a role looks for a turn so many tiles ahead.
+constexpr int64_t kTurnSlots = 2;
+/// Roles that look for turns at a sum, and that pass them on, for one that adds.
+constexpr llvm::StringLiteral kLooksRole = "looks", kPassesRole = "passes";
 /// The region of the workspace from which persistent blocks draw their tiles.
 constexpr llvm::StringLiteral kTileCounters = "tile_counters";
 /// The order in which a loop's products start (#fa2gpu.order).

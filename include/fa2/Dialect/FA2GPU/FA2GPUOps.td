@@ -298,6 +298,8 @@ def FA2GPU_RolesOp : FA2GPU_Op<"roles", [NoTerminator, RecursiveMemoryEffects]> 
     /// The warps of the block before those of a role, and all of them.
     int64_t getFirstWarp(unsigned role);
     int64_t getTotalWarps() { return getFirstWarp(getPrograms().size()); }
+    /// The registers of each warpgroup's threads.
+    ::llvm::SmallVector<int64_t> getGroupRegisters();
     /// The role that `op` is part of.
     unsigned getRoleOf(::mlir::Operation *op);
   }];
@@ -395,6 +397,20 @@ def FA2GPU_ChangeTurnOp : FA2GPU_Op<"change_turn", [MemoryEffects<[MemRead, MemW
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$past, Optional<Index>:$next, Optional<I1>:$from);
   let results = (outs Optional<I32>:$seen);
   let assemblyFormat = [{ $turns `past` $past (`next` $next^ (`from` $from^)?)? attr-dict `:` type($turns) (`->` type($seen)^)? }];
+  let hasVerifier = 1;
+}
+
+def FA2GPU_AwaitTurnOp : FA2GPU_Op<"await_turn", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until it is this block's turn at a sum";
+  let description = [{
+    `turns` are the counters of `fa2.accumulate`. Waits until the one at `row` is `turn`, with `at_least` until it is that or more,
+    and acquires what the blocks before have added. It stands in a role that does not add itself: who adds learns by a ring
+    that the turn has come, which is `given` to its `fa2.accumulate`.
+
+    Example: `fa2gpu.await_turn %turns[%row] until %turn {at_least} : !fa2.view<? x i32>`
+  }];
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$row, Index:$turn, UnitAttr:$at_least);
+  let assemblyFormat = [{ $turns `[` $row `]` `until` $turn attr-dict `:` type($turns) }];
   let hasVerifier = 1;
 }
 
