@@ -89,12 +89,21 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
       return made;
     };
     Value come = ring(kTurnRing), added = ring(kAddedRing);
-    OpBuilder b(of.first);
+    auto loop = dyn_cast<ForTilesOp>(last->getParentOp());
+    if (!loop || of.first->getParentOp() != loop) {
+      last.emitOpError() << "expected additions to a tile in one loop over "
+                            "tiles, whose turns are looked for ahead";
+      return signalPassFailure();
+    }
+    IRRewriter b(loop);
+    Value none = arith::ConstantIntOp::create(b, loc, 0, 32);
+    b.setInsertionPoint(of.first);
     Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
 
     createFor<RingAcquireOp>(looks, b, loc, tile, come, use);
-    createFor<AwaitTurnOp>(looks, b, loc, last.getTurns(), last.getRow(),
-                           last.getTurn(), last.getAtLeast());
+    auto await = createFor<AwaitTurnOp>(
+        looks, b, loc, last.getTurns(), last.getRow(), /*step=*/use,
+        last.getTurn(), /*seen=*/Value(none), last.getAtLeast());
     createFor<RingCommitOp>(looks, b, loc, come, use);
     createFor<RingWaitOp>(adds, b, loc, tile, come, use);
 
@@ -115,12 +124,35 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
         resume.setBegins(false);
       }
     });
+    lookAhead(await, loop, last);
     decided(last, "fa2gpu-give-turns", "turn",
-            "role {0} looks for the turn up to {1} tiles ahead, and role {2} "
-            "passes it on",
-            kLooksRole, former.plan.slotsOf(kTurnRing), kPassesRole);
+            "role {0} looks for turns ahead, and role {1} passes them on",
+            kLooksRole, kPassesRole);
     for (Value made : {come, added})
       threadCursors(former.kernel.getBody().front(), made, /*phases=*/true);
+  }
+
+  /// What has been seen ahead goes from tile to tile, which are `step` rows on.
+  static void lookAhead(AwaitTurnOp await, ForTilesOp loop, AccumulateOp add) {
+    IRRewriter b(loop);
+    Location loc = await.getLoc();
+    int64_t rows = cast<RankedTensorType>(add.getTile().getType()).getDimSize(0);
+    Value step = arith::ConstantIndexOp::create(b, loc, rows);
+    auto range = loop.getRange().getDefiningOp<QRangeOp>();
+    if (range && range.getFalling())
+      step = arith::SelectOp::create(
+          b, loc, range.getFalling(),
+          arith::ConstantIndexOp::create(b, loc, -rows), step);
+    await.getStepMutable().assign(step);
+    LogicalResult carried = cast<LoopLikeOpInterface>(loop.getOperation())
+        .replaceWithAdditionalYields(
+            b, await.getSeen(), /*replaceInitOperandUsesInLoop=*/false,
+            [&](OpBuilder &, Location, ArrayRef<BlockArgument> carried) {
+              await.getSeenMutable().assign(carried.front());
+              return SmallVector<Value>{await.getNext()};
+            });
+    assert(succeeded(carried));
+    (void)carried;
   }
 };
 

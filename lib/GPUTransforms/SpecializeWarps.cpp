@@ -128,9 +128,11 @@ struct SpecializeWarpsPass
       if (owner && owner.getValue() == role) {
         op->removeAttr(kRoleName);
       } else if (owner) {
-        // A cursor that another role moves on.
+        // A cursor, or turns seen ahead, that another role moves on.
         if (isa<RingAcquireOp, RingWaitOp>(op))
           op->getResult(1).replaceAllUsesWith(op->getOperand(1));
+        else if (auto await = dyn_cast<AwaitTurnOp>(op))
+          await.getNext().replaceAllUsesWith(await.getSeen());
         op->erase();
       } else if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
         keepLoop(loop, role);

@@ -241,6 +241,7 @@ static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
 
 void interpreter::run(Frame &f, fa2::gpu::AwaitTurnOp op) {
   takeTurn(f, op, op.getRow(), op.getAtLeast(), "waits for");
+  f.set(op.getNext(), int64_t(0)); // nobody looks ahead
 }
 
 static void passTurn(Frame &f, AccumulateOp op, char *at) {

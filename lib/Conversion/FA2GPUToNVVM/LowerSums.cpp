@@ -412,19 +412,41 @@ struct ResumeLowering : public OpConversionPattern<ResumeOp> {
   }
 };
 
+/// Lane l has seen the counter of the tile l tiles ahead. All acquire what they
+/// see; a lane without a tile sees nothing.
 struct AwaitTurnLowering : public OpConversionPattern<AwaitTurnOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
   matchAndRewrite(AwaitTurnOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Emit e(rewriter, op.getLoc());
+    Location loc = op.getLoc();
+    Emit e(rewriter, loc);
     ViewParts turns = ViewParts::from(adaptor.getTurns());
-    awaitTurn(e, turnPointer(e, turns, adaptor.getRow()[0]),
-              e.toI32(adaptor.getTurn()[0]), /*waits=*/Value(),
-              op.getAtLeast());
+    Value row = e.add(adaptor.getRow()[0],
+                      e.mul(e.toIndex(e.lane()), adaptor.getStep()[0]));
+    // A row before the first is a large one.
+    Value isTile = arith::CmpIOp::create(
+        rewriter, loc, arith::CmpIPredicate::ult, row, turns.length);
+    Value operands[] = {e.gep(turns.base, e.mul(e.toI64(row), 4)),
+                        e.toI32(adaptor.getTurn()[0]), adaptor.getSeen()[0],
+                        isTile};
+    Value next =
+        LLVM::InlineAsmOp::create(
+            rewriter, loc, TypeRange{e.b.getI32Type()}, operands,
+            "{\n.reg .pred early;\n.reg .b32 first;\n"
+            "mov.b32 $0, $3;\n"
+            "WAIT:\nshfl.sync.idx.b32 first, $0, 0, 31, -1;\n"
+            "setp.ge.s32 early, first, $2;\n@early bra DONE;\n"
+            "@$4 ld.acquire.gpu.global.b32 $0, [$1];\nbra WAIT;\n"
+            "DONE:\nshfl.sync.down.b32 $0|early, $0, 1, 31, -1;\n"
+            "@!early mov.b32 $0, 0;\n}",
+            "=&r,l,r,r,b,~{memory}", /*has_side_effects=*/true,
+            /*is_align_stack=*/false, LLVM::TailCallKind::None,
+            LLVM::AsmDialectAttr{}, ArrayAttr{})
+            .getResult(0);
     // All lanes have acquired before one says so to another role.
-    NVVM::SyncWarpOp::create(rewriter, op.getLoc(), e.i32(-1));
-    rewriter.eraseOp(op);
+    NVVM::SyncWarpOp::create(rewriter, loc, e.i32(-1));
+    rewriter.replaceOp(op, next);
     return success();
   }
 };

@@ -55,10 +55,12 @@ public:
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
     if (s.producerRegisters)
       withSum = s.producerRegisters;
-    int64_t copies = threadsCopy ? 56 : groups > 2 ? 32 : 24;
+    // Roles that see to turns have as many as the one that copies.
+    bool more = s.turns == TurnChange::ByRoles;
+    int64_t copies = threadsCopy ? 56 : groups > 2 || more ? 32 : 24;
     RoleRegisters r;
     if (s.dqRole) {
-      r.sums = withSum;
+      r.sums = more && !s.producerRegisters ? withSum - 8 : withSum;
       r.producer = copies;
     } else {
       r.producer = s.dqByProducer || s.producerRegisters ? withSum : copies;

@@ -516,9 +516,9 @@ func.func @look_without_result(%turns: !fa2.view<? x i32>, %row: index) {
 
 // -----
 
-func.func @awaited_turns_of_f32(%turns: !fa2.view<? x f32>, %row: index) {
+func.func @awaited_turns_of_f32(%turns: !fa2.view<? x f32>, %row: index, %seen: i32) {
   // expected-error @+1 {{expected turns of i32, a vector of them, got '!fa2.view<? x f32>'}}
-  fa2gpu.await_turn %turns[%row] until %row : !fa2.view<? x f32>
+  %next = fa2gpu.await_turn %turns[%row by %row] until %row seen(%seen) : !fa2.view<? x f32>
   return
 }
 

@@ -272,6 +272,7 @@ def FA2GPU_RolesOp : FA2GPU_Op<"roles", [NoTerminator, RecursiveMemoryEffects]> 
   let description = [{
     The block's first warps run the first region, the next ones the second, and so on. Each thread of a role has that
     role's registers (setmaxnreg); warps are counted from the role's first. Values from outside are the same for all.
+    A role has whole warpgroups, or shares one with others that have as many registers.
 
     What one thread does (`fa2gpu.tensor_copy`, and acquire and commit of what it fills) one thread of the role's first
     warp does, everything else all of its threads. Where a role has nothing else to do, `one thread` runs it, which
@@ -401,16 +402,22 @@ def FA2GPU_ChangeTurnOp : FA2GPU_Op<"change_turn", [MemoryEffects<[MemRead, MemW
 }
 
 def FA2GPU_AwaitTurnOp : FA2GPU_Op<"await_turn", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "waits until it is this block's turn at a sum";
+  let summary = "waits until it is this block's turn at a sum, and looks ahead for the next ones";
   let description = [{
     `turns` are the counters of `fa2.accumulate`. Waits until the one at `row` is `turn`, with `at_least` until it is that or more,
     and acquires what the blocks before have added. It stands in a role that does not add itself: who adds learns by a ring
     that the turn has come, which is `given` to its `fa2.accumulate`.
 
-    Example: `fa2gpu.await_turn %turns[%row] until %turn {at_least} : !fa2.view<? x i32>`
+    An answer of memory takes as long as a tile's products do, so that each lane looks at another tile's counter: lane l at that of row
+    `row + l * step`. The result is what lanes have seen, moved on by one tile: where the next wait's lane 0 has
+    its turn already, in what is `seen`, it asks nothing. Nothing has been seen where it is 0.
+
+    Example: `%next = fa2gpu.await_turn %turns[%row by %step] until %turn seen(%seen) {at_least} : !fa2.view<? x i32>`
   }];
-  let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$row, Index:$turn, UnitAttr:$at_least);
-  let assemblyFormat = [{ $turns `[` $row `]` `until` $turn attr-dict `:` type($turns) }];
+  let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$row, Index:$step, Index:$turn, I32:$seen,
+    UnitAttr:$at_least);
+  let results = (outs I32:$next);
+  let assemblyFormat = [{ $turns `[` $row `by` $step `]` `until` $turn `seen` `(` $seen `)` attr-dict `:` type($turns) }];
   let hasVerifier = 1;
 }
 
