@@ -136,7 +136,8 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
   static void lookAhead(AwaitTurnOp await, ForTilesOp loop, AccumulateOp add) {
     IRRewriter b(loop);
     Location loc = await.getLoc();
-    int64_t rows = cast<RankedTensorType>(add.getTile().getType()).getDimSize(0);
+    int64_t rows =
+        cast<RankedTensorType>(add.getTile().getType()).getDimSize(0);
     Value step = arith::ConstantIndexOp::create(b, loc, rows);
     auto range = loop.getRange().getDefiningOp<QRangeOp>();
     if (range && range.getFalling())
@@ -144,13 +145,14 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
           b, loc, range.getFalling(),
           arith::ConstantIndexOp::create(b, loc, -rows), step);
     await.getStepMutable().assign(step);
-    LogicalResult carried = cast<LoopLikeOpInterface>(loop.getOperation())
-        .replaceWithAdditionalYields(
-            b, await.getSeen(), /*replaceInitOperandUsesInLoop=*/false,
-            [&](OpBuilder &, Location, ArrayRef<BlockArgument> carried) {
-              await.getSeenMutable().assign(carried.front());
-              return SmallVector<Value>{await.getNext()};
-            });
+    LogicalResult carried =
+        cast<LoopLikeOpInterface>(loop.getOperation())
+            .replaceWithAdditionalYields(
+                b, await.getSeen(), /*replaceInitOperandUsesInLoop=*/false,
+                [&](OpBuilder &, Location, ArrayRef<BlockArgument> carried) {
+                  await.getSeenMutable().assign(carried.front());
+                  return SmallVector<Value>{await.getNext()};
+                });
     assert(succeeded(carried));
     (void)carried;
   }

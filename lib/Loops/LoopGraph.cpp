@@ -37,7 +37,8 @@ public:
     result.graph.registers -= carried() + fromOutside() + spare;
     if (auto roles = loop->getParentOfType<RolesOp>()) {
       unsigned role = roles.getRoleOf(loop);
-      result.groups = std::max<int64_t>(roles.getWarps()[role] / kGroupWarps, 1);
+      result.groups =
+          std::max<int64_t>(roles.getWarps()[role] / kGroupWarps, 1);
       result.graph.registers += roles.getRegisters()[role];
     } else {
       result.graph.registers = INT64_MAX; // nobody says how many

@@ -307,9 +307,9 @@ void clusterBarrier(Emit &e) {
 
 /// Goes on for the warps in front of a role's; where it goes on for others.
 Block *partBefore(Emit &e, RolesOp op, unsigned role) {
-  Value mine = arith::CmpIOp::create(
-      e.b, e.loc, arith::CmpIPredicate::ult, e.uniformWarp(),
-      e.i32(op.getFirstWarp(role)));
+  Value mine =
+      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ult,
+                            e.uniformWarp(), e.i32(op.getFirstWarp(role)));
   auto split = scf::IfOp::create(e.b, e.loc, mine, /*withElse=*/true);
   e.b.setInsertionPointToStart(split.thenBlock());
   return split.elseBlock();

@@ -430,20 +430,19 @@ struct AwaitTurnLowering : public OpConversionPattern<AwaitTurnOp> {
     Value operands[] = {e.gep(turns.base, e.mul(e.toI64(row), 4)),
                         e.toI32(adaptor.getTurn()[0]), adaptor.getSeen()[0],
                         isTile};
-    Value next =
-        LLVM::InlineAsmOp::create(
-            rewriter, loc, TypeRange{e.b.getI32Type()}, operands,
-            "{\n.reg .pred early;\n.reg .b32 first;\n"
-            "mov.b32 $0, $3;\n"
-            "WAIT:\nshfl.sync.idx.b32 first, $0, 0, 31, -1;\n"
-            "setp.ge.s32 early, first, $2;\n@early bra DONE;\n"
-            "@$4 ld.acquire.gpu.global.b32 $0, [$1];\nbra WAIT;\n"
-            "DONE:\nshfl.sync.down.b32 $0|early, $0, 1, 31, -1;\n"
-            "@!early mov.b32 $0, 0;\n}",
-            "=&r,l,r,r,b,~{memory}", /*has_side_effects=*/true,
-            /*is_align_stack=*/false, LLVM::TailCallKind::None,
-            LLVM::AsmDialectAttr{}, ArrayAttr{})
-            .getResult(0);
+    Value next = LLVM::InlineAsmOp::create(
+                     rewriter, loc, TypeRange{e.b.getI32Type()}, operands,
+                     "{\n.reg .pred early;\n.reg .b32 first;\n"
+                     "mov.b32 $0, $3;\n"
+                     "WAIT:\nshfl.sync.idx.b32 first, $0, 0, 31, -1;\n"
+                     "setp.ge.s32 early, first, $2;\n@early bra DONE;\n"
+                     "@$4 ld.acquire.gpu.global.b32 $0, [$1];\nbra WAIT;\n"
+                     "DONE:\nshfl.sync.down.b32 $0|early, $0, 1, 31, -1;\n"
+                     "@!early mov.b32 $0, 0;\n}",
+                     "=&r,l,r,r,b,~{memory}", /*has_side_effects=*/true,
+                     /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                     LLVM::AsmDialectAttr{}, ArrayAttr{})
+                     .getResult(0);
     // All lanes have acquired before one says so to another role.
     NVVM::SyncWarpOp::create(rewriter, loc, e.i32(-1));
     rewriter.replaceOp(op, next);
@@ -503,6 +502,6 @@ struct ChangeTurnLowering : public OpConversionPattern<ChangeTurnOp> {
 void fa2::gpu::populateSumPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<LoadSumLowering, StoreSumLowering, AccumulateLowering,
-               ResumeLowering, AwaitTurnLowering, ChangeTurnLowering>(converter,
-                                                   patterns.getContext());
+               ResumeLowering, AwaitTurnLowering, ChangeTurnLowering>(
+      converter, patterns.getContext());
 }

@@ -135,8 +135,9 @@ LogicalResult AccumulateOp::verify() {
     return emitOpError() << "expected what is seen where it begins, and later "
                             "where it ends (1)";
   if (getGiven() && (!getTurn() || getSharedRow() || getSeen() || getLater()))
-    return emitOpError() << "expected a turn of one tile that is given, neither "
-                            "seen before nor passed on later (1)";
+    return emitOpError()
+           << "expected a turn of one tile that is given, neither "
+              "seen before nor passed on later (1)";
   if (bool(getSharedRow()) != bool(getFirst()) ||
       bool(getSharedRow()) != bool(getLast()))
     return emitOpError() << "expected the first and the last tile of a turn "

@@ -96,8 +96,8 @@ LogicalResult CopyOp::verify() {
 
 static LogicalResult verifyTurns(Operation *op, ViewType turns) {
   if (!turns.getElementType().isInteger(32) || turns.getCols())
-    return op->emitOpError() << "expected turns of i32, a vector of them, got "
-                             << turns;
+    return op->emitOpError()
+           << "expected turns of i32, a vector of them, got " << turns;
   return success();
 }
 
