@@ -29,7 +29,8 @@ constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer",
                               kTurnRing = "turns", kAddedRing = "added";
 /// Their slots: a role looks for a turn so many tiles ahead.
 constexpr int64_t kTurnSlots = 2;
-/// Roles that look for turns at a sum, and that pass them on, for one that adds.
+/// Roles that look for turns at a sum, and that pass them on, for one that
+/// adds.
 constexpr llvm::StringLiteral kLooksRole = "looks", kPassesRole = "passes";
 /// The region of the workspace from which persistent blocks draw their tiles.
 constexpr llvm::StringLiteral kTileCounters = "tile_counters";
