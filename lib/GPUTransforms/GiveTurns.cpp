@@ -57,16 +57,18 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
       }
       return WalkResult::advance();
     });
-    if (result.wasInterrupted() || additions.empty())
-      return result.wasInterrupted() ? signalPassFailure() : void();
+    const Target *target = targetOf(kernel);
+    if (result.wasInterrupted() || !target)
+      return signalPassFailure();
+    if (additions.empty())
+      return;
     if (additions.size() > 1) {
       additions.back().last.emitOpError()
-          << "expected one sum that blocks add to in turns, whose rings are "
-             "'"
+          << "expected one sum that blocks add to in turns, whose rings are '"
           << kTurnRing << "' and '" << kAddedRing << "'";
       return signalPassFailure();
     }
-    RingFormer former{kernel, *targetOf(kernel), plan};
+    RingFormer former{kernel, *target, plan};
     give(former, additions.front());
   }
 
@@ -74,6 +76,12 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
     MLIRContext *ctx = &getContext();
     AccumulateOp last = of.last;
     Location loc = last.getLoc();
+    auto loop = dyn_cast<ForTilesOp>(last->getParentOp());
+    if (!loop || !of.first || of.first->getParentOp() != loop) {
+      last.emitOpError() << "expected additions to a tile in one loop over "
+                            "tiles, whose turns are looked for ahead";
+      return signalPassFailure();
+    }
     auto named = [&](StringRef name) { return StringAttr::get(ctx, name); };
     StringAttr looks = named(kLooksRole), passes = named(kPassesRole),
                adds = roleOf(last);
@@ -85,16 +93,11 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
     auto ring = [&](StringRef name) {
       Value made =
           former.createRing(loc, name, tile, former.plan.slotsOf(name));
-      made.getDefiningOp()->moveAfter(rings.back());
+      if (!rings.empty())
+        made.getDefiningOp()->moveAfter(rings.back());
       return made;
     };
     Value come = ring(kTurnRing), added = ring(kAddedRing);
-    auto loop = dyn_cast<ForTilesOp>(last->getParentOp());
-    if (!loop || of.first->getParentOp() != loop) {
-      last.emitOpError() << "expected additions to a tile in one loop over "
-                            "tiles, whose turns are looked for ahead";
-      return signalPassFailure();
-    }
     IRRewriter b(loop);
     Value none = arith::ConstantIntOp::create(b, loc, 0, 32);
     b.setInsertionPoint(of.first);

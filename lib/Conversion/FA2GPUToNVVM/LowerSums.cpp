@@ -413,7 +413,9 @@ struct ResumeLowering : public OpConversionPattern<ResumeOp> {
 };
 
 /// Lane l has seen the counter of the tile l tiles ahead. All acquire what they
-/// see; a lane without a tile sees nothing.
+/// see; a lane without a tile sees nothing. Where turns have an order no
+/// counter is past a turn before it is taken, so that `at_least` changes
+/// nothing here.
 struct AwaitTurnLowering : public OpConversionPattern<AwaitTurnOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
