@@ -67,6 +67,14 @@ FailureOr<SmallVector<LaunchOp>> fa2::findLaunches(ModuleOp module) {
                                  "result of --fa2-pipeline?";
   for (LaunchOp launch : launches) {
     LaunchOp first = launches.front();
+    for (auto [mine, others] :
+         llvm::zip(givenArguments(launch), givenArguments(first)))
+      if (mine != others && mine.getName() == others.getName())
+        return launch.emitOpError()
+               << "expected the schedules of one program to ask the same of "
+                  "argument '"
+               << mine.getName() << "' (preload = both asks for a scale that "
+               << "is not 0), got " << mine << " beside " << others;
     if (launch.getSpec() != first.getSpec() ||
         givenArguments(launch) != givenArguments(first) ||
         launch.getKernel().getRootReference() !=
