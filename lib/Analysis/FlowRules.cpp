@@ -73,6 +73,8 @@ void Flow::step(Operation &op) {
     return copyToPeer(copy);
   if (auto store = dyn_cast<LocalStoreOp>(op))
     return writes(&op, store.getSlot(), /*generic=*/true);
+  if (auto await = dyn_cast<AwaitTurnOp>(op))
+    return writes(&op, await.getCome(), /*generic=*/false); // carries nothing
   if (auto dot = dyn_cast<DotStartOp>(op))
     return startDot(dot);
   if (auto wait = dyn_cast<DotWaitOp>(op))

@@ -130,13 +130,11 @@ void Flow::addInTurn(AccumulateOp op) {
   if (op.getBegins() && now.owes)
     fail(op, "expected fa2gpu.change_turn to pass on the turn before first");
   now.owes |= op.getLater();
-  // A turn that is given is told of by a ring, until all has been added.
-  if (op.getGiven() && llvm::none_of(now.held, [](const Held &use) {
-        return !use.toWrite && nameOf(use.ring) == kTurnRing;
-      }))
-    fail(op, "expected a use of ring '" + kTurnRing.str() +
-                 "' that is waited for and not yet released, which gives the "
-                 "turn");
+  if (!op.getGiven())
+    return;
+  // Lanes add while it is their turn, and have added when they say so.
+  reads(op, op.getGiven(), /*byLanes=*/true);
+  writes(op, op.getTold(), /*generic=*/false); // it carries nothing
 }
 
 Linear Flow::firstUse(Value ring) {

@@ -35,16 +35,20 @@ Linear Linear::plus(const Linear &other, int64_t factor) const {
   return sum;
 }
 
+/// Of a key that tells linear forms, one after the other, apart.
+static void append(std::vector<int64_t> &key, const Linear &e) {
+  key.push_back(e.constant);
+  key.push_back(e.terms.size());
+  for (auto [s, c] : e.terms)
+    key.insert(key.end(), {int64_t(s), c});
+}
+
 Linear Symbols::intern(Symbol symbol) {
   std::vector<int64_t> key{int64_t(symbol.kind),
                            int64_t(symbol.value.getAsOpaquePointer())};
   key.insert(key.end(), symbol.head.begin(), symbol.head.end());
-  for (const Linear &operand : symbol.operands) {
-    key.push_back(operand.constant);
-    key.push_back(operand.terms.size());
-    for (auto [s, c] : operand.terms)
-      key.insert(key.end(), {int64_t(s), c});
-  }
+  for (const Linear &operand : symbol.operands)
+    append(key, operand);
   auto [it, isNew] = numbers.insert({std::move(key), symbols.size()});
   if (isNew)
     symbols.push_back(std::move(symbol));
@@ -148,23 +152,33 @@ Linear Symbols::substitute(const Linear &in, Value from, const Linear &to) {
   return substitute(in, symbol.terms[0].first, to);
 }
 
+/// A symbol holds only such as were there before it.
+bool Symbols::holds(const Linear &in, unsigned symbol) const {
+  return llvm::any_of(in.terms, [&](auto term) {
+    return term.first == symbol ||
+           (term.first > symbol && llvm::any_of(symbols[term.first].operands,
+                                                [&](const Linear &operand) {
+                                                  return holds(operand, symbol);
+                                                }));
+  });
+}
+
 Linear Symbols::substitute(const Linear &in, unsigned from, const Linear &to) {
+  if (!holds(in, from))
+    return in;
   Linear result(in.constant);
   for (auto [s, c] : in.terms) {
+    Linear now;
+    now.terms.push_back({s, 1});
     if (s == from) {
-      result = result.plus(to, c);
-      continue;
+      now = to;
+    } else if (holds(now, from)) {
+      Symbol symbol = symbols[s];
+      for (Linear &operand : symbol.operands)
+        operand = substitute(operand, from, to);
+      now = intern(std::move(symbol));
     }
-    Symbol symbol = symbols[s];
-    bool changed = false;
-    for (Linear &operand : symbol.operands) {
-      Linear now = substitute(operand, from, to);
-      changed |= !(now == operand);
-      operand = now;
-    }
-    Linear same;
-    same.terms.push_back({s, 1});
-    result = result.plus(changed ? intern(symbol) : same, c);
+    result = result.plus(now, c);
   }
   return result;
 }
@@ -238,18 +252,42 @@ bool Symbols::inEachCase(
 bool Symbols::isZero(const Linear &e, const Facts &given) {
   if (e == Linear())
     return true;
-  if (auto symbol = branching(e))
-    return inEachCase(
-        *symbol, e, given,
-        [&](const Linear &f, const Facts &now) { return isZero(f, now); });
   // e >= 1 and e <= -1 are both impossible.
-  for (int64_t sign : {1, -1}) {
-    Facts other = given;
-    other.push_back(Linear(-1).plus(e, sign));
-    if (!contradict(other))
-      return false;
+  Facts more = given, less = given;
+  more.push_back(Linear(-1) + e);
+  less.push_back(Linear(-1) - e);
+  if (isEmpty(more) && isEmpty(less))
+    return true;
+  // What holds others, in a fact too, says how they compare.
+  std::optional<unsigned> outermost = branching(e);
+  for (const Linear &fact : given)
+    outermost = std::max(outermost, branching(fact));
+  return outermost && inEachCase(*outermost, e, given,
+                                 [&](const Linear &f, const Facts &now) {
+                                   return isZero(f, now);
+                                 });
+}
+
+/// Where the facts leave one case of what is in one of them, it is that.
+void Symbols::settle(Linear &e, Facts &given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    std::optional<unsigned> symbol = branching(given[i]);
+    if (!symbol)
+      continue;
+    std::optional<std::pair<Linear, Facts>> only;
+    int64_t possible = 0;
+    for (const Case &c : casesOf(symbols[*symbol])) {
+      Facts now(c.facts.begin(), c.facts.end());
+      for (const Linear &fact : given)
+        now.push_back(substitute(fact, *symbol, c.value));
+      if (isEmpty(now))
+        continue;
+      ++possible;
+      only = {substitute(e, *symbol, c.value), std::move(now)};
+    }
+    if (possible == 1)
+      std::tie(e, given) = std::move(*only);
   }
-  return true;
 }
 
 /// Whether no numbers satisfy all facts, whatever the cases are.
@@ -270,19 +308,21 @@ bool Symbols::isEmpty(const Facts &given) const {
   return set.isEmpty();
 }
 
-bool Symbols::contradict(const Facts &given) {
-  if (isEmpty(given))
-    return true;
-  std::optional<unsigned> outermost;
-  for (const Linear &fact : given)
-    outermost = std::max(outermost, branching(fact));
-  return outermost && inEachCase(*outermost, Linear(), given,
-                                 [&](const Linear &, const Facts &now) {
-                                   return contradict(now);
-                                 });
-}
-
 bool Symbols::equal(const Linear &a, const Linear &b) {
-  steps = kMaxSteps;
-  return isZero(a - b, facts);
+  Linear e = a - b;
+  if (e == Linear())
+    return true;
+  // Each ring is asked the same.
+  std::vector<int64_t> key;
+  append(key, e);
+  for (const Linear &fact : facts)
+    append(key, fact);
+  auto [it, isNew] = proofs.insert({std::move(key), false});
+  if (isNew) {
+    steps = kMaxSteps;
+    Facts given = facts;
+    settle(e, given);
+    it->second = isZero(e, given);
+  }
+  return it->second;
 }

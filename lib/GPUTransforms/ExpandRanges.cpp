@@ -59,7 +59,8 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
         OpBuilder b(op);
         known[op->getResult(0)] =
             range.places(b, [&](Value other) { return known.lookup(other); });
-      } else if (isa<TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp>(op)) {
+      } else if (isa<TileCountOp, TileAtOp, TilesUntilOp, TilesThroughOp,
+                     FullPlacesOp>(op)) {
         op->replaceAllUsesWith(answer(op));
       } else {
         return;
@@ -87,7 +88,12 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
                       : m.add(p.first, at.getPlace())};
     }
     if (auto until = dyn_cast<TilesUntilOp>(op))
-      return {tilesUntil(m, until)};
+      return {tilesUntil(m, until.getOwn(), until.getRange())};
+    if (auto through = dyn_cast<TilesThroughOp>(op)) {
+      Value own = m.max(countOf(m, through.getOwn()), m.constant(1));
+      Value until = tilesUntil(m, through.getOwn(), through.getRange());
+      return {m.min(m.add(until, own), countOf(m, through.getRange()))};
+    }
     auto full = cast<FullPlacesOp>(op);
     TilePlaces p = known[full.getRange()];
     auto [begin, end] = p.rotation     ? allOrNone(m, full, p)
@@ -117,11 +123,14 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
   }
 
   /// One of the range's tiles is always left.
-  Value tilesUntil(PlaceMath &m, TilesUntilOp op) {
-    Value count = countOf(m, op.getRange()), one = m.constant(1);
-    TilePlaces &range = known[op.getRange()], &own = known[op.getOwn()];
-    Value n = range.falls ? m.sub(m.add(range.first, one), own.end)
-                          : m.sub(own.first, range.first);
+  Value tilesUntil(PlaceMath &m, Value ofOwn, Value ofRange) {
+    Value count = countOf(m, ofRange), one = m.constant(1);
+    TilePlaces &range = known[ofRange], &own = known[ofOwn];
+    auto falling = [&] { return m.sub(m.add(range.first, one), own.end); };
+    auto rising = [&] { return m.sub(own.first, range.first); };
+    Value n = range.fallsWhere ? m.choose(range.fallsWhere, falling(), rising())
+              : range.falls    ? falling()
+                               : rising();
     return m.max(m.min(n, m.sub(count, one)), m.constant(0));
   }
 

@@ -23,12 +23,15 @@ using namespace fa2::gpu;
 
 namespace {
 
-/// What one tile's additions to a sum are made of, in the block where they
-/// stand: the first that waits for a turn and the last, which passes it on.
+/// What a role adds to one tile of a sum: its first addition, or the sum that
+/// its product begins with, and its last.
 struct Addition {
   Operation *first = nullptr; // fa2.resume or fa2.accumulate
   AccumulateOp last;
 };
+
+/// Those of all roles that add to the tile, in one turn.
+using Additions = llvm::MapVector<StringAttr, Addition>;
 
 struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
   void runOnOperation() override {
@@ -36,8 +39,8 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
     auto plan = kernel->getAttrOfType<PlanAttr>(kPlanName);
     if (!plan || !plan.findRole(kLooksRole) || !plan.findRole(kPassesRole))
       return;
-    SmallVector<Addition> additions;
-    Addition next;
+    Additions additions;
+    AccumulateOp last;
     WalkResult result = kernel.walk([&](Operation *op) {
       auto add = dyn_cast<AccumulateOp>(op);
       auto resume = dyn_cast<ResumeOp>(op);
@@ -48,43 +51,42 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
                              "a role of its own looks for it";
         return WalkResult::interrupt();
       }
-      if (!next.first && (resume ? resume.getBegins() : add.getBegins()))
-        next.first = op;
-      if (add && add.getEnds()) {
-        next.last = add;
-        additions.push_back(next);
-        next = {};
+      if (last && last.getEnds()) {
+        op->emitOpError() << "expected one sum that blocks add to in turns, "
+                             "whose rings are '"
+                          << kTurnRing << "' and '" << kAddedRing << "'";
+        return WalkResult::interrupt();
       }
+      Addition &of = additions[roleOf(op)];
+      if (!of.first)
+        of.first = op;
+      if (add)
+        of.last = last = add;
       return WalkResult::advance();
     });
     const Target *target = targetOf(kernel);
     if (result.wasInterrupted() || !target)
       return signalPassFailure();
-    if (additions.empty())
+    if (!last)
       return;
-    if (additions.size() > 1) {
-      additions.back().last.emitOpError()
-          << "expected one sum that blocks add to in turns, whose rings are '"
-          << kTurnRing << "' and '" << kAddedRing << "'";
-      return signalPassFailure();
-    }
+    auto loop = dyn_cast<ForTilesOp>(last->getParentOp());
+    for (auto &[role, of] : additions)
+      if (!loop || !of.last || of.first->getParentOp() != loop ||
+          of.last->getParentOp() != loop) {
+        last.emitOpError() << "expected additions to a tile in one loop over "
+                              "tiles, whose turns are looked for ahead";
+        return signalPassFailure();
+      }
     RingFormer former{kernel, *target, plan};
-    give(former, additions.front());
+    give(former, additions, loop, last);
   }
 
-  void give(RingFormer &former, Addition of) {
+  void give(RingFormer &former, Additions &additions, ForTilesOp loop,
+            AccumulateOp last) {
     MLIRContext *ctx = &getContext();
-    AccumulateOp last = of.last;
     Location loc = last.getLoc();
-    auto loop = dyn_cast<ForTilesOp>(last->getParentOp());
-    if (!loop || !of.first || of.first->getParentOp() != loop) {
-      last.emitOpError() << "expected additions to a tile in one loop over "
-                            "tiles, whose turns are looked for ahead";
-      return signalPassFailure();
-    }
     auto named = [&](StringRef name) { return StringAttr::get(ctx, name); };
-    StringAttr looks = named(kLooksRole), passes = named(kPassesRole),
-               adds = roleOf(last);
+    StringAttr looks = named(kLooksRole), passes = named(kPassesRole);
     auto tile = RankedTensorType::get({1}, IntegerType::get(ctx, 32),
                                       SharedAttr::get(ctx, /*panel=*/0));
     // Behind wider tiles, whose bytes would else begin further on.
@@ -97,42 +99,57 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
         made.getDefiningOp()->moveAfter(rings.back());
       return made;
     };
-    Value come = ring(kTurnRing), added = ring(kAddedRing);
+    SmallVector<Value> made{ring(kTurnRing)};
+    Value come = made.front();
     IRRewriter b(loop);
     Value none = arith::ConstantIntOp::create(b, loc, 0, 32);
-    b.setInsertionPoint(of.first);
+    Operation *first = additions.front().second.first;
+    b.setInsertionPoint(first);
     Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
 
-    createFor<RingAcquireOp>(looks, b, loc, tile, come, use);
-    auto await = createFor<AwaitTurnOp>(
-        looks, b, loc, last.getTurns(), last.getRow(), /*step=*/use,
-        last.getTurn(), /*seen=*/Value(none), last.getAtLeast());
+    auto slot = createFor<RingAcquireOp>(looks, b, loc, tile, come, use);
+    auto await = createFor<AwaitTurnOp>(looks, b, loc, last.getTurns(),
+                                        last.getRow(), /*step=*/use,
+                                        last.getTurn(), /*seen=*/Value(none),
+                                        slot.getSlot(), last.getAtLeast());
     createFor<RingCommitOp>(looks, b, loc, come, use);
-    createFor<RingWaitOp>(adds, b, loc, tile, come, use);
-
-    b.setInsertionPointAfter(last);
-    createFor<RingReleaseOp>(adds, b, loc, come, use);
-    createFor<RingAcquireOp>(adds, b, loc, tile, added, use);
-    createFor<RingCommitOp>(adds, b, loc, added, use);
-    createFor<RingWaitOp>(passes, b, loc, tile, added, use);
-    createFor<ChangeTurnOp>(passes, b, loc, Type(), last.getTurns(),
-                            last.getRow(), Value(), Value());
-    createFor<RingReleaseOp>(passes, b, loc, added, use);
 
     // Whoever adds waits and passes on no more.
-    last->getBlock()->walk([&](Operation *op) {
-      if (auto add = dyn_cast<AccumulateOp>(op); add && add.getTurns()) {
-        add.setGiven(true);
-      } else if (auto resume = dyn_cast<ResumeOp>(op)) {
-        resume.setBegins(false);
+    for (auto &[role, of] : additions) {
+      b.setInsertionPoint(of.first);
+      Value added = made.emplace_back(ring(kAddedRing));
+      auto given = createFor<RingWaitOp>(role, b, loc, tile, come, use);
+      auto told = createFor<RingAcquireOp>(role, b, loc, tile, added, use);
+      bool begins = true;
+      for (Operation &op : *loop.getBody().begin()) {
+        auto add = dyn_cast<AccumulateOp>(op);
+        auto resume = dyn_cast<ResumeOp>(op);
+        if (resume && roleOf(resume) == role)
+          resume.setBegins(false);
+        if (!add || !add.getTurns() || roleOf(add) != role)
+          continue;
+        add.getGivenMutable().assign(given.getTile());
+        add.getToldMutable().assign(told.getSlot());
+        add.setBegins(begins);
+        add.setEnds(add == of.last);
+        begins = false;
       }
-    });
+      b.setInsertionPointAfter(of.last);
+      createFor<RingReleaseOp>(role, b, loc, come, use);
+      createFor<RingCommitOp>(role, b, loc, added, use);
+    }
+    for (Value added : ArrayRef(made).drop_front())
+      createFor<RingWaitOp>(passes, b, loc, tile, added, use);
+    createFor<ChangeTurnOp>(passes, b, loc, Type(), last.getTurns(),
+                            last.getRow(), Value(), Value());
+    for (Value added : ArrayRef(made).drop_front())
+      createFor<RingReleaseOp>(passes, b, loc, added, use);
     lookAhead(await, loop, last);
     decided(last, "fa2gpu-give-turns", "turn",
             "role {0} looks for turns ahead, and role {1} passes them on",
             kLooksRole, kPassesRole);
-    for (Value made : {come, added})
-      threadCursors(former.kernel.getBody().front(), made, /*phases=*/true);
+    for (Value ring : made)
+      threadCursors(former.kernel.getBody().front(), ring, /*phases=*/true);
   }
 
   /// What has been seen ahead goes from tile to tile, which are `step` rows on.

@@ -4,8 +4,8 @@
 // that see any of its keys. A warpgroup whose rows see fewer begins later: key
 // tiles fall, and under a causal mask the last ones are seen by the last rows
 // alone. So does one whose keys are seen by fewer queries: query tiles rise,
-// and the first ones see the first keys alone. One whose rows all lie past the
-// sequence's end sees none.
+// and the first ones see the first keys alone; where they fall it ends earlier.
+// One whose rows all lie past the sequence's end sees none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,13 +46,13 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     bool keys = mask.getTransposed(); // the scores' rows
     auto range = loop.getRange().getDefiningOp<RangeOfTiles>();
     auto queries = dyn_cast<QRangeOp>(range.getOperation());
-    bool rises = queries && !queries.getFalling() && queries.getRotation() == 0;
+    bool inOrder = queries && queries.getRotation() == 0;
     if ((keys ? mask.getQBlock() : mask.getKvBlock()) != loop.getTile() ||
-        !(keys ? rises : range.falls()))
+        !(keys ? inOrder : range.falls()))
       return mask.emitOpError()
              << "expected " << (keys ? "q_block" : "kv_block")
              << " to be the tile of a loop whose tiles "
-             << (keys ? "rise, without a rotation" : "fall");
+             << (keys ? "rise or fall, without a rotation" : "fall");
     auto scores = cast<RankedTensorType>(mask.getScores().getType());
     int64_t rows = scores.getDimSize(0), columns = scores.getDimSize(1);
     if (rows == kGroupRows)
@@ -74,7 +74,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     block = b.createOrFold<arith::AddIOp>(loc, block, group);
     Value own;
     if (keys)
-      own = QRangeOp::create(b, loc, block, /*falling=*/Value(),
+      own = QRangeOp::create(b, loc, block, queries.getFalling(),
                              mask.getSeqlenQ(), mask.getSeqlenK(), columns,
                              kGroupRows, mask.getMaskAttr(),
                              /*nonempty=*/false, /*rotation=*/0);
@@ -84,8 +84,13 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
           mask.getLead(), kGroupRows / mask.getHeads(), columns,
           mask.getMaskAttr(), /*nonempty=*/false, /*past_end=*/true,
           /*whole_rows=*/false);
-    Value skipped = TilesUntilOp::create(b, loc, own, loop.getRange());
-    skipLoop(b, loop, skipped);
+    Value all = loop.getRange(), upTo = all, through;
+    Value skipped = TilesUntilOp::create(b, loc, own, all);
+    if (keys && queries.getFalling()) { // the others may come last
+      through = TilesThroughOp::create(b, loc, own, all);
+      upTo = TakeTilesOp::create(b, loc, through, all);
+    }
+    skipBefore(b, loop, TakeTilesOp::create(b, loc, skipped, all));
     // The queries may come meanwhile.
     for (auto wait :
          llvm::make_early_inc_range(loop->getBlock()->getOps<RingWaitOp>()))
@@ -93,17 +98,35 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
         wait->moveBefore(loop);
     b.setInsertionPoint(loop);
     loop.getRangeMutable().assign(
-        DropTilesOp::create(b, loc, skipped, loop.getRange(), own));
+        DropTilesOp::create(b, loc, skipped, upTo, own));
+    if (through) {
+      b.setInsertionPointAfter(loop);
+      skipBehind(b, loop, DropTilesOp::create(b, loc, through, all, own));
+    }
     return success();
   }
 
+  /// The loop's cursors go on behind the tiles that are left out.
+  static void skipBefore(OpBuilder &b, ForTilesOp loop, Value range) {
+    SmallVector<unsigned> cursors;
+    ForTilesOp skip = skipLoop(b, loop, range, loop.getInits(), cursors);
+    for (auto [i, result] : llvm::zip(cursors, skip.getResults()))
+      loop.getInitsMutable()[i].set(result);
+  }
+
+  static void skipBehind(OpBuilder &b, ForTilesOp loop, Value range) {
+    SmallVector<unsigned> cursors;
+    ForTilesOp skip = skipLoop(b, loop, range, loop.getResults(), cursors);
+    for (auto [i, result] : llvm::zip(cursors, skip.getResults()))
+      loop.getResult(i).replaceAllUsesExcept(result, skip);
+  }
+
   /// Waits for and releases what the group does not need, and gives others
-  /// zeros for what hidden scores would have been. The loop's cursors go on
-  /// behind it.
-  static void skipLoop(OpBuilder &b, ForTilesOp loop, Value count) {
+  /// zeros for what hidden scores would have been. It carries the loop's
+  /// `cursors`, which begin with some of `begin`.
+  static ForTilesOp skipLoop(OpBuilder &b, ForTilesOp loop, Value range,
+                             ValueRange begin, SmallVector<unsigned> &cursors) {
     Location loc = loop.getLoc();
-    Value range = TakeTilesOp::create(b, loc, count, loop.getRange());
-    SmallVector<unsigned> cursors; // which of what the loop carries
     SmallVector<Value> inits;
     SmallVector<Operation *> uses;
     SmallPtrSet<Value, 4> slots; // that this role fills
@@ -118,7 +141,7 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
       for (auto [i, arg] : llvm::enumerate(loop.getRegionIterArgs()))
         if (use && use == arg) {
           cursors.push_back(i);
-          inits.push_back(loop.getInitArgs()[i]);
+          inits.push_back(begin[i]);
         }
       auto store = dyn_cast<LocalStoreOp>(op);
       if (isa<RingWaitOp, RingReleaseOp, RingAcquireOp, RingCommitOp>(op) ||
@@ -138,12 +161,11 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
                     inner, loc, inner.getZeroAttr(store.getValue().getType())));
       inner.clone(*op, map);
     }
-    for (auto [i, result] : llvm::zip(cursors, skip.getResults())) {
+    for (unsigned i : cursors)
       ends.push_back(map.lookup((*loop.getYieldedValuesMutable())[i].get()));
-      loop.getInitsMutable()[i].set(result);
-    }
     if (!ends.empty())
       YieldOp::create(inner, loc, ends);
+    return skip;
   }
 };
 

@@ -8,6 +8,7 @@
 #include "Decided.h"
 #include "fa2/GPUTransforms/Passes.h"
 #include "fa2/Rings/RingFormer.h"
+#include "fa2/Schedule/Footprint.h"
 
 #include "llvm/ADT/StringExtras.h"
 

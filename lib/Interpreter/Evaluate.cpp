@@ -49,7 +49,8 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             // Clusters.
             ClusterRankOp, fa2::ExchangeOp, fa2::gpu::ExchangeOp,
             // Ranges and masks.
-            TileCountOp, TileAtOp, TilesUntilOp, FullPlacesOp, ApplyMaskOp,
+            TileCountOp, TileAtOp, TilesUntilOp, TilesThroughOp, FullPlacesOp,
+            ApplyMaskOp,
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
             ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,

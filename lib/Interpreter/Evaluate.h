@@ -46,6 +46,7 @@ int64_t tileAt(Frame &, mlir::Value range, int64_t place);
 void run(Frame &, TileCountOp);
 void run(Frame &, TileAtOp);
 void run(Frame &, TilesUntilOp);
+void run(Frame &, TilesThroughOp);
 void run(Frame &, FullPlacesOp);
 void run(Frame &, ApplyMaskOp);
 

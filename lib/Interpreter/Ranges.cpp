@@ -65,12 +65,21 @@ void interpreter::run(Frame &f, TileAtOp op) {
 }
 
 /// Where both fall the own range's first tile is the one before its end.
+static int64_t placesBefore(const Places &own, const Places &all) {
+  int64_t before =
+      all.falls ? all.first - (own.end - 1) : own.first - all.first;
+  return std::max<int64_t>(std::min(before, all.count - 1), 0);
+}
+
 void interpreter::run(Frame &f, TilesUntilOp op) {
+  f.set(op.getCount(),
+        placesBefore(placesOf(f, op.getOwn()), placesOf(f, op.getRange())));
+}
+
+void interpreter::run(Frame &f, TilesThroughOp op) {
   Places all = placesOf(f, op.getRange()), own = placesOf(f, op.getOwn());
-  bool falls = op.getRange().getDefiningOp<RangeOfTiles>().falls();
-  int64_t before = falls ? all.first - (own.end - 1) : own.first - all.first;
-  before = std::min(before, all.count - 1);
-  f.set(op.getCount(), std::max<int64_t>(before, 0));
+  int64_t through = placesBefore(own, all) + std::max<int64_t>(own.count, 1);
+  f.set(op.getCount(), std::min(through, all.count));
 }
 
 void interpreter::run(Frame &f, FullPlacesOp op) {

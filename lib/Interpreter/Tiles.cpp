@@ -214,34 +214,38 @@ static char *counterAt(Frame &f, const View &turns, int64_t row) {
 /// Where the counter of `row` is if the turn has come, or null. Blocks run one
 /// after the other, so it has or never will.
 template <typename Op>
-static char *takeTurn(Frame &f, Op op, Value row, bool atLeast,
-                      StringRef what) {
-  if (f.halted())
+static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
+  if (!op.getTurns() || f.halted())
     return nullptr;
   View view = f.as<View>(op.getTurns());
-  char *at = counterAt(f, view, f.whole(row));
+  char *at = counterAt(
+      f, view, f.whole(op.getSharedRow() ? op.getSharedRow() : op.getRow()));
   if (!at)
     return nullptr;
   int64_t turn = f.whole(op.getTurn()),
           now = loadElement(view.memory->element, at).whole;
   if (now == turn || (atLeast && now > turn))
     return at;
-  f.fail() << what << " turn " << turn << ", but it is turn " << now;
+  f.fail() << "adds in turn " << turn << ", but it is turn " << now;
   return nullptr;
 }
 
-template <typename Op>
-static char *takeTurn(Frame &f, Op op, bool atLeast = false) {
-  return op.getTurns() ? takeTurn(f, op,
-                                  op.getSharedRow() ? Value(op.getSharedRow())
-                                                    : Value(op.getRow()),
-                                  atLeast, "adds in")
-                       : nullptr;
-}
-
+/// Another role of the block may still pass on the turn before, of a tile of
+/// keys that the block has taken before.
 void interpreter::run(Frame &f, fa2::gpu::AwaitTurnOp op) {
-  takeTurn(f, op, op.getRow(), op.getAtLeast(), "waits for");
   f.set(op.getNext(), int64_t(0)); // nobody looks ahead
+  if (f.halted())
+    return;
+  View view = f.as<View>(op.getTurns());
+  int64_t row = f.whole(op.getRow()), turn = f.whole(op.getTurn());
+  char *at = counterAt(f, view, row);
+  if (!at)
+    return;
+  f.wait("turn " + std::to_string(turn) + " at row " + std::to_string(row),
+         [&] {
+           int64_t now = loadElement(view.memory->element, at).whole;
+           return now == turn || (op.getAtLeast() && now > turn);
+         });
 }
 
 static void passTurn(Frame &f, AccumulateOp op, char *at) {

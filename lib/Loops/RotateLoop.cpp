@@ -98,6 +98,19 @@ public:
           }))
         ops.insert(wait);
     }
+    // What is written behind is acquired and committed there.
+    for (auto acquire : block.getOps<RingAcquireOp>()) {
+      auto writers = acquire.getSlot().getUsers();
+      if (writers.empty() || !llvm::all_of(writers, [&](Operation *writer) {
+            return ops.contains(block.findAncestorOpInBlock(*writer));
+          }))
+        continue;
+      ops.insert(acquire);
+      for (auto commit : block.getOps<RingCommitOp>())
+        if (commit.getRing() == acquire.getRing() &&
+            commit.getUse() == acquire.getUse())
+          ops.insert(commit);
+    }
   }
 
   /// A use that was waited for ahead: the one before the next.

@@ -16,12 +16,8 @@ bool fa2::turnsBlock(const Schedule &s) {
          s.groupLimits && s.blockQ > kGroupRows;
 }
 
-static bool queriesRise(const Schedule &s) {
-  return s.rotateQueries == 0 && s.order != TileOrder::ShortestThenLongest;
-}
-
 bool fa2::groupsGoAlone(const Schedule &s) {
-  return s.dqByProducer && s.dq != GradQ::Recompute && queriesRise(s);
+  return s.dqByProducer && s.dq != GradQ::Recompute && s.rotateQueries == 0;
 }
 
 static std::string scratchText(const Footprint &f) {
@@ -110,9 +106,11 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
       return formatv("expected dq_columns to divide {0}, half of the head dim, "
                      "with cluster = 2; got {1}",
                      p.headDim / s.cluster, s.dqColumns);
-    if (s.dq != GradQ::Atomic && s.dq != GradQ::AtomicV4)
-      return formatv("expected dq = atomic_v4 with cluster = 2; got dq = {0}",
-                     stringifyGradQ(s.dq));
+    if (s.dq == GradQ::Recompute ||
+        (s.takesTurns() && s.turns != TurnChange::ByRoles))
+      return formatv("expected dq = atomic_v4, or ordered with turns = "
+                     "by_roles, with cluster = 2; got dq = {0} and turns = {1}",
+                     stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
     if (s.persistent)
       return formatv("expected persistent = 0 with cluster = 2, whose blocks "
                      "take tiles together; got persistent = 1");
@@ -139,10 +137,15 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
     return formatv("expected role_columns = 0 with a score program or dropout, "
                    "whose values both roles would compute; got {0}",
                    s.roleColumns);
-  if (s.takesTurns() || s.dqByProducer || s.persistent || s.pingPong ||
-      s.qInRegisters || s.separateOutput)
-    return formatv("expected role_columns = 0 with dq = ordered, turns_finish, "
-                   "dq_by_producer, persistent, ping_pong, q_in_registers or "
+  if (s.takesTurns() && s.turns != TurnChange::ByRoles)
+    return formatv("expected turns = by_roles with role_columns and dq = "
+                   "ordered or turns_finish, since two roles add in one turn; "
+                   "got {0}",
+                   stringifyTurnChange(s.turns));
+  if (s.dqByProducer || s.persistent || s.pingPong || s.qInRegisters ||
+      s.separateOutput)
+    return formatv("expected role_columns = 0 with dq_by_producer, "
+                   "persistent, ping_pong, q_in_registers or "
                    "separate_output; got {0}",
                    s.roleColumns);
   // Where dS is waited for in its own iteration, P may be given behind that.
@@ -176,11 +179,10 @@ static std::string groupLimitsError(const Problem &p, const Schedule &s) {
                    "where each warpgroup of backward goes through its queries "
                    "alone; got dq_by_producer = {0} and dq = {1}",
                    s.dqByProducer, stringifyGradQ(s.dq));
-  if (!queriesRise(s))
-    return formatv("expected group_limits = false with rotate_queries, or "
-                   "order = shortest_then_longest, where queries may fall; got "
-                   "rotate_queries = {0} and order = {1}",
-                   s.rotateQueries, stringifyTileOrder(s.order));
+  if (s.rotateQueries)
+    return formatv("expected group_limits = false with rotate_queries, where "
+                   "queries begin anywhere; got rotate_queries = {0}",
+                   s.rotateQueries);
   return "";
 }
 
@@ -335,11 +337,11 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
   if (s.turns == TurnChange::ByRoles &&
-      (!s.dqRole || s.turnTiles > 1 || s.cluster > 1))
+      ((!s.dqRole && !s.roleColumns) || s.turnTiles > 1))
     return formatv("expected turns = at_once or another in place of by_roles, "
-                   "which is for dq_role, turn_tiles = 1 and cluster = 1; got "
-                   "dq_role = {0}, turn_tiles = {1} and cluster = {2}",
-                   s.dqRole, s.turnTiles, s.cluster);
+                   "which is for dq_role or role_columns, and turn_tiles = 1; "
+                   "got dq_role = {0}, role_columns = {1} and turn_tiles = {2}",
+                   s.dqRole, s.roleColumns, s.turnTiles);
   if (s.turnsFinish && (s.dq == GradQ::Recompute || s.cluster > 1))
     return formatv("expected turns_finish = false with dq = recompute, which "
                    "has no sum, and with cluster = 2, whose blocks add "

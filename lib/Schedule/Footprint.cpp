@@ -215,8 +215,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   if (s.persistent)
     plan.queue();
   if (s.turns == TurnChange::ByRoles)
-    for (int i = 0; i < 2; ++i) // of turns that have come, and tiles added
-      plan.ring(&Footprint::ringBytes, fa2::gpu::kTurnSlots,
+    for (int i = 0; i < (roles ? 3 : 2); ++i) // turns come, and tiles added
+      plan.ring(&Footprint::ringBytes, kTurnSlots,
                 SharedLayout(1, 1, kFloatBytes));
   plan.place();
   // One warp's part of a product with so many rows and columns.

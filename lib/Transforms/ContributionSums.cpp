@@ -62,7 +62,8 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
                            /*first=*/Value(), /*last=*/Value(),
                            /*seen=*/Value(), /*opens=*/Value(),
                            /*closes=*/Value(), /*into=*/Value(),
-                           /*factors=*/ValueRange());
+                           /*factors=*/ValueRange(), /*given=*/Value(),
+                           /*told=*/Value());
       continue;
     }
     if (!part.stays()) {

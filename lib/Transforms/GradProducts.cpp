@@ -153,7 +153,8 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
 KVRangeOp GradTiler::addersTo(Value qBlock, bool falling, Value seqlenQ,
                               Value seqlenK) {
   return KVRangeOp::create(b, loc, qBlock, falling, seqlenQ, seqlenK, Value(),
-                           schedule.getBlockQ(), schedule.getBlockKv(),
+                           schedule.getBlockQ(),
+                           schedule.getCluster() * schedule.getBlockKv(),
                            op.getMaskAttr(), /*nonempty=*/false,
                            /*past_end=*/false, /*whole_rows=*/true);
 }
@@ -199,10 +200,10 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
     ds = TransposeOp::create(b, loc, tile(bq, bkv, dtype), ds);
   for (Value whole : wholes)
     StoreOp::create(b, loc, ds, whole, row, times(kvBlock, bkv));
-  Turn turn = turns ? turnOf(i, kvBlock, range) : Turn();
+  Turn turn = turns ? turnOf(i, place, range) : Turn();
   Value opens, closes;
   if (!sum.into.empty())
-    std::tie(opens, closes) = endsOf(i, kvBlock, range);
+    std::tie(opens, closes) = endsOf(i, place, range);
   bool inAnyOrder = turns && schedule.getDq() != GradQ::Ordered;
   if (inAnyOrder)
     turn.number = afterOpened(opens, closes, i, range);
@@ -236,7 +237,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           b, loc, product, sumView, at, turn.number, sum.turns, turn.row,
           turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
-          turns && part == 0, turns && part + 1 == sum.views.size(),
+          /*given=*/Value(), /*told=*/Value(), turns && part == 0,
+          turns && part + 1 == sum.views.size(),
           /*later=*/false, /*resumed=*/bool(begin), inAnyOrder);
     }
 }
@@ -257,8 +259,12 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     sum.views.push_back(from(
         hinted(partOfSum(batch, head, part, sumOrder()), schedule.getCacheDq()),
         firstColumn));
-  if (turns)
-    sum.turns = wholeView(turns, batch, head);
+  if (turns) // of a cluster each block has a counter of its own
+    sum.turns =
+        rank ? view(turns, batch, head, rank,
+                    arith::SubIOp::create(
+                        b, loc, memref::DimOp::create(b, loc, turns, 2), rank))
+             : wholeView(turns, batch, head);
   for (int64_t part = 0; schedule.getTurnsFinish() && part < gradQParts();
        ++part)
     sum.into.push_back(partOfGradQ(part, batch, head, sequence));
@@ -390,8 +396,8 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
     tiles->getParentOfType<KernelOp>().setWhenAttr(
         GuardAttr::get(b.getContext(), when));
   Block &body = tiles.getBody().front();
-  Value place = body.getArgument(0), headKV = body.getArgument(1),
-        batch = body.getArgument(2);
+  place = body.getArgument(0);
+  Value headKV = body.getArgument(1), batch = body.getArgument(2);
   // The keys of this block, of those whose dS is summed together.
   Value kvBlock = place;
   rank = firstColumn = othersKeys = Value();

@@ -67,15 +67,22 @@ void GradTiler::createAlternative(const Alternative &each) {
   schedule = each.kernels.front().schedule;
   bool atomic = schedule.getDq() != GradQ::Recompute;
   sumWidth = 1;
+  // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
+  int64_t rows = 16 * schedule.getWarps();
   std::string error;
   if (const Target *target = lookupTarget(schedule.getTarget(), error)) {
     panelColumns = target->sharedPanelBytes() / 2; // of 16 bits
     if (schedule.getDq() == GradQ::AtomicV4 ||
         (schedule.getDq() == GradQ::Ordered && target->hasVectorReductions()))
       sumWidth = 4;
+    // They wait for memory: three blocks, with rows of the output and of its
+    // gradient, are to fit a multiprocessor.
+    auto values = cast<RankedTensorType>(op.getV().getType());
+    int64_t bytes = 2 * rows * values.getDimSize(3) * 2;
+    if (3 * bytes > target->limits().sharedBytesPerMultiprocessor)
+      rows = std::min<int64_t>(rows, 64);
   }
-  // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
-  statRows = std::max(schedule.getBlockQ(), 16 * schedule.getWarps());
+  statRows = std::max(schedule.getBlockQ(), rows);
   if (!gradientsThatAre(GradientForm::Sum).empty())
     createZeros();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
@@ -282,6 +289,7 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
 ScheduleAttr GradTiler::plainSchedule() {
   Schedule fields = schedule.getFields();
   fields.blockQ = statRows;
+  fields.warps = statRows / 16;
   fields.partition = Partition::SplitQ;
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = fields.dqRole = false;
@@ -290,12 +298,12 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.slotsDout = 0;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
   fields.directOutput = false;
-  // It waits for memory: several blocks a multiprocessor, which have 64
+  // It waits for memory: several blocks a multiprocessor, which have 80
   // registers a thread for rows of up to 128 columns.
   auto values = cast<RankedTensorType>(op.getV().getType());
-  int64_t registers = values.getDimSize(3) <= 128 ? 64 : 128;
-  fields.minBlocks = std::clamp<int64_t>(
-      64 * 1024 / (schedule.getWarps() * 32 * registers), 1, 8);
+  int64_t registers = values.getDimSize(3) <= 128 ? 80 : 160;
+  fields.minBlocks =
+      std::clamp<int64_t>(64 * 1024 / (fields.warps * 32 * registers), 1, 8);
   fields.order = TileOrder::Ascending;
   // Its blocks are short, and there is no work that the next kernel's could
   // take the place of.
@@ -512,16 +520,17 @@ void GradTiler::createStatistics() {
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), statRows);
-  auto loadF32 = [&](Value x) -> Value {
-    Value t = load(view(x, batch, head, sequence), row, statRows);
-    return arith::ExtFOp::create(b, loc, tile(statRows, headDimV, f32), t);
+  // All are on their way before any is waited for.
+  Value l = load(view(lse, batch, head, sequence), row, statRows);
+  Value o = load(view(out, batch, head, sequence), row, statRows),
+        d = load(view(dout, batch, head, sequence), row, statRows);
+  auto widened = [&](Value x) -> Value {
+    return arith::ExtFOp::create(b, loc, tile(statRows, headDimV, f32), x);
   };
-  Value o = loadF32(out);
-  Value product = arith::MulFOp::create(b, loc, o, loadF32(dout));
+  Value product = arith::MulFOp::create(b, loc, widened(o), widened(d));
   auto vector = RankedTensorType::get({statRows}, f32);
   Value delta = SumRowsOp::create(b, loc, vector, product);
   // lse = -inf is a row without keys: n = -inf makes its P 0.
-  Value l = load(view(lse, batch, head, sequence), row, statRows);
   Value factor = splat({statRows}, -std::numbers::log2e_v<float>);
   if (scoresBeginWithLse()) {
     Value minusOne = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-1));
@@ -564,9 +573,7 @@ void GradTiler::createStatistics() {
     zeroUnseen(body.getArgument(0), head, batch, sequence);
   // Zeros are zeros in any order of all the kernel's warps.
   SumOrderAttr order =
-      schedule.warpsOfGradQ() < schedule.getWarps()
-          ? SumOrderAttr::get(b.getContext(), warps(schedule.getWarps(), 1), 1)
-          : sumOrder(1);
+      SumOrderAttr::get(b.getContext(), warps(statRows / 16, 1), 1);
   bool zeroed = dqSum && !schedule.getTurnsFinish();
   for (int64_t part = 0; zeroed && part < gradQParts(); ++part)
     StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),

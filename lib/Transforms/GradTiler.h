@@ -354,9 +354,10 @@ private:
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, turns, sinkSums, sink, dsink;
   llvm::SmallVector<mlir::Value> tileSums; // of GradientForm::Tiles, in order
-  // Of a block that takes tiles of keys together with another: its number, the
-  // first of dQ's columns that it sums, and those columns of the other's keys.
-  mlir::Value rank, firstColumn, othersKeys;
+  // The tile of keys that a block takes, or takes together with another: then
+  // its number, the first of dQ's columns that it sums, and those columns of
+  // the other's keys.
+  mlir::Value place, rank, firstColumn, othersKeys;
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;

@@ -264,6 +264,13 @@ fa2.kernel @numbers_of_places() attributes {
   %most = fa2.tiles_until %none in %down
   %least = fa2.tiles_until %down in %own
   "ends"(%most, %least) : (index, index) -> ()
+  // With those of the group, and of one that sees none the one that is left: tiles 9 to 0 and 9 to 3, of 7.
+  // CHECK: "through"(%c7, %c7, %c5)
+  %with = fa2.tiles_through %own in %down
+  %left = fa2.tiles_through %none in %down
+  %some_of = fa2.tile_range %k5 to %k8 falling full(%k5, %k5)
+  %not_last = fa2.tiles_through %some_of in %down
+  "through"(%with, %left, %not_last) : (index, index, index) -> ()
 
   // Rows past the sequence's end see no tile.
   // CHECK: "past"(%c0, %c1)

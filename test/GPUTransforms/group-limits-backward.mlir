@@ -2,14 +2,27 @@
 // RUN: fa2-opt %s --fa2gpu-group-limits --fa2gpu-count-tiles --fa2gpu-expand-ranges --canonicalize --cse | FileCheck %s --check-prefix=PLACES
 // RUN: sed 's/, group_limits = true//' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/<128x/<64x/g; s/groups = .2, 1./groups = [1, 1]/; s/warps = 8/warps = 4/; s/(8 warps/(4 warps/; s/blocks(64, 128)/blocks(64, 64)/' %s | fa2-opt --fa2gpu-group-limits | FileCheck %s --check-prefix=OFF
-// RUN: sed 's/%block lengths/%block falling %down lengths/' %s | not fa2-opt --fa2gpu-group-limits 2>&1 | FileCheck %s --check-prefix=FALLS
+// RUN: sed 's/%block lengths/%block falling %down lengths/' %s | fa2-opt --fa2gpu-group-limits --canonicalize --cse | FileCheck %s --check-prefix=FALLS
 // RUN: sed 's/^\( *fa2gpu.ring.commit %e.*\)/\1\n      memref.store %use, %count[%use] : memref<?xindex>/' %s | not fa2-opt --fa2gpu-group-limits 2>&1 | FileCheck %s --check-prefix=EFFECT
 
 // OFF-COUNT-1: fa2.for_tiles
 // OFF-NOT: fa2.for_tiles
 // OFF-NOT: fa2gpu.warpgroup
 
-// FALLS: error: 'fa2.apply_mask' op expected q_block to be the tile of a loop whose tiles rise, without a rotation
+// Where queries may fall, some come before the group's and some behind: one of both is none.
+// FALLS: %[[QUERIES:.*]] = fa2.q_range %block falling %down
+// FALLS: %[[OWN:.*]] = fa2.q_range %{{.*}} falling %down
+// FALLS: %[[UNTIL:.*]] = fa2.tiles_until %[[OWN]] in %[[QUERIES]]
+// FALLS: %[[THROUGH:.*]] = fa2.tiles_through %[[OWN]] in %[[QUERIES]]
+// FALLS: %[[UPTO:.*]] = fa2.take_tiles %[[THROUGH]] of %[[QUERIES]]
+// FALLS: %[[HEAD:.*]] = fa2.take_tiles %[[UNTIL]] of %[[QUERIES]]
+// FALLS: fa2.for_tiles %{{.*}} in %[[HEAD]]
+// FALLS: %[[MAIN:.*]] = fa2.drop_tiles %[[UNTIL]] of %[[UPTO]] for %[[OWN]]
+// FALLS: %[[LAST:.*]]:2 = fa2.for_tiles %{{.*}} in %[[MAIN]]
+// FALLS: fa2gpu.dot_start
+// FALLS: %[[TAIL:.*]] = fa2.drop_tiles %[[THROUGH]] of %[[QUERIES]] for %[[OWN]]
+// FALLS: fa2.for_tiles %{{.*}} in %[[TAIL]] iter_args(%{{.*}} = %[[LAST]]#0, %{{.*}} = %[[LAST]]#1)
+// FALLS: fa2gpu.local_store %cst
 // EFFECT: error: 'memref.store' op expected no effect but on rings in a loop of which a warpgroup leaves out tiles
 
 // The group's 64 keys, keys 64 (2 block + g) and on, are a block of keys of their own.

@@ -19,7 +19,7 @@
 // GPU: %[[N:.*]] = fa2gpu.load {{.*}} : <? x f32> -> tensor<64xf32, #shared>
 // GPU: %[[P:.*]] = fa2.softmax_recompute %{{.*}}, %[[N]] scale %{{.*}} {columns}
 // P and dS become left operands where they are; dS goes to other warps once.
-// GPU: %[[PB:.*]] = fa2gpu.convert_layout {{.*}} -> tensor<128x64xbf16, #operand>
+// GPU: %[[PB:.*]] = fa2gpu.convert_layout {{.*}} -> tensor<128x64xbf16, #operand{{[0-9]*}}>
 // GPU: fa2gpu.dot_start %[[PB]]
 // GPU: %[[S:.*]] = fa2gpu.share {{.*}} -> tensor<128x64xbf16, #shared>
 // GPU: %[[DSB:.*]] = fa2gpu.convert_layout
@@ -79,7 +79,7 @@
 // SM90: ld.global.v4.b32
 
 // One module of three kernels, and their launches in order.
-// NVVM: fa2gpu.launch @backward_statistics_module::@backward_statistics grid ["ceildiv(seqlen_q, 128) * heads * batch", "1", "1"]
+// NVVM: fa2gpu.launch @backward_statistics_module::@backward_statistics grid ["ceildiv(seqlen_q, 64) * heads * batch", "1", "1"]
 // NVVM: fa2gpu.launch @backward_statistics_module::@backward grid ["ceildiv(seqlen_k, 128) * heads_kv * batch", "1", "1"]
 // NVVM-SAME: #fa2gpu.param<"workspace", "dq_sum">
 // NVVM: fa2gpu.launch @backward_statistics_module::@backward_dq grid ["ceildiv(seqlen_q, 64) * heads * batch", "1", "1"]

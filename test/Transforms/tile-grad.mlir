@@ -3,17 +3,18 @@
 // Statistics of each row: n = -log2(e) lse, -inf where lse is; -delta = -rowsum(dO o O). The sum of dQ is zeroed.
 // CHECK-LABEL: fa2.kernel @grad_statistics
 // CHECK: fa2.for_each_tile {{.*}} by 128
+// CHECK: %[[LSE:.*]] = fa2.load {{.*}} : <? x f32> -> tensor<128xf32>
+// CHECK-COUNT-2: fa2.load {{.*}} -> tensor<128x64xbf16>
 // CHECK: %[[O:.*]] = arith.extf
 // CHECK: %[[DO:.*]] = arith.extf
 // CHECK: %[[P:.*]] = arith.mulf %[[O]], %[[DO]]
 // CHECK: %[[DELTA:.*]] = fa2.sum_rows %[[P]] : tensor<128x64xf32> -> tensor<128xf32>
-// CHECK: %[[LSE:.*]] = fa2.load {{.*}} : <? x f32> -> tensor<128xf32>
 // CHECK: %[[N:.*]] = arith.mulf %[[LSE]], %{{.*}}
 // CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[LSE]], %[[NINF:.*]] :
 // CHECK: %[[STAT:.*]] = arith.select %[[EMPTY]], %[[NINF]], %[[N]]
 // CHECK: fa2.store %[[STAT]]
 // CHECK: arith.negf %[[DELTA]]
-// CHECK: fa2.store %{{.*}} : tensor<128x64xf32>, <? x 64 x f32, order = <<4 x 2>>>
+// CHECK: fa2.store %{{.*}} : tensor<128x64xf32>, <? x 64 x f32, order = <<8 x 1>>>
 
 // Algorithm 2: a key tile stays, query tiles go by, head by head of the group.
 // CHECK-LABEL: fa2.kernel @grad(

@@ -75,6 +75,7 @@ private:
 
   Linear intern(Symbol symbol);
   Linear afterLoop(mlir::scf::ForOp loop, mlir::OpResult result);
+  bool holds(const Linear &in, unsigned symbol) const;
   Linear substitute(const Linear &in, unsigned from, const Linear &to);
   llvm::SmallVector<Case, 3> casesOf(const Symbol &symbol) const;
   std::optional<unsigned> branching(const Linear &in) const;
@@ -82,15 +83,16 @@ private:
   bool
   inEachCase(unsigned symbol, const Linear &e, const Facts &given,
              llvm::function_ref<bool(const Linear &, const Facts &)> holds);
+  void settle(Linear &e, Facts &given);
   bool isZero(const Linear &e, const Facts &given);
-  bool contradict(const Facts &given);
   bool isEmpty(const Facts &given) const;
 
   std::vector<Symbol> symbols;
   std::map<std::vector<int64_t>, unsigned> numbers;
   llvm::DenseMap<mlir::Value, Linear> known;
   Facts facts;
-  int64_t steps = 0; // left to the proof
+  std::map<std::vector<int64_t>, bool> proofs; // of what is zero, by the facts
+  int64_t steps = 0;                           // left to the proof
 };
 
 } // namespace fa2::gpu

@@ -10,6 +10,10 @@ namespace fa2 {
 
 class Target;
 
+/// Slots of the rings by which roles see to turns at a sum: a turn is looked
+/// for so many tiles ahead.
+constexpr int64_t kTurnSlots = 4;
+
 /// What one block takes: bytes of the layouts in shared memory, where
 /// fa2gpu-allocate will place them, and an estimate of one thread's registers.
 struct Footprint {

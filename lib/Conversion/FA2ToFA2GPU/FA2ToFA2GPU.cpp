@@ -138,6 +138,16 @@ int64_t Partitioner::columnParts(Value tile) const {
   return parts;
 }
 
+/// The first of a load's users, in its block.
+static Operation *firstUser(fa2::LoadOp op) {
+  Operation *first = op->getBlock()->getTerminator();
+  for (Operation *user : op.getTile().getUsers())
+    if (Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
+        top && top->isBeforeInBlock(first))
+      first = top;
+  return first;
+}
+
 void Partitioner::convertLoads() {
   SmallVector<TransposeOp> transposes;
   kernel.walk([&](fa2::LoadOp op) {
@@ -167,12 +177,18 @@ void Partitioner::convertLoads() {
       }
       if (!use.getOwner()->hasTrait<OpTrait::Elementwise>())
         continue;
-      if (!registers)
+      if (!registers) {
+        // Where it is first needed, so that loads in between have started; what
+        // stands in loops has an order of its own.
+        OpBuilder::InsertionGuard guard(b);
+        if (!isa<ForTilesOp>(op->getParentOp()))
+          b.setInsertionPoint(firstUser(op));
         registers = LocalLoadOp::create(
             b, op.getLoc(), withEncoding(plain, layouts.of(op.getTile())), load,
             /*transposed=*/false, unaligned ? op.getView() : Value(),
             unaligned ? op.getRow() : Value(),
             unaligned ? op.getColumn() : Value());
+      }
       use.set(registers);
     }
     op.replaceAllUsesWith(load);

@@ -34,18 +34,30 @@ LogicalResult QRangeOp::verify() {
   return success();
 }
 
-LogicalResult TilesUntilOp::verify() {
-  if (failed(verifyRanges(*this)))
+static LogicalResult verifyAlike(Operation *op, Value own, Value range) {
+  if (failed(verifyRanges(op)))
     return failure();
-  bool falls = getRange().getDefiningOp<RangeOfTiles>().falls();
-  for (Value range : {getOwn(), getRange()}) {
-    auto queries = range.getDefiningOp<QRangeOp>();
-    if (range.getDefiningOp<RangeOfTiles>().falls() != falls ||
-        (queries && (queries.getFalling() || queries.getRotation() != 0)))
-      return emitOpError() << "expected two ranges that both fall or both "
-                              "rise, without a rotation";
-  }
+  auto isTurned = [](QRangeOp queries) {
+    return queries && queries.getRotation() != 0;
+  };
+  auto mine = own.getDefiningOp<QRangeOp>(),
+       all = range.getDefiningOp<QRangeOp>();
+  if (own.getDefiningOp<RangeOfTiles>().falls() !=
+          range.getDefiningOp<RangeOfTiles>().falls() ||
+      isTurned(mine) || isTurned(all) ||
+      (mine ? mine.getFalling() : Value()) !=
+          (all ? all.getFalling() : Value()))
+    return op->emitOpError() << "expected two ranges that both fall or both "
+                                "rise, without a rotation";
   return success();
+}
+
+LogicalResult TilesUntilOp::verify() {
+  return verifyAlike(*this, getOwn(), getRange());
+}
+
+LogicalResult TilesThroughOp::verify() {
+  return verifyAlike(*this, getOwn(), getRange());
 }
 
 void ForTilesOp::build(OpBuilder &b, OperationState &state, Value range,

@@ -134,7 +134,8 @@ LogicalResult AccumulateOp::verify() {
   if ((getSeen() && !getBegins()) || (getLater() && !getEnds()))
     return emitOpError() << "expected what is seen where it begins, and later "
                             "where it ends (1)";
-  if (getGiven() && (!getTurn() || getSharedRow() || getSeen() || getLater()))
+  if (bool(getGiven()) != bool(getTold()) ||
+      (getGiven() && (!getTurn() || getSharedRow() || getSeen() || getLater())))
     return emitOpError()
            << "expected a turn of one tile that is given, neither "
               "seen before nor passed on later (1)";

@@ -201,7 +201,11 @@ static RangeOfTiles rangeOf(Value range) {
 }
 
 bool TakeTilesOp::falls() { return rangeOf(getSource()).falls(); }
-bool TakeTilesOp::makeNonempty() { return false; }
+/// One place of the source is among them wherever it has one.
+bool TakeTilesOp::makeNonempty() {
+  return getCount().getDefiningOp<TilesThroughOp>() &&
+         rangeOf(getSource()).makeNonempty();
+}
 
 TilePlaces TakeTilesOp::places(OpBuilder &, RangeLookup of) {
   TilePlaces p = of(getSource());
@@ -220,7 +224,12 @@ TilePlaces DropTilesOp::places(OpBuilder &b, RangeLookup of) {
   TileMath m{b, getLoc()};
   TilePlaces p = of(getSource()), rows = of(getRows());
   Value count = p.count ? p.count : m.sub(p.end, p.first);
-  p.first = p.falls ? m.sub(p.first, getCount()) : m.add(p.first, getCount());
+  if (p.fallsWhere)
+    p.first = arith::SelectOp::create(b, getLoc(), p.fallsWhere,
+                                      m.sub(p.first, getCount()),
+                                      m.add(p.first, getCount()));
+  else
+    p.first = p.falls ? m.sub(p.first, getCount()) : m.add(p.first, getCount());
   p.count = m.sub(count, getCount());
   p.fullBegin = rows.fullBegin;
   // Tiles that are full to the end of the rows' range are so to this one's.

@@ -55,8 +55,9 @@ public:
     int64_t withSum = std::clamp<int64_t>(40 + s.dqColumns / 2, 56, entry);
     if (s.producerRegisters)
       withSum = s.producerRegisters;
-    // Roles that see to turns have as many as the one that copies.
-    bool more = s.turns == TurnChange::ByRoles;
+    // Roles that see to turns have as many as the one that copies: where others
+    // have room, what keeps all of theirs in registers.
+    bool more = s.turns == TurnChange::ByRoles && s.dqRole;
     int64_t copies = threadsCopy ? 56 : groups > 2 || more ? 32 : 24;
     RoleRegisters r;
     if (s.dqRole) {

@@ -75,6 +75,13 @@ func.func @until(%keys_begin: index, %keys_end: index) {
   return
 }
 
+func.func @through(%keys_begin: index, %keys_end: index) {
+  %keys = fa2.tile_range %keys_begin to %keys_end falling full(%keys_begin, %keys_end)
+  %own = fa2.tile_range %keys_begin to %keys_begin falling full(%keys_begin, %keys_begin)
+  %n = fa2.tiles_through %own in %keys
+  return
+}
+
 func.func @loop(%begin: index, %end: index, %zero: tensor<128x64xf32>) {
   %keys = fa2.tile_range %begin to %end full(%begin, %end)
   %sum = fa2.for_tiles %j in %keys from 1 iter_args(%x = %zero) -> (tensor<128x64xf32>) {
@@ -117,12 +124,12 @@ func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
 
 func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %s: tensor<64x128xf32>,
                     %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>, %turn: index, %turns: !fa2.view<? x i32>, %shared: index, %first: i1, %last: i1, %seen: i32,
-                    %opens: i1, %closes: i1, %to: !fa2.view<? x 64 x bf16>, %scale: f32) {
+                    %opens: i1, %closes: i1, %to: !fa2.view<? x 64 x bf16>, %scale: f32, %come: tensor<1xi32>, %added: tensor<1xi32>) {
   fa2.accumulate %dq, %sum[%row] : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
-  fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) given(%come to %added : tensor<1xi32>, tensor<1xi32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   %begin = fa2.resume %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) {begins} : !fa2.view<? x 64 x f32, order = <<4 x 1>>> -> tensor<64x64xf32>
   %shared_begin = fa2.resume %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first) opens(%opens) closes(%closes) : !fa2.view<? x 64 x f32, order = <<4 x 1>>> -> tensor<64x64xf32>

@@ -508,9 +508,9 @@ func.func @seen_without_begin(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f3
 
 // -----
 
-func.func @given_and_later(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>) {
+func.func @given_and_later(%t: tensor<64x64xf32>, %come: tensor<1xi32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>) {
   // expected-error @+1 {{expected a turn of one tile that is given, neither seen before nor passed on later (1)}}
-  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) {begins, ends, later, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) given(%come to %come : tensor<1xi32>, tensor<1xi32>) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   return
 }
 
@@ -673,6 +673,16 @@ func.func @both_ways(%b: index, %e: index) {
   %s = fa2.tile_range %b to %e falling full(%b, %e)
   // expected-error @+1 {{expected two ranges that both fall or both rise, without a rotation}}
   %n = fa2.tiles_until %r in %s
+  return
+}
+
+// -----
+
+func.func @either_way(%kb: index, %sq: index, %sk: index, %down: i1) {
+  %r = fa2.q_range %kb lengths(%sq, %sk) blocks(128, 64)
+  %s = fa2.q_range %kb falling %down lengths(%sq, %sk) blocks(128, 64)
+  // expected-error @+1 {{expected two ranges that both fall or both rise, without a rotation}}
+  %n = fa2.tiles_through %r in %s
   return
 }
 

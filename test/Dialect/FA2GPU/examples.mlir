@@ -50,8 +50,8 @@ func.func @turns(%turns: !fa2.view<? x i32>, %before: index, %row: index, %first
   return
 }
 
-func.func @turns_ahead(%turns: !fa2.view<? x i32>, %row: index, %turn: index, %step: index, %seen: i32) {
-  %next = fa2gpu.await_turn %turns[%row by %step] until %turn seen(%seen) {at_least} : !fa2.view<? x i32>
+func.func @turns_ahead(%turns: !fa2.view<? x i32>, %row: index, %turn: index, %step: index, %seen: i32, %come: tensor<1xi32>) {
+  %next = fa2gpu.await_turn %turns[%row by %step] until %turn seen(%seen) tells %come {at_least} : !fa2.view<? x i32>, tensor<1xi32>
   return
 }
 

@@ -516,9 +516,9 @@ func.func @look_without_result(%turns: !fa2.view<? x i32>, %row: index) {
 
 // -----
 
-func.func @awaited_turns_of_f32(%turns: !fa2.view<? x f32>, %row: index, %seen: i32) {
+func.func @awaited_turns_of_f32(%turns: !fa2.view<? x f32>, %row: index, %seen: i32, %come: tensor<1xi32>) {
   // expected-error @+1 {{expected turns of i32, a vector of them, got '!fa2.view<? x f32>'}}
-  %next = fa2gpu.await_turn %turns[%row by %row] until %row seen(%seen) : !fa2.view<? x f32>
+  %next = fa2gpu.await_turn %turns[%row by %row] until %row seen(%seen) tells %come : !fa2.view<? x f32>, tensor<1xi32>
   return
 }
 

@@ -161,10 +161,22 @@ def FA2_TileAtOp : FA2_OnRanges<"tile_at", [Pure]> {
 def FA2_TilesUntilOp : FA2_OnRanges<"tiles_until", [Pure]> {
   let summary = "how many tiles of a range come before those of another";
   let description = [{
-    For two ranges that both fall or both rise, the number of places of `range` before the first tile of `own`; one place of
-    `range` is always left, and it may be one that no row sees.
+    For two ranges that both fall or both rise (where that is for the program to say, by the same value), the number of places of
+    `range` before the first tile of `own`; one place of `range` is always left, and it may be one that no row sees.
 
     Example: `%n = fa2.tiles_until %own in %keys`
+  }];
+  let arguments = (ins FA2_TileRangeType:$own, FA2_TileRangeType:$range);
+  let results = (outs Index:$count);
+  let assemblyFormat = "$own `in` $range attr-dict";
+}
+
+def FA2_TilesThroughOp : FA2_OnRanges<"tiles_through", [Pure]> {
+  let summary = "how many tiles of a range do not come behind those of another";
+  let description = [{
+    Those that `fa2.tiles_until` counts, and as many as `own` has, at least one.
+
+    Example: `%n = fa2.tiles_through %own in %keys`
   }];
   let arguments = (ins FA2_TileRangeType:$own, FA2_TileRangeType:$range);
   let results = (outs Index:$count);

@@ -213,7 +213,8 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     a tile in parts waits before the first, which has `begins`, and passes on after the last, which has `ends`.
     Several tiles may share a turn: the counters are then `at` a row that they share, a block waits where `first` holds, at the first of
     them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
-    not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on. With `given` it does neither: other warps wait for the turn and pass it on.
+    not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on. With `given` it does neither: another role waits for the turn, and the tile
+    `given`, of a ring, says that it has come; a third passes the turn on when it has the tile `told`, of another ring, which says that all has been added.
     A sum that nobody zeroes before and nobody reads behind has `opens` and `closes`, which hold for the first and for the last of the blocks
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
     with the `factors`, one after the other, rounded, and stored at the row of `into`. With `resumed` the tile has the sum already where it
@@ -227,19 +228,19 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
-    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) {begins, ends, given} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) given(%come to %added : tensor<1xi32>, tensor<1xi32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
     Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
     Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into, Variadic<F32>:$factors,
-    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least,
-    UnitAttr:$given);
+    Optional<AnyRankedTensor>:$given, Optional<AnyRankedTensor>:$told,
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
     (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`times` $factors^)? `:` type($into) `)`)?
-    attr-dict `:` type($tile) `,` type($view) }];
+    (`given` `(` $given^ `to` $told `:` type($given) `,` type($told) `)`)? attr-dict `:` type($tile) `,` type($view) }];
   let hasVerifier = 1;
 }
 

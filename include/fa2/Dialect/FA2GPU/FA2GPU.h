@@ -27,8 +27,6 @@ constexpr llvm::StringLiteral kPlanName = "fa2gpu.plan",
 /// Rings of what warps, and blocks of a cluster, give each other.
 constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer",
                               kTurnRing = "turns", kAddedRing = "added";
-/// Their slots: a role looks for a turn so many tiles ahead.
-constexpr int64_t kTurnSlots = 2;
 /// Roles that look for turns at a sum, and that pass them on, for one that
 /// adds.
 constexpr llvm::StringLiteral kLooksRole = "looks", kPassesRole = "passes";

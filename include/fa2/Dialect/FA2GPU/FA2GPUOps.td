@@ -406,18 +406,18 @@ def FA2GPU_AwaitTurnOp : FA2GPU_Op<"await_turn", [MemoryEffects<[MemRead, MemWri
   let description = [{
     `turns` are the counters of `fa2.accumulate`. Waits until the one at `row` is `turn`, with `at_least` until it is that or more,
     and acquires what the blocks before have added. It stands in a role that does not add itself: who adds learns by a ring
-    that the turn has come, which is `given` to its `fa2.accumulate`.
+    that the turn has come, of which `come` is the slot, and a tile is `given` to its `fa2.accumulate`.
 
     An answer of memory takes as long as a tile's products do, so that each lane looks at another tile's counter: lane l at that of row
     `row + l * step`. The result is what lanes have seen, moved on by one tile: where the next wait's lane 0 has
     its turn already, in what is `seen`, it asks nothing. Nothing has been seen where it is 0.
 
-    Example: `%next = fa2gpu.await_turn %turns[%row by %step] until %turn seen(%seen) {at_least} : !fa2.view<? x i32>`
+    Example: `%next = fa2gpu.await_turn %turns[%row by %step] until %turn seen(%seen) tells %come {at_least} : !fa2.view<? x i32>, tensor<1xi32>`
   }];
   let arguments = (ins Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$turns, Index:$row, Index:$step, Index:$turn, I32:$seen,
-    UnitAttr:$at_least);
+    AnyRankedTensor:$come, UnitAttr:$at_least);
   let results = (outs I32:$next);
-  let assemblyFormat = [{ $turns `[` $row `by` $step `]` `until` $turn `seen` `(` $seen `)` attr-dict `:` type($turns) }];
+  let assemblyFormat = [{ $turns `[` $row `by` $step `]` `until` $turn `seen` `(` $seen `)` `tells` $come attr-dict `:` type($turns) `,` type($come) }];
   let hasVerifier = 1;
 }
 

@@ -116,7 +116,7 @@ public:
   /// Tiles start at multiples of this, so that chunks swizzle by address bits.
   static constexpr int64_t kAlignment = 1024;
   /// Vectors, which nothing swizzles, start at multiples of this.
-  static constexpr int64_t kVectorAlignment = 128;
+  static constexpr int64_t kVectorAlignment = 32;
 
   /// With `uniformPanel` bytes, all panels have that width, and the columns are
   /// padded to whole panels: what one tensor map can bring.
