@@ -337,7 +337,7 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
   if (s.turns == TurnChange::ByRoles &&
-      ((!s.dqRole && !s.roleColumns) || s.turnTiles > 1))
+      (!(s.roleColumns || (s.dqRole && s.cluster == 1)) || s.turnTiles > 1))
     return formatv("expected turns = at_once or another in place of by_roles, "
                    "which is for dq_role or role_columns, and turn_tiles = 1; "
                    "got dq_role = {0}, role_columns = {1} and turn_tiles = {2}",

@@ -200,10 +200,10 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
     ds = TransposeOp::create(b, loc, tile(bq, bkv, dtype), ds);
   for (Value whole : wholes)
     StoreOp::create(b, loc, ds, whole, row, times(kvBlock, bkv));
-  Turn turn = turns ? turnOf(i, place, range) : Turn();
+  Turn turn = turns ? turnOf(i, taken, range) : Turn();
   Value opens, closes;
   if (!sum.into.empty())
-    std::tie(opens, closes) = endsOf(i, place, range);
+    std::tie(opens, closes) = endsOf(i, taken, range);
   bool inAnyOrder = turns && schedule.getDq() != GradQ::Ordered;
   if (inAnyOrder)
     turn.number = afterOpened(opens, closes, i, range);
@@ -396,15 +396,15 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
     tiles->getParentOfType<KernelOp>().setWhenAttr(
         GuardAttr::get(b.getContext(), when));
   Block &body = tiles.getBody().front();
-  place = body.getArgument(0);
+  taken = body.getArgument(0);
   Value headKV = body.getArgument(1), batch = body.getArgument(2);
   // The keys of this block, of those whose dS is summed together.
-  Value kvBlock = place;
+  Value kvBlock = taken;
   rank = firstColumn = othersKeys = Value();
   if (cluster > 1) {
     rank = ClusterRankOp::create(b, loc);
     firstColumn = times(rank, partsOfBlock() * gradQColumns());
-    kvBlock = arith::AddIOp::create(b, loc, times(place, cluster), rank);
+    kvBlock = arith::AddIOp::create(b, loc, times(taken, cluster), rank);
   }
   // Query heads h of one group read the key head h / (heads / heads_kv).
   Value group = headsOfGroup();
@@ -421,13 +421,13 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
     Value view = ViewOp::create(b, loc, type, k, batch, headKV,
                                 keys.getOffset(), keys.getLength());
     Value other = arith::SubIOp::create(b, loc, constant(1), rank);
-    other = arith::AddIOp::create(b, loc, times(place, cluster), other);
+    other = arith::AddIOp::create(b, loc, times(taken, cluster), other);
     othersKeys =
         load(from(hinted(view, hint), firstColumn), times(other, bkv), bkv);
   }
   // Both take the same queries, as their sums are one.
   auto range = QRangeOp::create(
-      b, loc, place, startsWithFirst(headKV), sequence.getLength(),
+      b, loc, taken, startsWithFirst(headKV), sequence.getLength(),
       keys.getLength(), schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
       /*nonempty=*/true, schedule.getRotateQueries());
   // No head has anything to do where no query sees the keys.

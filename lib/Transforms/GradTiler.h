@@ -357,7 +357,7 @@ private:
   // The tile of keys that a block takes, or takes together with another: then
   // its number, the first of dQ's columns that it sums, and those columns of
   // the other's keys.
-  mlir::Value place, rank, firstColumn, othersKeys;
+  mlir::Value taken, rank, firstColumn, othersKeys;
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;

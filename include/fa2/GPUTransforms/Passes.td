@@ -22,7 +22,8 @@ def GiveTurns : Pass<"fa2gpu-give-turns", "::fa2::KernelOp"> {
     What is asked of memory is answered behind the reductions that were sent before, so a role that adds to a sum in turns
     (`fa2.accumulate`) would wait a long time for each. Where the plan has the roles `looks` and `passes`, of a warp each, the
     first waits for the turns (`fa2gpu.await_turn`) some tiles ahead and says so in a ring, and the second hears by another what has been added, and
-    passes the turn on behind a fence (`fa2gpu.change_turn`). Who adds waits in shared memory alone. Only where each tile has a turn of its own.
+    passes the turn on behind a fence (`fa2gpu.change_turn`). Who adds waits in shared memory alone. Where several roles add some columns each, in one turn,
+    each of them says so in a ring of its own. Only where each tile has a turn of its own.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::arith::ArithDialect"];
 }
@@ -116,7 +117,8 @@ def GroupLimits : Pass<"fa2gpu-group-limits", "::fa2::KernelOp"> {
   let description = [{
     A consumer warpgroup's range of key tiles is that of its 64 rows: under a causal mask up to its own diagonal, and
     none where all of them lie past the sequence's end. In backward its range of query tiles is that of its 64 keys: under a causal
-    mask from its own diagonal on. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`): tiles that the
+    mask from its own diagonal on, or where queries fall up to it. The block's range is cut in two (`fa2.take_tiles`, `fa2.drop_tiles`), or three where
+    it may fall or rise (`fa2.tiles_through`): tiles that the
     warpgroup has nothing to do with are only waited for and released, and what it fills for another role gets zeros. Only
     where the schedule says `group_limits`.
   }];

@@ -140,10 +140,10 @@ int64_t Partitioner::columnParts(Value tile) const {
 
 /// The first of a load's users, in its block.
 static Operation *firstUser(fa2::LoadOp op) {
-  Operation *first = op->getBlock()->getTerminator();
+  Operation *first = nullptr;
   for (Operation *user : op.getTile().getUsers())
     if (Operation *top = op->getBlock()->findAncestorOpInBlock(*user);
-        top && top->isBeforeInBlock(first))
+        top && (!first || top->isBeforeInBlock(first)))
       first = top;
   return first;
 }
