@@ -183,15 +183,20 @@ Linear Symbols::substitute(const Linear &in, unsigned from, const Linear &to) {
   return result;
 }
 
+/// Adds what is in `in`, and what that holds: a symbol before what it holds.
+void Symbols::collect(const Linear &in, Held &held) const {
+  for (auto term : in.terms)
+    if (held.insert(term.first).second)
+      for (const Linear &operand : symbols[term.first].operands)
+        collect(operand, held);
+}
+
 bool Symbols::involves(const Linear &in,
                        llvm::function_ref<bool(Value)> matches) const {
-  return llvm::any_of(in.terms, [&](auto term) {
-    const Symbol &symbol = symbols[term.first];
-    if (symbol.kind == Kind::Value)
-      return matches(symbol.value);
-    return llvm::any_of(symbol.operands, [&](const Linear &operand) {
-      return involves(operand, matches);
-    });
+  Held held;
+  collect(in, held);
+  return llvm::any_of(held, [&](unsigned s) {
+    return symbols[s].kind == Kind::Value && matches(symbols[s].value);
   });
 }
 
@@ -234,16 +239,53 @@ std::optional<unsigned> Symbols::branching(const Linear &in) const {
   return std::nullopt;
 }
 
+/// What to go through the cases of next, each symbol before what it holds:
+/// selects that ask the same, as those of a loop's order do, or the outermost.
+SmallVector<unsigned> Symbols::branchingTogether(const Linear &e,
+                                                 const Facts &given) const {
+  Held held;
+  collect(e, held);
+  for (const Linear &fact : given)
+    collect(fact, held);
+  std::map<std::vector<int64_t>, SmallVector<unsigned>> asked;
+  for (unsigned s : held) {
+    const Symbol &symbol = symbols[s];
+    if (symbol.kind != Kind::Select)
+      continue;
+    std::vector<int64_t> key = symbol.head;
+    append(key, symbol.operands[0]);
+    append(key, symbol.operands[1]);
+    asked[key].push_back(s);
+  }
+  for (const auto &[key, selects] : asked)
+    if (selects.size() > 1)
+      return selects;
+  // What holds others, in a fact too, says how they compare.
+  std::optional<unsigned> outermost = branching(e);
+  for (const Linear &fact : given)
+    outermost = std::max(outermost, branching(fact));
+  return outermost ? SmallVector<unsigned>{*outermost}
+                   : SmallVector<unsigned>();
+}
+
 bool Symbols::inEachCase(
-    unsigned symbol, const Linear &e, const Facts &given,
+    ArrayRef<unsigned> together, const Linear &e, const Facts &given,
     llvm::function_ref<bool(const Linear &, const Facts &)> holds) {
-  for (const Case &c : casesOf(symbols[symbol])) {
-    Facts now(c.facts.begin(), c.facts.end());
+  std::vector<SmallVector<Case, 3>> cases;
+  for (unsigned symbol : together)
+    cases.push_back(casesOf(symbols[symbol]));
+  for (size_t i = 0; i < cases.front().size(); ++i) {
+    auto inThisCase = [&](Linear in) {
+      for (size_t s = 0; s < together.size(); ++s)
+        in = substitute(in, together[s], cases[s][i].value);
+      return in;
+    };
+    Facts now(cases[0][i].facts.begin(), cases[0][i].facts.end());
     for (const Linear &fact : given)
-      now.push_back(substitute(fact, symbol, c.value));
+      now.push_back(inThisCase(fact));
     if (--steps < 0)
       return false;
-    if (!isEmpty(now) && !holds(substitute(e, symbol, c.value), now))
+    if (!isEmpty(now) && !holds(inThisCase(e), now))
       return false;
   }
   return true;
@@ -258,14 +300,11 @@ bool Symbols::isZero(const Linear &e, const Facts &given) {
   less.push_back(Linear(-1) - e);
   if (isEmpty(more) && isEmpty(less))
     return true;
-  // What holds others, in a fact too, says how they compare.
-  std::optional<unsigned> outermost = branching(e);
-  for (const Linear &fact : given)
-    outermost = std::max(outermost, branching(fact));
-  return outermost && inEachCase(*outermost, e, given,
-                                 [&](const Linear &f, const Facts &now) {
-                                   return isZero(f, now);
-                                 });
+  SmallVector<unsigned> together = branchingTogether(e, given);
+  return !together.empty() && inEachCase(together, e, given,
+                                         [&](const Linear &f, const Facts &now) {
+                                           return isZero(f, now);
+                                         });
 }
 
 /// Where the facts leave one case of what is in one of them, it is that.

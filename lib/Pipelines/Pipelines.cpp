@@ -8,7 +8,6 @@
 #include "fa2/NVVMTransforms/Passes.h"
 #include "fa2/Transforms/Passes.h"
 
-#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -27,7 +26,9 @@ namespace {
 
 /// Folds what a stage left behind: constants, equal values, dead code.
 void clean(OpPassManager &pm) {
-  pm.addPass(createCanonicalizerPass());
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  pm.addPass(createCanonicalizerPass(config));
   pm.addPass(createCSEPass());
 }
 
@@ -68,24 +69,24 @@ void toNVVM(OpPassManager &pm, const PipelineOptions &) {
   pm.addPass(createConvertFA2GPUToNVVM());
 }
 
+void shareFunctions(OpPassManager &pm, const PipelineOptions &) {
+  pm.addPass(createShareFunctions());
+}
+
 void reduceDivisions(OpPassManager &pm, const PipelineOptions &) {
   OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
   module.addPass(createCSEPass()); // equal numbers are divided once
   module.addPass(createReduceDivisions());
 }
 
-/// Upstream's way from scalars to the LLVM dialect. Offsets within a tile fit
-/// 32 bits; addresses and strides are i64 from the start.
+/// From scalars to the LLVM dialect.
 void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
   OpPassManager &module = pm.nest<mlir::gpu::GPUModuleOp>();
   module.addPass(createSCFToControlFlowPass());
-  ConvertGpuOpsToNVVMOpsOptions options;
-  options.indexBitwidth = 32;
-  options.hasRedux = true;
-  module.addPass(createConvertGpuOpsToNVVMOps(options));
+  module.addPass(createConvertScalarsToNVVM());
   module.addPass(createConvertNVVMToLLVMPass());
   module.addPass(createReconcileUnrealizedCastsPass());
-  clean(module);
+  module.addPass(createCSEPass());
   pm.addPass(createPassMapsByValue());
   if (o.lineInfo) {
     // LineTablesOnly would write `.target ..., debug`, which turns ptxas' own
@@ -135,7 +136,8 @@ const std::array kStages = {
     Stage{"fa2gpu-chain-kernels", chainKernels},
     Stage{"fa2gpu-verify", onKernels<createVerify, false>},
     Stage{"fa2gpu-join-loops", onKernels<createJoinLoops, false>},
-    Stage{"convert-fa2gpu-to-nvvm", toNVVM},
+    Stage{"convert-fa2gpu-to-nvvm", toNVVM, /*scalars=*/true},
+    Stage{"fa2-share-functions", shareFunctions, /*scalars=*/true},
     Stage{"fa2-reduce-divisions", reduceDivisions, /*scalars=*/true},
     Stage{"nvvm", toLLVM, /*scalars=*/true},
 };

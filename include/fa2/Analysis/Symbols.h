@@ -17,6 +17,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace fa2::gpu {
@@ -72,16 +73,22 @@ private:
     Linear value;
   };
   using Facts = std::vector<Linear>;
+  /// What holds others is numbered after them.
+  using Held = std::set<unsigned, std::greater<>>;
 
   Linear intern(Symbol symbol);
   Linear afterLoop(mlir::scf::ForOp loop, mlir::OpResult result);
+  void collect(const Linear &in, Held &held) const;
   bool holds(const Linear &in, unsigned symbol) const;
   Linear substitute(const Linear &in, unsigned from, const Linear &to);
   llvm::SmallVector<Case, 3> casesOf(const Symbol &symbol) const;
   std::optional<unsigned> branching(const Linear &in) const;
-  /// Calls `holds` with e and the facts in each case of the symbol.
+  llvm::SmallVector<unsigned> branchingTogether(const Linear &e,
+                                                const Facts &given) const;
+  /// Calls `holds` with e and the facts in each case of the symbols, which ask
+  /// the same.
   bool
-  inEachCase(unsigned symbol, const Linear &e, const Facts &given,
+  inEachCase(llvm::ArrayRef<unsigned> together, const Linear &e, const Facts &given,
              llvm::function_ref<bool(const Linear &, const Facts &)> holds);
   void settle(Linear &e, Facts &given);
   bool isZero(const Linear &e, const Facts &given);

@@ -83,25 +83,34 @@ struct CollectErrors : llvm::DiagnosticHandler {
 /// kernels that read a bias element by element; the machine code is as long
 /// without it. Of the grid's other kernels none has more than 12.
 ///
+/// Where products read shared memory by descriptors, few addresses are left to
+/// reduce, and that takes up to a fifth of a compilation with "nary-reassociate",
+/// which finds what "slsr" leaves. Kernels of ldmatrix lose 2 percent without.
+///
 /// Equal values were found before translation. "early-cse" and "gvn" hardly
-/// find more in functions that load nothing, such as forward's on Hopper
+/// find more in functions that load nothing, such as forward's on Hopper, nor
+/// among loads of shared memory there, which barriers divide
 /// (docs/decisions/2026-11-28-compilations.md).
 class SkipIdlePasses : public llvm::OptPassGate {
 public:
-  explicit SkipIdlePasses(const llvm::Module &module) {
+  SkipIdlePasses(const llvm::Module &module, const Target &target)
+      : byDescriptors(target.asynchronousMatmul()) {
     for (const llvm::Function &f : module) {
       std::string name = ("function (" + f.getName() + ")").str();
       if (mostAddressesOfABase(f) > kMostAddresses)
         manyAddresses.insert(name);
-      if (llvm::none_of(llvm::instructions(f), isLoad))
+      if (llvm::none_of(llvm::instructions(f),
+                        [&](const llvm::Instruction &i) { return isLoad(i); }))
         withoutLoads.insert(name);
     }
   }
   bool isEnabled() const override { return true; }
   bool shouldRunPass(llvm::StringRef pass,
                      llvm::StringRef description) const override {
+    if (pass == "nary-reassociate")
+      return !byDescriptors;
     if (pass == "slsr")
-      return !manyAddresses.contains(description);
+      return !byDescriptors && !manyAddresses.contains(description);
     if (pass == "early-cse" || pass == "gvn")
       return !withoutLoads.contains(description);
     return true;
@@ -109,11 +118,13 @@ public:
 
 private:
   static constexpr unsigned kMostAddresses = 24;
+  static constexpr unsigned kShared = 3; // NVPTX's address space
 
   /// Volatile ones are never equal; those under a predicate are assembly.
-  static bool isLoad(const llvm::Instruction &inst) {
+  bool isLoad(const llvm::Instruction &inst) const {
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&inst))
-      return !load->isVolatile();
+      return !load->isVolatile() &&
+             !(byDescriptors && load->getPointerAddressSpace() == kShared);
     auto *call = llvm::dyn_cast<llvm::CallBase>(&inst);
     auto *code = call
                      ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand())
@@ -131,6 +142,7 @@ private:
     return most;
   }
 
+  bool byDescriptors;
   llvm::StringSet<> manyAddresses, withoutLoads;
 };
 } // namespace
@@ -163,7 +175,7 @@ FailureOr<std::string> fa2::compileToPtx(llvm::Module &module,
   auto before = context.getDiagnosticHandler();
   context.setDiagnosticHandler(std::make_unique<CollectErrors>(error));
   llvm::OptPassGate &usual = context.getOptPassGate();
-  SkipIdlePasses gate(module);
+  SkipIdlePasses gate(module, target);
   context.setOptPassGate(gate);
   passes.run(module);
   context.setOptPassGate(usual);
