@@ -9,7 +9,7 @@ packages="
   build-essential cmake ninja-build ccache mold git ca-certificates python3 python3-venv python3-numpy
   llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   libzstd-dev zlib1g-dev libedit-dev libcurl4-openssl-dev
-  nlohmann-json3-dev libcli11-dev libfmt-dev libcjson-dev libgtest-dev
+  nlohmann-json3-dev libcli11-dev libfmt-dev libcjson-dev libmimalloc-dev libgtest-dev
   clang-14 clang-format-14 clang-tidy-14"
 
 missing=""

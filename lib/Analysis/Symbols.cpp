@@ -301,10 +301,10 @@ bool Symbols::isZero(const Linear &e, const Facts &given) {
   if (isEmpty(more) && isEmpty(less))
     return true;
   SmallVector<unsigned> together = branchingTogether(e, given);
-  return !together.empty() && inEachCase(together, e, given,
-                                         [&](const Linear &f, const Facts &now) {
-                                           return isZero(f, now);
-                                         });
+  return !together.empty() &&
+         inEachCase(together, e, given, [&](const Linear &f, const Facts &now) {
+           return isZero(f, now);
+         });
 }
 
 /// Where the facts leave one case of what is in one of them, it is that.

@@ -29,6 +29,8 @@ namespace {
 struct AssignRolesPass : public fa2::impl::AssignRolesBase<AssignRolesPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
+    classes = {}; // a pass goes through one kernel after the other
+    roles.clear();
     FailureOr<PlanAttr> made = planOf(kernel);
     if (failed(made))
       return signalPassFailure();

@@ -53,6 +53,7 @@ struct ExpandRangesPass : public fa2::impl::ExpandRangesBase<ExpandRangesPass> {
     });
     if (counted.wasInterrupted())
       return signalPassFailure();
+    known.clear(); // a pass goes through one kernel after the other
     SmallVector<Operation *> done;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (auto range = dyn_cast<RangeOfTiles>(op)) {

@@ -34,8 +34,7 @@ bool equal(mlir::gpu::GPUFuncOp a, mlir::gpu::GPUFuncOp b) {
   };
   return others(a) == others(b) &&
          OperationEquivalence::isRegionEquivalentTo(
-             &a.getBody(), &b.getBody(),
-             OperationEquivalence::IgnoreLocations);
+             &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
 }
 
 struct ShareFunctionsPass

@@ -88,7 +88,8 @@ private:
   /// Calls `holds` with e and the facts in each case of the symbols, which ask
   /// the same.
   bool
-  inEachCase(llvm::ArrayRef<unsigned> together, const Linear &e, const Facts &given,
+  inEachCase(llvm::ArrayRef<unsigned> together, const Linear &e,
+             const Facts &given,
              llvm::function_ref<bool(const Linear &, const Facts &)> holds);
   void settle(Linear &e, Facts &given);
   bool isZero(const Linear &e, const Facts &given);

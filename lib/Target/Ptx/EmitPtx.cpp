@@ -84,8 +84,9 @@ struct CollectErrors : llvm::DiagnosticHandler {
 /// without it. Of the grid's other kernels none has more than 12.
 ///
 /// Where products read shared memory by descriptors, few addresses are left to
-/// reduce, and that takes up to a fifth of a compilation with "nary-reassociate",
-/// which finds what "slsr" leaves. Kernels of ldmatrix lose 2 percent without.
+/// reduce, and that takes up to a fifth of a compilation with
+/// "nary-reassociate", which finds what "slsr" leaves. Kernels of ldmatrix lose
+/// 2 percent without.
 ///
 /// Equal values were found before translation. "early-cse" and "gvn" hardly
 /// find more in functions that load nothing, such as forward's on Hopper, nor
