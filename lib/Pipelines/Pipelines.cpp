@@ -86,6 +86,7 @@ void toLLVM(OpPassManager &pm, const PipelineOptions &o) {
   module.addPass(createConvertScalarsToNVVM());
   module.addPass(createConvertNVVMToLLVMPass());
   module.addPass(createReconcileUnrealizedCastsPass());
+  module.addPass(createCSEPass());
   pm.addPass(createPassMapsByValue());
   if (o.lineInfo) {
     // LineTablesOnly would write `.target ..., debug`, which turns ptxas' own

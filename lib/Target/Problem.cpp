@@ -22,6 +22,7 @@ constexpr Need kNeeds[] = {
     {"slope", &Problem::slope, nullptr},
     {"transcendental", &Problem::transcendental, nullptr},
     {"sums", &Problem::sums, nullptr},
+    {"row_sums", &Problem::rowSums, nullptr},
     {"stores_scores", &Problem::storesScores, nullptr},
     {"dropout", &Problem::dropout, nullptr},
     {"column_vectors", nullptr, &Problem::columnVectors},

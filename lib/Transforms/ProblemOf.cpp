@@ -62,5 +62,10 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
   for (Type gradient : op.getDextras().getTypes())
     (formOfGradient(gradient) == GradientForm::Whole ? problem.storesScores
                                                      : problem.sums) = true;
+  if (problem.sums)
+    op->walk([&](ContributeOp part) {
+      for (Value index : part.getIndices())
+        problem.rowSums |= program.dependsOn(index, ScoreProgram::Row);
+    });
   return problem;
 }

@@ -26,6 +26,9 @@ struct Problem {
   bool transcendental = false;
   /// Whether backward sums gradients of what the program reads.
   bool sums = false;
+  /// Whether some of them are a query's, to which each tile of queries adds in
+  /// memory.
+  bool rowSums = false;
   /// Whether it stores tiles of dS as such a gradient.
   bool storesScores = false;
   /// Whether probabilities are dropped: their numbers take registers.
