@@ -172,7 +172,8 @@ static std::string groupLimitsError(const Problem &p, const Schedule &s) {
     return "";
   if (p.rowSums)
     return "expected group_limits = false in backward with gradients of what a "
-           "score program reads for each query, to which all queries of a block "
+           "score program reads for each query, to which all queries of a "
+           "block "
            "add; got group_limits = true";
   if (!s.dqByProducer || s.dq == GradQ::Recompute)
     return formatv("expected group_limits = false but with dq_by_producer, "
