@@ -45,7 +45,7 @@ if(FA2_STATIC)
     MLIRArithDialect MLIRControlFlowDialect MLIRFuncDialect MLIRFuncInlinerExtension MLIRGPUDialect MLIRLLVMDialect
     MLIRMathDialect MLIRMemRefDialect MLIRNVVMDialect MLIRSCFDialect MLIRTensorDialect MLIRUBDialect MLIRVectorDialect
     # passes
-    MLIRTransforms MLIRSCFTransforms MLIRSCFUtils MLIRLLVMIRTransforms
+    MLIRTransforms MLIRArithTransforms MLIRSCFTransforms MLIRSCFUtils MLIRLLVMIRTransforms
     # conversions
     MLIRArithToLLVM MLIRControlFlowToLLVM MLIRFuncToLLVM MLIRGPUToNVVMTransforms MLIRMathToLLVM MLIRMemRefToLLVM
     MLIRNVVMToLLVM MLIRReconcileUnrealizedCasts MLIRSCFToControlFlow MLIRUBToLLVM MLIRVectorToLLVM

@@ -173,8 +173,7 @@ static std::string groupLimitsError(const Problem &p, const Schedule &s) {
   if (p.rowSums)
     return "expected group_limits = false in backward with gradients of what a "
            "score program reads for each query, to which all queries of a "
-           "block "
-           "add; got group_limits = true";
+           "block add; got group_limits = true";
   if (!s.dqByProducer || s.dq == GradQ::Recompute)
     return formatv("expected group_limits = false but with dq_by_producer, "
                    "where each warpgroup of backward goes through its queries "
