@@ -25,6 +25,7 @@ using namespace fa2;
 namespace {
 
 /// Folds what a stage left behind: constants, equal values, dead code.
+/// Structured code has no dead blocks to look for.
 void clean(OpPassManager &pm) {
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);

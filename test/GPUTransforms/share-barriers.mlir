@@ -2,6 +2,9 @@
 // DEFINE: %{after} = fa2-opt --fa2gpu-share-barriers --fa2gpu-place-waits --fa2gpu-allocate --fa2gpu-verify --mlir-print-local-scope
 // RUN: %{before} | %{after} | FileCheck %s
 
+// One kernel after the other in one thread: none takes roles of operations that the one before it had.
+// RUN: %{before} --mlir-disable-threading | %{after} | FileCheck %s
+
 // -lse and -delta arrive with the tiles of queries and dO, whose mbarriers count the bytes of both. They have none to be
 // initialized, and whoever copies the tile fences for both.
 // CHECK-LABEL: fa2.kernel @attention_backward(

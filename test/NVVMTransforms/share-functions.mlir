@@ -1,6 +1,6 @@
 // RUN: fa2-opt %s --fa2-share-functions | FileCheck %s
 
-// @a and @b do the same: their launches take @a, each with its own parameters and guard. @c multiplies by another number,
+// @a and @b do the same: their launches take @a, each with its own parameters. @c multiplies by another number,
 // @d is for other blocks; a launch with more shared memory keeps its own, since the driver is told once.
 // CHECK: fa2gpu.launch @m::@a {{.*}}<"i32", "seqlen_q">
 // CHECK: fa2gpu.launch @m::@a {{.*}}<"i32", "seqlen_k">

@@ -17,6 +17,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/NVPTXAddrSpace.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -119,13 +120,13 @@ public:
 
 private:
   static constexpr unsigned kMostAddresses = 24;
-  static constexpr unsigned kShared = 3; // NVPTX's address space
 
   /// Volatile ones are never equal; those under a predicate are assembly.
   bool isLoad(const llvm::Instruction &inst) const {
     if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&inst))
       return !load->isVolatile() &&
-             !(byDescriptors && load->getPointerAddressSpace() == kShared);
+             !(byDescriptors && load->getPointerAddressSpace() ==
+                                    llvm::NVPTXAS::ADDRESS_SPACE_SHARED);
     auto *call = llvm::dyn_cast<llvm::CallBase>(&inst);
     auto *code = call
                      ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand())
