@@ -27,7 +27,7 @@ A module of --peer has make_backward(case), which gives f(q, k, v, out, lse, dou
 its gradients are held to the same rule.
 
 All kernels of a program count: statistics, keys, dQ. TFLOP/s count 10 N^2 d heads batch, half
-of that when causal. Each set's gradients are held to the accuracy rule against float64 first, on
+of that when causal; with --head-dim-v 6 N^2 d and 4 N^2 d_v. Each set's gradients are held to the accuracy rule against float64 first, on
 the first and the last head. exit status: 0; 1 when a kernel of ours was wrong; 2 for bad input.
 """
 
@@ -38,6 +38,8 @@ def parse(arguments):
     p.add_argument("kernels", nargs="+", metavar="[LABEL=]KERNELS", help="kernel sets to measure")
     p.add_argument("--runtime", metavar="LIBRARY", help="libfa2rt.so")
     p.add_argument("--head-dims", type=command_line.head_dims, default=[64, 128, 256], metavar="D,...")
+    p.add_argument("--head-dim-v", type=command_line.positive, default=0, metavar="D",
+                   help="of v, out and dv where it differs; at most the head dim")
     p.add_argument("--seqlens", type=command_line.integers, metavar="N,...",
                    default=[512, 1024, 2048, 4096, 8192, 16384])
     p.add_argument("--masks", type=command_line.one_of(MASKS), default=["none", "causal"])
@@ -114,20 +116,26 @@ class Inputs:
         inner = (case.seqlen, case.heads) if case.layout == "bshd" else (case.heads, case.seqlen)
         dtype = TORCH_DTYPES[case.dtype]
 
-        def draw():
-            x = torch.randn((case.batch, *inner, case.head_dim), device="cuda", generator=generator).to(dtype)
+        def draw(head_dim):
+            x = torch.randn((case.batch, *inner, head_dim), device="cuda", generator=generator).to(dtype)
             return x.transpose(1, 2) if case.layout == "bshd" else x
         self.case, self.scale = case, 1 / math.sqrt(case.head_dim)
-        self.q, self.k, self.v, self.dout = (draw() for _ in range(4))
+        self.q, self.k = draw(case.head_dim), draw(case.head_dim)
+        self.v, self.dout = draw(case.head_dim_v), draw(case.head_dim_v)
         VALUES[case.values](self.q, self.k)
         self.out, self.lse = self.forward()
 
     def forward(self):
-        """out and lse of PyTorch's FlashAttention-2."""
+        """out and lse of PyTorch's FlashAttention-2, whose v is as wide as q."""
         import torch
-        causal = self.case.mask != "none"
-        return torch.ops.aten._scaled_dot_product_flash_attention(
-            self.q, self.k, self.v, 0.0, causal, False, scale=self.scale)[:2]
+        from torch.nn.functional import pad
+        case = self.case
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention(
+            self.q, self.k, pad(self.v, (0, case.head_dim - case.head_dim_v)), 0.0, case.mask != "none", False,
+            scale=self.scale)[:2]
+        if case.head_dim_v < case.head_dim:
+            out = torch.empty_like(self.v).copy_(out[..., :case.head_dim_v])
+        return out, lse
 
 
 def checked_launch(name, inputs, bind):
@@ -186,9 +194,13 @@ def measure(options):
         sets[label] = kernels
     modules = [ModulePeer(*text.split("=", 1), "make_backward") if "=" in text else refuse_peer(text)
                for text in options.peer]
+    if options.head_dim_v > min(options.head_dims):
+        raise Refused(f"--head-dim-v is {options.head_dim_v}; expected at most the head dim, "
+                      f"{min(options.head_dims)}")
     cases = [case for layout in options.layouts for values in options.values
              for case in paper_grid(options.head_dims, options.masks, options.seqlens, options.hidden,
-                                    options.tokens, options.dtype, layout=layout, values=values)]
+                                    options.tokens, options.dtype, layout=layout, values=values,
+                                    head_dim_v=options.head_dim_v)]
     torch = ends.with_gpu()
     from fa2bench.check import WrongResult
     from fa2bench.measure import Contestant, interleave
@@ -229,8 +241,7 @@ def measure(options):
                 except RuntimeError as error:
                     print(f"{BACKENDS[name][0]}: {str(error).splitlines()[0]}", file=sys.stderr)
         interleave(contestants, options.seconds, options.pause)
-        flops = case.flops * 2.5
-        figures = {c.label: flops / c.median / 1e9 for c in contestants}
+        figures = {c.label: case.backward_flops / c.median / 1e9 for c in contestants}
         base = figures.get(BACKENDS["flash2"][0])
         text = "  ".join(f"{label} {value:6.1f}" for label, value in figures.items())
         for label in sets:

@@ -63,6 +63,11 @@ class Case:
         return 2 * self.pairs * (self.head_dim + self.head_dim_v) * self.heads * self.batch
 
     @property
+    def backward_flops(self):
+        """Of five products: 10 N^2 d heads batch where all is square and seen."""
+        return 2 * self.pairs * (3 * self.head_dim + 2 * self.head_dim_v) * self.heads * self.batch
+
+    @property
     def bytes(self):
         """q, k, v and out once."""
         queries, keys = self.heads * self.seqlen, self.heads_kv * self.seqlen_k

@@ -95,16 +95,15 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
                    "whole panels, or 0 for all of it; got {1}",
                    most, s.dqColumns);
   if (s.cluster > 1) {
-    // Each sums as many columns, in whole panels.
-    int64_t columns = s.dqColumns ? s.dqColumns : p.headDim;
-    if (p.headDim % (64 * s.cluster) != 0)
-      return formatv("expected a head dim that is a multiple of 128 with "
+    // Each sums as many columns, by instructions of a multiple of 8.
+    if (p.headDim % (8 * s.cluster) != 0)
+      return formatv("expected a head dim that is a multiple of 16 with "
                      "cluster = 2, where each of two blocks sums half of dQ's "
                      "columns; got {0}",
                      p.headDim);
-    if (p.headDim / s.cluster % columns != 0)
-      return formatv("expected dq_columns to divide {0}, half of the head dim, "
-                     "with cluster = 2; got {1}",
+    if (s.dqColumns == 0 || s.cluster * s.dqColumns > p.headDim)
+      return formatv("expected dq_columns to be from 32 to {0}, half of the "
+                     "head dim, with cluster = 2; got {1}",
                      p.headDim / s.cluster, s.dqColumns);
     if (s.dq == GradQ::Recompute ||
         (s.takesTurns() && s.turns != TurnChange::ByRoles))
@@ -159,10 +158,10 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
                    stringifyLoopOrder(s.loopOrder));
   int64_t columns = s.dqColumns ? s.dqColumns : p.headDim;
   if (s.dq != GradQ::Recompute &&
-      (s.roleColumns % (columns * s.cluster) != 0 || columns % 64 != 0))
-    return formatv("expected dq_columns to divide role_columns = {0}{1}, in "
-                   "whole panels of 64; got {2}",
-                   s.roleColumns, s.cluster > 1 ? " / cluster" : "", columns);
+      (s.roleColumns % columns != 0 || columns % 64 != 0))
+    return formatv("expected dq_columns to divide role_columns = {0}, in "
+                   "whole panels of 64; got {1}",
+                   s.roleColumns, columns);
   return "";
 }
 

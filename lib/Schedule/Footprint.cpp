@@ -68,6 +68,22 @@ static bool piecesAreWhole(int64_t headDim, int64_t columns, int64_t parts,
          parts * fa2::gpu::columnsPerPart(columns, parts, panel) == columns;
 }
 
+llvm::SmallVector<GradQPiece> fa2::gradQPieces(int64_t headDim,
+                                               const Schedule &s) {
+  constexpr int64_t panel = 64;
+  int64_t columns = s.dqColumns ? s.dqColumns : headDim;
+  llvm::SmallVector<GradQPiece> pieces;
+  for (int64_t first = 0; first < headDim;) {
+    int64_t left = headDim - first, taken = std::min(columns, left);
+    if (s.cluster > 1)
+      taken = left >= s.cluster * columns ? s.cluster * columns
+                                          : std::min(left, panel);
+    pieces.push_back({first, taken / s.cluster});
+    first += taken;
+  }
+  return pieces;
+}
+
 std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
                                    const Schedule &s) {
   int64_t panel = t.sharedPanelBytes() / kElementBytes;
@@ -86,7 +102,7 @@ std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
   int64_t nearest = up(headDim, panel);
   for (int64_t n = nearest - panel / 2; n > 0; n -= panel / 2)
     if (begins(n) && whole(n) &&
-        (s.cluster == 1 || headDim / s.cluster % n == 0) &&
+        s.cluster * n <= headDim &&
         std::abs(n - columns) <= std::abs(nearest - columns))
       nearest = n;
   if (!begins(columns))
@@ -208,7 +224,11 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   for (int64_t i = 0; s.slotsReads && i < p.tileReads; ++i)
     plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
   if (s.cluster > 1) // of the other block's keys
-    plan.stays(1, tile(s.blockKV, d / s.cluster, partsOfGradQ(s)));
+    for (const GradQPiece &piece : gradQPieces(d, s))
+      plan.stays(1, tile(s.blockKV,
+                         piece.sharesPanel() ? s.cluster * piece.count
+                                             : piece.count,
+                         partsOfGradQ(s)));
   plan.stays(s.slotsOf("v", /*inLoop=*/false), tile(s.blockKV, dv));
   plan.stays(s.slotsOf("k", /*inLoop=*/false),
              tile(s.blockKV, d, partsOfGradQ(s)));

@@ -180,11 +180,11 @@ private:
       return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};
-    // Pieces of dQ are no wider than it is, and a block's half of it is panels.
+    // Pieces of dQ are no wider than it is; two blocks have as many columns.
     int64_t most = field.range.to;
     if (is(&Schedule::dqColumns))
       most = std::min<int64_t>(most, (problem.headDim + 63) / 64 * 64);
-    if (is(&Schedule::cluster) && problem.headDim % 128 != 0)
+    if (is(&Schedule::cluster) && problem.headDim % 16 != 0)
       most = 1;
     std::vector<int64_t> all;
     for (int64_t n = field.range.from; n <= most; ++n)

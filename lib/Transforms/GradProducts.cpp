@@ -211,34 +211,37 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();
   for (int64_t first = 0; first < bq; first += rows)
-    for (auto [part, sumView] : llvm::enumerate(sum.views)) {
-      auto times = [&, part = int64_t(part)](StringRef name, Value x,
-                                             Value keys, Value acc,
-                                             Value column) -> Value {
-        return DotOp::create(
-            b, loc, tile(rows, columnsOfPart(part), f32), x, keys, acc,
-            /*transpose_b=*/false, /*transpose_a=*/wholes.empty(), gradQWarps(),
-            b.getStringAttr(name), part * gradQColumns(), first, column,
-            /*held=*/0, roleOfPart(part));
+    for (auto [part, piece, sumView] :
+         llvm::enumerate(sum.pieces, sum.views)) {
+      auto type = tile(rows, piece.count, f32);
+      auto times = [&, piece = piece](StringRef name, Value x, Value keys,
+                                      Value acc, int64_t from,
+                                      Value column) -> Value {
+        return DotOp::create(b, loc, type, x, keys, acc, /*transpose_b=*/false,
+                             /*transpose_a=*/wholes.empty(), gradQWarps(),
+                             b.getStringAttr(name), from, first, column,
+                             /*held=*/0, roleOf(piece));
       };
       Value at =
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
       Value begin;
       if (schedule.getTurnsResume())
-        begin = ResumeOp::create(b, loc, tile(rows, columnsOfPart(part), f32),
-                                 sumView, at, turn.number, sum.turns, turn.row,
-                                 turn.first, opens, closes,
-                                 /*begins=*/part == 0);
-      Value product = times("dq", ds, kTile, begin, firstColumn);
+        begin =
+            ResumeOp::create(b, loc, type, sumView, at, turn.number, sum.turns,
+                             turn.row, turn.first, opens, closes,
+                             /*begins=*/part == 0);
+      Value column = columnOf(piece);
+      Value product = times("dq", ds, kTile, begin, piece.first, column);
       if (others)
-        product = times("dq_other", others, othersKeys, product, Value());
+        product = times("dq_other", others, othersKeys[part], product, 0,
+                        piece.sharesPanel() ? column : Value());
       Value into = opens ? sum.into[part] : Value();
       AccumulateOp::create(
           b, loc, product, sumView, at, turn.number, sum.turns, turn.row,
           turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
           /*given=*/Value(), /*told=*/Value(), turns && part == 0,
-          turns && part + 1 == sum.views.size(),
+          turns && part + 1 == sum.pieces.size(),
           /*later=*/false, /*resumed=*/bool(begin), inAnyOrder);
     }
 }
@@ -255,19 +258,24 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value nView = wholeView(negLse, batch, head),
         dView = wholeView(negDelta, batch, head);
   SumOfGradQ sum;
-  for (int64_t part = 0; dqSum && part < partsOfBlock(); ++part)
+  if (dqSum)
+    sum.pieces = gradQPieces();
+  for (const GradQPiece &piece : sum.pieces) {
+    Value column = columnOf(piece);
     sum.views.push_back(from(
-        hinted(partOfSum(batch, head, part, sumOrder()), schedule.getCacheDq()),
-        firstColumn));
+        hinted(partOfSum(batch, head, piece.first, piece.count, sumOrder()),
+               schedule.getCacheDq()),
+        column));
+  }
   if (turns) // of a cluster each block has a counter of its own
     sum.turns =
         rank ? view(turns, batch, head, rank,
                     arith::SubIOp::create(
                         b, loc, memref::DimOp::create(b, loc, turns, 2), rank))
              : wholeView(turns, batch, head);
-  for (int64_t part = 0; schedule.getTurnsFinish() && part < gradQParts();
-       ++part)
-    sum.into.push_back(partOfGradQ(part, batch, head, sequence));
+  for (const Columns &part :
+       schedule.getTurnsFinish() ? gradQParts() : SmallVector<Columns>())
+    sum.into.push_back(columnsView(dq, part, batch, head, sequence));
   ScorePlace place{batch,
                    head,
                    kvBlock,
@@ -400,10 +408,10 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
   Value headKV = body.getArgument(1), batch = body.getArgument(2);
   // The keys of this block, of those whose dS is summed together.
   Value kvBlock = taken;
-  rank = firstColumn = othersKeys = Value();
+  rank = Value();
+  othersKeys.clear();
   if (cluster > 1) {
     rank = ClusterRankOp::create(b, loc);
-    firstColumn = times(rank, partsOfBlock() * gradQColumns());
     kvBlock = arith::AddIOp::create(b, loc, times(taken, cluster), rank);
   }
   // Query heads h of one group read the key head h / (heads / heads_kv).
@@ -416,14 +424,19 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
   Value kTile = load(hinted(view(k, batch, headKV, keys), hint), row, bkv);
   Value vTile = load(hinted(view(v, batch, headKV, keys), hint), row, bkv);
   if (rank) {
-    auto type = ViewType::get(b.getContext(), partsOfBlock() * gradQColumns(),
-                              dtype, /*heads=*/1, SumOrderAttr());
-    Value view = ViewOp::create(b, loc, type, k, batch, headKV,
-                                keys.getOffset(), keys.getLength());
     Value other = arith::SubIOp::create(b, loc, constant(1), rank);
     other = arith::AddIOp::create(b, loc, times(taken, cluster), other);
-    othersKeys =
-        load(from(hinted(view, hint), firstColumn), times(other, bkv), bkv);
+    for (const GradQPiece &piece : gradQPieces()) {
+      // The copy engine takes a column where a tensor map has none.
+      bool both = piece.sharesPanel();
+      Columns columns{0, both ? cluster * piece.count : piece.count, {}};
+      Value column = constant(piece.first);
+      if (!both)
+        column = arith::AddIOp::create(b, loc, column, columnOf(piece));
+      Value view = columnsView(k, columns, batch, headKV, keys);
+      othersKeys.push_back(
+          load(from(hinted(view, hint), column), times(other, bkv), bkv));
+    }
   }
   // Both take the same queries, as their sums are one.
   auto range = QRangeOp::create(

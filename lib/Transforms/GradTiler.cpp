@@ -575,9 +575,10 @@ void GradTiler::createStatistics() {
   SumOrderAttr order =
       SumOrderAttr::get(b.getContext(), warps(statRows / 16, 1), 1);
   bool zeroed = dqSum && !schedule.getTurnsFinish();
-  for (int64_t part = 0; zeroed && part < gradQParts(); ++part)
-    StoreOp::create(b, loc, splat({statRows, sumColumnsOfPart(part)}, 0.0f),
-                    partOfSum(batch, head, part, order), row);
+  for (const Columns &part : zeroed ? gradQParts() : SmallVector<Columns>())
+    StoreOp::create(
+        b, loc, splat({statRows, sumColumnsOfPart(part.count)}, 0.0f),
+        partOfSum(batch, head, part.first, part.count, order), row);
   if (turns) {
     auto none = DenseElementsAttr::get(
         RankedTensorType::get({statRows}, b.getI32Type()), int32_t(0));
@@ -676,10 +677,10 @@ void GradTiler::createScaledSum() {
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), bq);
-  for (int64_t part = 0; part < gradQParts(); ++part) {
-    int64_t cols = columnsOfPart(part);
-    Value sum = LoadOp::create(b, loc, tile(bq, cols, f32),
-                               partOfSum(batch, head, part, sumOrder()), row);
-    storeScaled(sum, true, partOfGradQ(part, batch, head, sequence), row);
+  for (const Columns &part : gradQParts()) {
+    Value sum = LoadOp::create(
+        b, loc, tile(bq, part.count, f32),
+        partOfSum(batch, head, part.first, part.count, sumOrder()), row);
+    storeScaled(sum, true, columnsView(dq, part, batch, head, sequence), row);
   }
 }

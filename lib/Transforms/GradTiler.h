@@ -6,6 +6,7 @@
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
+#include "fa2/Schedule/Footprint.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -114,9 +115,10 @@ private:
   /// add in any order in between: how many must have added before it.
   mlir::Value afterOpened(mlir::Value opens, mlir::Value closes,
                           mlir::Value qBlock, QRangeOp range);
-  /// Where a block adds to dQ: its parts' sums, whose turn it is, and, where
-  /// who adds last rounds them, what it rounds them into.
+  /// Where a block adds to dQ: its pieces and their sums, whose turn it is, and,
+  /// where who adds last rounds them, what it rounds them into.
   struct SumOfGradQ {
+    llvm::SmallVector<GradQPiece> pieces;
     llvm::SmallVector<mlir::Value> views, into;
     mlir::Value turns;
   };
@@ -236,46 +238,41 @@ private:
     int64_t down = schedule.warpsAlongGradQ();
     return warps(down, schedule.warpsOfGradQ() / down);
   }
-  /// dQ's columns are multiplied and summed part by part.
-  int64_t gradQColumns() {
-    return schedule.getDqColumns() ? schedule.getDqColumns() : headDim;
+  /// dQ's columns are multiplied and summed piece by piece.
+  llvm::SmallVector<GradQPiece> gradQPieces() {
+    return fa2::gradQPieces(headDim, schedule.getFields());
   }
-  int64_t gradQParts() {
-    return (headDim + gradQColumns() - 1) / gradQColumns();
+  /// The same, of each block of a cluster.
+  llvm::SmallVector<Columns> gradQParts() {
+    llvm::SmallVector<Columns> parts;
+    for (const GradQPiece &piece : gradQPieces())
+      for (int64_t rank = 0; rank < schedule.getCluster(); ++rank)
+        parts.push_back({piece.first + rank * piece.count, piece.count, {}});
+    return parts;
   }
   /// So are its rows, where fewer warps than a tile has rows for multiply them.
   int64_t gradQRows() {
     return schedule.getDqByProducer() ? 16 * schedule.warpsAlongGradQ()
                                       : schedule.getBlockQ();
   }
-  int64_t columnsOfPart(int64_t part) {
-    return std::min(gradQColumns(), headDim - part * gradQColumns());
-  }
-  mlir::Value partOfSum(mlir::Value batch, mlir::Value head, int64_t part,
-                        SumOrderAttr order) {
+  mlir::Value partOfSum(mlir::Value batch, mlir::Value head, int64_t first,
+                        int64_t count, SumOrderAttr order) {
     mlir::Value length = mlir::memref::DimOp::create(b, loc, dqSum, 1);
     return ViewOp::create(b, loc,
-                          ViewType::get(b.getContext(), sumColumnsOfPart(part),
+                          ViewType::get(b.getContext(), sumColumnsOfPart(count),
                                         f32, /*heads=*/1, order),
-                          dqSum, batch, head, constant(0), length,
-                          part * gradQColumns());
+                          dqSum, batch, head, constant(0), length, first);
   }
-  /// The columns of dQ itself that are such a part.
-  mlir::Value partOfGradQ(int64_t part, mlir::Value batch, mlir::Value head,
-                          SequenceOp sequence) {
-    return columnsView(dq, {part * gradQColumns(), columnsOfPart(part), {}},
-                       batch, head, sequence);
+  /// Whose program multiplies the columns of a piece.
+  mlir::StringAttr roleOf(const GradQPiece &piece) {
+    return piece.first < schedule.getRoleColumns() ? scoresRole()
+                                                   : gradientsRole();
   }
-  /// Whose program multiplies them.
-  mlir::StringAttr roleOfPart(int64_t part) {
-    return part * gradQColumns() * schedule.getCluster() <
-                   schedule.getRoleColumns()
-               ? scoresRole()
-               : gradientsRole();
+  /// How much further on a block's columns of a piece begin; null where it has
+  /// all of them.
+  mlir::Value columnOf(const GradQPiece &piece) {
+    return rank ? times(rank, piece.count) : mlir::Value();
   }
-  /// The parts of dQ's columns that one block sums: its own of those that a
-  /// cluster's blocks share.
-  int64_t partsOfBlock() { return gradQParts() / schedule.getCluster(); }
   /// A view whose columns begin so much further on.
   static mlir::Value from(mlir::Value view, mlir::Value column) {
     if (column)
@@ -287,14 +284,13 @@ private:
                 mlir::Value kvBlock, mlir::Value i, const SumOfGradQ &sum,
                 llvm::ArrayRef<mlir::Value> wholes);
   /// The columns of a part's sum: what the warps that share rows of dQ hold.
-  int64_t sumColumnsOfPart(int64_t part) {
+  int64_t sumColumnsOfPart(int64_t count) {
     int64_t across = gradQWarps().getAcross();
-    return across *
-           fa2::gpu::columnsPerPart(columnsOfPart(part), across, panelColumns);
+    return across * fa2::gpu::columnsPerPart(count, across, panelColumns);
   }
   int64_t sumColumns() {
-    int64_t last = gradQParts() - 1;
-    return last * gradQColumns() + sumColumnsOfPart(last);
+    Columns last = gradQParts().back();
+    return last.first + sumColumnsOfPart(last.count);
   }
   /// Where dQ's sum has which element of a tile; `width` of them are added at
   /// once.
@@ -355,9 +351,9 @@ private:
       negDelta, dqSum, turns, sinkSums, sink, dsink;
   llvm::SmallVector<mlir::Value> tileSums; // of GradientForm::Tiles, in order
   // The tile of keys that a block takes, or takes together with another: then
-  // its number, the first of dQ's columns that it sums, and those columns of
-  // the other's keys.
-  mlir::Value taken, rank, firstColumn, othersKeys;
+  // its number, and of the other's keys the columns of each piece of dQ.
+  mlir::Value taken, rank;
+  llvm::SmallVector<mlir::Value> othersKeys;
   std::optional<Dropout> dropout;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::ValueRange extras, dextras;

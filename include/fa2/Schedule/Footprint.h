@@ -4,6 +4,8 @@
 
 #include "fa2/Target/Problem.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 #include <string>
 
 namespace fa2 {
@@ -47,6 +49,22 @@ Footprint footprint(const Target &target, const Problem &problem,
 /// of what they multiply is then thrown away.
 bool padsColumns(const Target &target, const Problem &problem,
                  const Schedule &schedule);
+
+/// So many of dQ's columns, which a block multiplies and sums at once. Of a
+/// cluster the block of rank r has those from `first + r * count` on.
+struct GradQPiece {
+  int64_t first, count;
+
+  /// Whether both blocks' columns lie in one panel of a tile, of which each
+  /// loads the whole from the other's keys.
+  bool sharesPanel() const { return count % 64 != 0; }
+};
+
+/// All of dQ's columns in pieces of dq_columns. Where the blocks of a cluster
+/// share them, two neighbours are one each's; of what is left behind them, a
+/// panel of 64 at a time, each has a half.
+llvm::SmallVector<GradQPiece> gradQPieces(int64_t headDim,
+                                          const Schedule &schedule);
 
 /// Why dQ cannot be multiplied and summed in pieces of dq_columns on a target
 /// whose tiles are in uniform panels, or an empty string.

@@ -123,10 +123,13 @@ struct WgmmaStartLowering : public OpConversionPattern<DotStartOp> {
       const SharedLayout::Panel panel = sharedLayout(bType).panelOf(first);
       bStart = e.add(bStart, panel.offset + (first - panel.col) * 2);
     }
-    // Whole panels further on.
-    if (op.getColumn())
-      bStart = e.add(bStart, e.mul(e.toI32(adaptor.getColumn()[0]),
-                                   bType.getDimSize(0) * 2));
+    if (op.getColumn()) { // panels further on, and further on in a panel
+      Value column = e.toI32(adaptor.getColumn()[0]);
+      Value inPanel = e.bitAnd(column, kRowBytes / 2 - 1);
+      Value before = e.sub(column, inPanel);
+      bStart = e.add(bStart, e.mul(before, bType.getDimSize(0) * 2));
+      bStart = e.add(bStart, e.mul(inPanel, 2));
+    }
     if (acc.getGroups()[1] > 1)
       bStart = ownColumns(e, bType, bStart, GroupPlace(e, acc).col,
                           layout.colsPerWarp(), op.getTransposeB());
