@@ -127,7 +127,7 @@ def FA2_ViewOp : FA2_Op<"view", [Pure]> {
     `view[r] = source[batch, offset + r, head]` for 0 <= r < length; for a rank-3 source
     (lse, [batch, heads, seqlen]) it is `source[batch, head, offset + r]`. A view of
     several heads shows `head` and those after it. Columns before `first_column`, and those behind as many as
-    the view has, are not shown; `from` a column on, which only the program knows (a multiple of 64), they begin there; of a view with an
+    the view has, are not shown; `from` a column on, which only the program knows (a multiple of 8), they begin there; of a view with an
     order each tile has them one column after the other.
 
     `dims` says which dimensions of the source those four are, or -1 for batch entries, or heads too, which it has not; their index is
@@ -295,8 +295,8 @@ def FA2_DotOp : FA2_Op<"dot", [Pure, AttrSizedOperandSegments]> {
     `d = a b + acc`, with a^T for a under `transpose_a` and b^T for b under `transpose_b`;
     without acc, acc is 0. `warps` says how the block's warps share the result; where it is not
     said, they have what is combined with it, or else the rows. Of b without `transpose_b` the columns from
-    `first_column` on, a multiple of 32, are taken, as many as d has, and `from` a column on, which only the program knows
-    (a multiple of 64), those as far behind it; of a with `transpose_a` the rows of
+    `first_column` on, a multiple of 32, are taken, as many as d has, and `from` a column on, which only the program knows,
+    those as far behind it: a multiple of 64, or of 8 where they end in the same 64; of a with `transpose_a` the rows of
     the product from `first_row` on, a multiple of 64. `name` is what schedules of a loop
     call the product; pieces of one have its name. Where a block's warpgroups have programs of their own, `role` is whose it is. Of an a that lies in shared memory the first `held` columns, a multiple of 16,
     are read into registers once, if the target's matmul takes them from there.

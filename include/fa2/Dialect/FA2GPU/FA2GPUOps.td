@@ -111,7 +111,7 @@ def FA2GPU_DotStartOp : FA2GPU_Op<"dot_start", [MemoryEffects<[MemRead]>, AttrSi
     that have its rows of the result. What else an instruction asks, its family knows: wgmma
     takes 64 rows a warpgroup, up to 256 columns, shared tiles in panels of 128 bytes, and of
     columns that warpgroups share 32 or a multiple of 64 each where b is not transposed. Of such b the columns from `first_column` on
-    are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels; of b with `transpose_b` the rows from `first_column`, a multiple of 8, on; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
+    are taken, as many as d has, or those as far behind the column that they begin `from`, whole panels, or a multiple of 8 in the panel in which they end; of b with `transpose_b` the rows from `first_column`, a multiple of 8, on; of a with `transpose_a` the rows of the product from `first_row` on. With `clears`, acc gives its
     registers alone: the product begins with zeros, and nothing reads acc's values any more
     (`fa2gpu-share-accumulators`). With `joins`, the product before it was started for it too: its registers were free then, and it needs no fence of its own. `name` is what schedules of a loop call the product.
     The first columns of an a in shared memory, a multiple of 16, may be `held` in registers too, which nothing writes again: then the others alone are read from there.
