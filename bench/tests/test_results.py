@@ -25,6 +25,9 @@ class Cases(unittest.TestCase):
         case = Case(128, "none", 4096, 4, 16, "bf16")
         self.assertEqual(case.flops, 4 * 4096 * 4096 * 128 * 16 * 4)
         self.assertEqual(Case(128, "causal", 4096, 4, 16, "bf16").flops, case.flops / 2)
+        self.assertEqual(case.backward_flops, 2.5 * case.flops)
+        self.assertEqual(Case(192, "none", 2, 1, 3, "bf16", head_dim_v=128).backward_flops,
+                         2 * 4 * (3 * 192 + 2 * 128) * 3)
 
     def test_visible_pairs_are_counted(self):
         for mask, n, m in itertools.product(("none", "causal", "causal_top_left"), (1, 3, 16, 40), (1, 5, 16, 33)):

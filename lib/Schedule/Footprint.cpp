@@ -101,8 +101,7 @@ std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
   // Of two as near the narrower, which takes no more registers.
   int64_t nearest = up(headDim, panel);
   for (int64_t n = nearest - panel / 2; n > 0; n -= panel / 2)
-    if (begins(n) && whole(n) &&
-        s.cluster * n <= headDim &&
+    if (begins(n) && whole(n) && s.cluster * n <= headDim &&
         std::abs(n - columns) <= std::abs(nearest - columns))
       nearest = n;
   if (!begins(columns))
@@ -225,10 +224,10 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
   if (s.cluster > 1) // of the other block's keys
     for (const GradQPiece &piece : gradQPieces(d, s))
-      plan.stays(1, tile(s.blockKV,
-                         piece.sharesPanel() ? s.cluster * piece.count
-                                             : piece.count,
-                         partsOfGradQ(s)));
+      plan.stays(
+          1, tile(s.blockKV,
+                  piece.sharesPanel() ? s.cluster * piece.count : piece.count,
+                  partsOfGradQ(s)));
   plan.stays(s.slotsOf("v", /*inLoop=*/false), tile(s.blockKV, dv));
   plan.stays(s.slotsOf("k", /*inLoop=*/false),
              tile(s.blockKV, d, partsOfGradQ(s)));

@@ -211,8 +211,7 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
   Value others = rank ? ExchangeOp::create(b, loc, ds) : Value();
   int64_t rows = gradQRows();
   for (int64_t first = 0; first < bq; first += rows)
-    for (auto [part, piece, sumView] :
-         llvm::enumerate(sum.pieces, sum.views)) {
+    for (auto [part, piece, sumView] : llvm::enumerate(sum.pieces, sum.views)) {
       auto type = tile(rows, piece.count, f32);
       auto times = [&, piece = piece](StringRef name, Value x, Value keys,
                                       Value acc, int64_t from,
@@ -226,10 +225,9 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           first ? arith::AddIOp::create(b, loc, row, constant(first)) : row;
       Value begin;
       if (schedule.getTurnsResume())
-        begin =
-            ResumeOp::create(b, loc, type, sumView, at, turn.number, sum.turns,
-                             turn.row, turn.first, opens, closes,
-                             /*begins=*/part == 0);
+        begin = ResumeOp::create(b, loc, type, sumView, at, turn.number,
+                                 sum.turns, turn.row, turn.first, opens, closes,
+                                 /*begins=*/part == 0);
       Value column = columnOf(piece);
       Value product = times("dq", ds, kTile, begin, piece.first, column);
       if (others)

@@ -576,9 +576,9 @@ void GradTiler::createStatistics() {
       SumOrderAttr::get(b.getContext(), warps(statRows / 16, 1), 1);
   bool zeroed = dqSum && !schedule.getTurnsFinish();
   for (const Columns &part : zeroed ? gradQParts() : SmallVector<Columns>())
-    StoreOp::create(
-        b, loc, splat({statRows, sumColumnsOfPart(part.count)}, 0.0f),
-        partOfSum(batch, head, part.first, part.count, order), row);
+    StoreOp::create(b, loc,
+                    splat({statRows, sumColumnsOfPart(part.count)}, 0.0f),
+                    partOfSum(batch, head, part.first, part.count, order), row);
   if (turns) {
     auto none = DenseElementsAttr::get(
         RankedTensorType::get({statRows}, b.getI32Type()), int32_t(0));

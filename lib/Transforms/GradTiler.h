@@ -115,8 +115,8 @@ private:
   /// add in any order in between: how many must have added before it.
   mlir::Value afterOpened(mlir::Value opens, mlir::Value closes,
                           mlir::Value qBlock, QRangeOp range);
-  /// Where a block adds to dQ: its pieces and their sums, whose turn it is, and,
-  /// where who adds last rounds them, what it rounds them into.
+  /// Where a block adds to dQ: its pieces and their sums, whose turn it is,
+  /// and, where who adds last rounds them, what it rounds them into.
   struct SumOfGradQ {
     llvm::SmallVector<GradQPiece> pieces;
     llvm::SmallVector<mlir::Value> views, into;

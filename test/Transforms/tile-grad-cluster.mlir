@@ -8,16 +8,16 @@
 // CHECK-DAG: %[[C128:.*]] = arith.constant 128 : index
 // CHECK: fa2.for_each_tile %[[PAIR:.*]], %[[HEAD:.*]], %[[BATCH:.*]] in (%{{.*}} by 128, %{{.*}}, %{{.*}}) {
 // CHECK: %[[RANK:.*]] = fa2.cluster_rank
-// CHECK: %[[COLUMN:.*]] = arith.muli %[[RANK]], %[[C128]]
 // CHECK: %[[FIRST:.*]] = arith.muli %[[PAIR]], %[[C2]]
 // CHECK: %[[KB:.*]] = arith.addi %[[FIRST]], %[[RANK]]
 // CHECK: %[[ROW:.*]] = arith.muli %[[KB]], %[[C64]]
 // CHECK: %[[KV:.*]] = fa2.view %[[KEYS:.*]][%[[BATCH]], %[[HEAD]]] rows({{.*}}) : {{.*}} -> <? x 256 x bf16>
 // CHECK: %[[K:.*]] = fa2.load %[[KV]][%[[ROW]]]
 // CHECK: %[[V:.*]] = fa2.load %{{.*}}[%[[ROW]]] : {{.*}} -> tensor<64x256xbf16>
-// CHECK: %[[HALF:.*]] = fa2.view %[[KEYS]][%[[BATCH]], %[[HEAD]]] rows({{.*}}) from %[[COLUMN]] : {{.*}} -> <? x 128 x bf16>
 // CHECK: %[[NOT:.*]] = arith.subi %[[C1]], %[[RANK]]
 // CHECK: %[[OTHERB:.*]] = arith.addi %[[FIRST]], %[[NOT]]
+// CHECK: %[[COLUMN:.*]] = arith.muli %[[RANK]], %[[C128]]
+// CHECK: %[[HALF:.*]] = fa2.view %[[KEYS]][%[[BATCH]], %[[HEAD]]] rows({{.*}}) from %[[COLUMN]] : {{.*}} -> <? x 128 x bf16>
 // CHECK: %[[OTHERROW:.*]] = arith.muli %[[OTHERB]], %[[C64]]
 // CHECK: %[[OTHERK:.*]] = fa2.load %[[HALF]][%[[OTHERROW]]] : {{.*}} -> tensor<64x128xbf16>
 // Both go through the queries that see any key of the pair; which of them see this block's, the mask says.
@@ -55,20 +55,24 @@ func.func @grad(%q: tensor<?x?x?x256xbf16>, %k: tensor<?x?x?x256xbf16>, %v: tens
 
 // -----
 
-// In pieces of 32 columns, of which a block has two: behind the first that it sums, in its keys and in memory; of the other's keys
-// it has no more columns than those.
+// In pieces of 32 columns, of which a block has one of each panel: in its own keys, in the other's and in memory it begins a rank's columns
+// further on.
 // CHECK-LABEL: fa2.kernel @pieces(
 // CHECK: %[[RANK:.*]] = fa2.cluster_rank
-// CHECK-NEXT: %[[COLUMN:.*]] = arith.muli %[[RANK]], %c64
+// CHECK: %[[VIEW0:.*]] = fa2.view %k[{{.*}} from %c0 : {{.*}} -> <? x 64 x bf16>
+// CHECK: %[[OTHERK0:.*]] = fa2.load %[[VIEW0]]
+// CHECK: %[[VIEW1:.*]] = fa2.view %k[{{.*}} from %c64 : {{.*}} -> <? x 64 x bf16>
+// CHECK: %[[OTHERK1:.*]] = fa2.load %[[VIEW1]]
 // CHECK: fa2.q_range %{{.*}} blocks(64, 256) {mask = #fa2.mask<causal>, nonempty}
+// CHECK: %[[COLUMN:.*]] = arith.muli %[[RANK]], %c32
 // CHECK: %[[SUM0:.*]] = fa2.view {{.*}} from %[[COLUMN]] : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
-// CHECK: %[[SUM1:.*]] = fa2.view {{.*}} from %[[COLUMN]] {first_column = 32 : i64} : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
+// CHECK: %[[SUM1:.*]] = fa2.view {{.*}} from %[[COLUMN]] {first_column = 64 : i64} : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
 // CHECK: %[[OTHERDS:.*]] = fa2.exchange %[[DS:.*]] : tensor<128x64xbf16>
 // CHECK-NEXT: %[[DQ0:.*]] = fa2.dot %[[DS]], %[[K:.*]] from %[[COLUMN]] {name = "dq", transpose_a} : tensor<128x64xbf16>, tensor<128x128xbf16> -> tensor<64x32xf32>
-// CHECK-NEXT: %[[BOTH0:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK:.*]] acc(%[[DQ0]] : {{.*}}) {name = "dq_other", transpose_a} : tensor<128x64xbf16>, tensor<128x64xbf16> -> tensor<64x32xf32>
+// CHECK-NEXT: %[[BOTH0:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK0]] from %[[COLUMN]] acc(%[[DQ0]] : {{.*}}) {name = "dq_other", transpose_a} : tensor<128x64xbf16>, tensor<128x64xbf16> -> tensor<64x32xf32>
 // CHECK-NEXT: fa2.accumulate %[[BOTH0]], %[[SUM0]][%[[ROW:.*]]]
-// CHECK-NEXT: %[[DQ1:.*]] = fa2.dot %[[DS]], %[[K]] from %[[COLUMN]] {first_column = 32 : i64, name = "dq", transpose_a}
-// CHECK-NEXT: %[[BOTH1:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK]] acc(%[[DQ1]] : {{.*}}) {first_column = 32 : i64, name = "dq_other", transpose_a}
+// CHECK-NEXT: %[[DQ1:.*]] = fa2.dot %[[DS]], %[[K]] from %[[COLUMN]] {first_column = 64 : i64, name = "dq", transpose_a}
+// CHECK-NEXT: %[[BOTH1:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK1]] from %[[COLUMN]] acc(%[[DQ1]] : {{.*}}) {name = "dq_other", transpose_a}
 // CHECK-NEXT: fa2.accumulate %[[BOTH1]], %[[SUM1]][%[[ROW]]]
 // CHECK-NEXT: fa2.yield
 func.func @pieces(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,
@@ -82,4 +86,31 @@ func.func @pieces(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: te
         tensor<?x?x?xf32>, tensor<?x?x?x128xbf16>
       -> tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
   return %dq, %dk, %dv : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+}
+
+// -----
+
+// Of 160 columns each block has one of two whole panels, of which it loads its own from the other's keys, and a half of the 32 behind them.
+// CHECK-LABEL: fa2.kernel @halves(
+// CHECK: %[[RANK:.*]] = fa2.cluster_rank
+// CHECK: %[[PANEL:.*]] = arith.muli %[[RANK]], %c64
+// CHECK: fa2.view %k[{{.*}} from %[[PANEL]] : {{.*}} -> <? x 64 x bf16>
+// CHECK: fa2.view %k[{{.*}} from %c128 : {{.*}} -> <? x 32 x bf16>
+// CHECK: fa2.view %dq_sum[{{.*}} from %[[PANEL]] : {{.*}} -> <? x 64 x f32
+// CHECK: %[[HALF:.*]] = arith.muli %[[RANK]], %c16
+// CHECK: fa2.view %dq_sum[{{.*}} from %[[HALF]] {first_column = 128 : i64} : {{.*}} -> <? x 16 x f32
+// CHECK: fa2.dot %[[DS:.*]], %[[K:.*]] from %[[PANEL]] {name = "dq", role = "scores", transpose_a} : {{.*}} -> tensor<64x64xf32>
+// CHECK: fa2.dot %[[DS]], %[[K]] from %[[HALF]] {first_column = 128 : i64, name = "dq", role = "gradients", transpose_a} : {{.*}} -> tensor<64x16xf32>
+// CHECK: fa2.dot %{{.*}} from %[[HALF]] acc({{.*}}) {name = "dq_other", role = "gradients", transpose_a} : tensor<64x64xbf16>, tensor<64x32xbf16> -> tensor<64x16xf32>
+func.func @halves(%q: tensor<?x?x?x160xbf16>, %k: tensor<?x?x?x160xbf16>, %v: tensor<?x?x?x160xbf16>,
+                  %o: tensor<?x?x?x160xbf16>, %lse: tensor<?x?x?xf32>, %do: tensor<?x?x?x160xbf16>, %c: f32)
+    -> (tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>) {
+  %dq, %dk, %dv = fa2.attention_grad ins(%q, %k, %v, %o, %lse, %do) scale(%c)
+      {schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 8, stages = 3, partition = keys, key_warps = 4,
+                                dq = atomic_v4, preload = both, rounded_p = true, loop_order = scores_between, role_columns = 128,
+                                dq_columns = 64, cluster = 2, rings.dout = 2>}
+      : tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>,
+        tensor<?x?x?xf32>, tensor<?x?x?x160xbf16>
+      -> tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>
+  return %dq, %dk, %dv : tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>, tensor<?x?x?x160xbf16>
 }
