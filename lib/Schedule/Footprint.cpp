@@ -73,13 +73,20 @@ llvm::SmallVector<GradQPiece> fa2::gradQPieces(int64_t headDim,
   constexpr int64_t panel = 64;
   int64_t columns = s.dqColumns ? s.dqColumns : headDim;
   llvm::SmallVector<GradQPiece> pieces;
-  for (int64_t first = 0; first < headDim;) {
-    int64_t left = headDim - first, taken = std::min(columns, left);
-    if (s.cluster > 1)
-      taken = left >= s.cluster * columns ? s.cluster * columns
-                                          : std::min(left, panel);
-    pieces.push_back({first, taken / s.cluster});
-    first += taken;
+  for (int64_t first = 0, taken; first < headDim; first += taken) {
+    int64_t left = headDim - first, own = std::max(columns, panel);
+    if (s.cluster == 1) {
+      taken = std::min(columns, left);
+      pieces.push_back({first, taken, taken, first, 0});
+    } else if (left >= s.cluster * own) {
+      taken = s.cluster * own;
+      for (int64_t at = first; at < first + own; at += columns)
+        pieces.push_back({at, columns, own, first, own});
+    } else {
+      taken = std::min(left, panel);
+      int64_t half = taken / s.cluster;
+      pieces.push_back({first, half, half, first, taken});
+    }
   }
   return pieces;
 }
@@ -224,10 +231,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     plan.ring(&Footprint::ringBytes, s.slotsReads, tile(s.blockQ, s.blockKV));
   if (s.cluster > 1) // of the other block's keys
     for (const GradQPiece &piece : gradQPieces(d, s))
-      plan.stays(
-          1, tile(s.blockKV,
-                  piece.sharesPanel() ? s.cluster * piece.count : piece.count,
-                  partsOfGradQ(s)));
+      if (piece.begins())
+        plan.stays(1, tile(s.blockKV, piece.loaded, partsOfGradQ(s)));
   plan.stays(s.slotsOf("v", /*inLoop=*/false), tile(s.blockKV, dv));
   plan.stays(s.slotsOf("k", /*inLoop=*/false),
              tile(s.blockKV, d, partsOfGradQ(s)));

@@ -231,7 +231,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
       Value column = columnOf(piece);
       Value product = times("dq", ds, kTile, begin, piece.first, column);
       if (others)
-        product = times("dq_other", others, othersKeys[part], product, 0,
+        product = times("dq_other", others, othersKeys[part], product,
+                        piece.first - piece.panel,
                         piece.sharesPanel() ? column : Value());
       Value into = opens ? sum.into[part] : Value();
       AccumulateOp::create(
@@ -425,13 +426,15 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
     Value other = arith::SubIOp::create(b, loc, constant(1), rank);
     other = arith::AddIOp::create(b, loc, times(taken, cluster), other);
     for (const GradQPiece &piece : gradQPieces()) {
+      if (!piece.begins()) {
+        othersKeys.push_back(othersKeys.back());
+        continue;
+      }
       // The copy engine takes a column where a tensor map has none.
-      bool both = piece.sharesPanel();
-      Columns columns{0, both ? cluster * piece.count : piece.count, {}};
-      Value column = constant(piece.first);
-      if (!both)
+      Value column = constant(piece.panel);
+      if (!piece.sharesPanel())
         column = arith::AddIOp::create(b, loc, column, columnOf(piece));
-      Value view = columnsView(k, columns, batch, headKV, keys);
+      Value view = columnsView(k, {0, piece.loaded, {}}, batch, headKV, keys);
       othersKeys.push_back(
           load(from(hinted(view, hint), column), times(other, bkv), bkv));
     }

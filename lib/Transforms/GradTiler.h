@@ -247,7 +247,7 @@ private:
     llvm::SmallVector<Columns> parts;
     for (const GradQPiece &piece : gradQPieces())
       for (int64_t rank = 0; rank < schedule.getCluster(); ++rank)
-        parts.push_back({piece.first + rank * piece.count, piece.count, {}});
+        parts.push_back({piece.first + rank * piece.step, piece.count, {}});
     return parts;
   }
   /// So are its rows, where fewer warps than a tile has rows for multiply them.
@@ -271,7 +271,7 @@ private:
   /// How much further on a block's columns of a piece begin; null where it has
   /// all of them.
   mlir::Value columnOf(const GradQPiece &piece) {
-    return rank ? times(rank, piece.count) : mlir::Value();
+    return rank ? times(rank, piece.step) : mlir::Value();
   }
   /// A view whose columns begin so much further on.
   static mlir::Value from(mlir::Value view, mlir::Value column) {
@@ -351,7 +351,7 @@ private:
       negDelta, dqSum, turns, sinkSums, sink, dsink;
   llvm::SmallVector<mlir::Value> tileSums; // of GradientForm::Tiles, in order
   // The tile of keys that a block takes, or takes together with another: then
-  // its number, and of the other's keys the columns of each piece of dQ.
+  // its number, and of the other's keys the panels of each piece of dQ.
   mlir::Value taken, rank;
   llvm::SmallVector<mlir::Value> othersKeys;
   std::optional<Dropout> dropout;

@@ -37,10 +37,14 @@
 // CHECK: "@$1 mbarrier.arrive.shared.b64 _, [$0];"
 // What comes is waited for at the own barrier.
 // CHECK: mbarrier.try_wait.parity.shared.b64{{.*}} %[[FULL]],
-// Columns are whole panels on, 64 rows of 2 bytes each a column. Of addresses the descriptors have what is the block's: a rank is above.
+// Columns are whole panels on, 64 rows of 2 bytes each a column, and then 2 bytes each in a panel. Of addresses the descriptors have what is the block's: a rank is above.
 // CHECK: %[[C:.*]] = arith.index_cast %[[COLUMN]] : index to i32
-// CHECK-NEXT: %[[ON:.*]] = arith.muli %[[C]], %c128_i32
-// CHECK-NEXT: %[[B:.*]] = arith.addi %[[KEYS]], %[[ON]]
+// CHECK-NEXT: %[[IN:.*]] = arith.andi %[[C]], %c63_i32
+// CHECK-NEXT: %[[PANELS:.*]] = arith.subi %[[C]], %[[IN]]
+// CHECK-NEXT: %[[ON:.*]] = arith.muli %[[PANELS]], %c128_i32
+// CHECK-NEXT: %[[PANEL:.*]] = arith.addi %[[KEYS]], %[[ON]]
+// CHECK-NEXT: %[[BYTES:.*]] = arith.muli %[[IN]], %c2_i32
+// CHECK-NEXT: %[[B:.*]] = arith.addi %[[PANEL]], %[[BYTES]]
 // CHECK-NEXT: %[[BLOW:.*]] = arith.andi %[[B]], %c262143_i32
 // CHECK-NEXT: arith.shrui %[[BLOW]], %c4_i32
 // CHECK: %[[ALOW:.*]] = arith.andi %[[SLOT]], %c262143_i32

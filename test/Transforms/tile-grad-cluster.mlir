@@ -55,24 +55,22 @@ func.func @grad(%q: tensor<?x?x?x256xbf16>, %k: tensor<?x?x?x256xbf16>, %v: tens
 
 // -----
 
-// In pieces of 32 columns, of which a block has one of each panel: in its own keys, in the other's and in memory it begins a rank's columns
-// further on.
+// In pieces of 32 columns, of which a block has two of one panel: in its own keys and in memory they begin a panel further on for the other
+// block; of the other's keys it loads that panel alone.
 // CHECK-LABEL: fa2.kernel @pieces(
 // CHECK: %[[RANK:.*]] = fa2.cluster_rank
-// CHECK: %[[VIEW0:.*]] = fa2.view %k[{{.*}} from %c0 : {{.*}} -> <? x 64 x bf16>
-// CHECK: %[[OTHERK0:.*]] = fa2.load %[[VIEW0]]
-// CHECK: %[[VIEW1:.*]] = fa2.view %k[{{.*}} from %c64 : {{.*}} -> <? x 64 x bf16>
-// CHECK: %[[OTHERK1:.*]] = fa2.load %[[VIEW1]]
+// CHECK: %[[COLUMN:.*]] = arith.muli %[[RANK]], %c64
+// CHECK: %[[PANEL:.*]] = fa2.view %k[{{.*}} from %[[COLUMN]] : {{.*}} -> <? x 64 x bf16>
+// CHECK: %[[OTHERK:.*]] = fa2.load %[[PANEL]]
 // CHECK: fa2.q_range %{{.*}} blocks(64, 256) {mask = #fa2.mask<causal>, nonempty}
-// CHECK: %[[COLUMN:.*]] = arith.muli %[[RANK]], %c32
 // CHECK: %[[SUM0:.*]] = fa2.view {{.*}} from %[[COLUMN]] : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
-// CHECK: %[[SUM1:.*]] = fa2.view {{.*}} from %[[COLUMN]] {first_column = 64 : i64} : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
+// CHECK: %[[SUM1:.*]] = fa2.view {{.*}} from %[[COLUMN]] {first_column = 32 : i64} : {{.*}} -> <? x 32 x f32, order = <<4 x 1>, width = 4>>
 // CHECK: %[[OTHERDS:.*]] = fa2.exchange %[[DS:.*]] : tensor<128x64xbf16>
 // CHECK-NEXT: %[[DQ0:.*]] = fa2.dot %[[DS]], %[[K:.*]] from %[[COLUMN]] {name = "dq", transpose_a} : tensor<128x64xbf16>, tensor<128x128xbf16> -> tensor<64x32xf32>
-// CHECK-NEXT: %[[BOTH0:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK0]] from %[[COLUMN]] acc(%[[DQ0]] : {{.*}}) {name = "dq_other", transpose_a} : tensor<128x64xbf16>, tensor<128x64xbf16> -> tensor<64x32xf32>
+// CHECK-NEXT: %[[BOTH0:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK]] acc(%[[DQ0]] : {{.*}}) {name = "dq_other", transpose_a} : tensor<128x64xbf16>, tensor<128x64xbf16> -> tensor<64x32xf32>
 // CHECK-NEXT: fa2.accumulate %[[BOTH0]], %[[SUM0]][%[[ROW:.*]]]
-// CHECK-NEXT: %[[DQ1:.*]] = fa2.dot %[[DS]], %[[K]] from %[[COLUMN]] {first_column = 64 : i64, name = "dq", transpose_a}
-// CHECK-NEXT: %[[BOTH1:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK1]] from %[[COLUMN]] acc(%[[DQ1]] : {{.*}}) {name = "dq_other", transpose_a}
+// CHECK-NEXT: %[[DQ1:.*]] = fa2.dot %[[DS]], %[[K]] from %[[COLUMN]] {first_column = 32 : i64, name = "dq", transpose_a}
+// CHECK-NEXT: %[[BOTH1:.*]] = fa2.dot %[[OTHERDS]], %[[OTHERK]] acc(%[[DQ1]] : {{.*}}) {first_column = 32 : i64, name = "dq_other", transpose_a}
 // CHECK-NEXT: fa2.accumulate %[[BOTH1]], %[[SUM1]][%[[ROW]]]
 // CHECK-NEXT: fa2.yield
 func.func @pieces(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,

@@ -51,18 +51,20 @@ bool padsColumns(const Target &target, const Problem &problem,
                  const Schedule &schedule);
 
 /// So many of dQ's columns, which a block multiplies and sums at once. Of a
-/// cluster the block of rank r has those from `first + r * count` on.
+/// cluster the block of rank r has those from `first + r * step` on, and of the
+/// other's keys it loads the panels of them: `loaded` columns from `panel` on,
+/// where both blocks' lie in one, else from `panel + r * step` on.
 struct GradQPiece {
-  int64_t first, count;
+  int64_t first, count, step, panel, loaded;
 
-  /// Whether both blocks' columns lie in one panel of a tile, of which each
-  /// loads the whole from the other's keys.
-  bool sharesPanel() const { return count % 64 != 0; }
+  bool sharesPanel() const { return step % 64 != 0; }
+  /// Whether it is the first of those whose panels are loaded together.
+  bool begins() const { return first == panel; }
 };
 
 /// All of dQ's columns in pieces of dq_columns. Where the blocks of a cluster
-/// share them, two neighbours are one each's; of what is left behind them, a
-/// panel of 64 at a time, each has a half.
+/// share them, of two neighbours in whole panels each has one; of what is left
+/// behind them, a panel of 64 at a time, each has a half.
 llvm::SmallVector<GradQPiece> gradQPieces(int64_t headDim,
                                           const Schedule &schedule);
 
