@@ -103,8 +103,15 @@ std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
   auto whole = [&](int64_t n) {
     return piecesAreWhole(headDim, n, parts, panel);
   };
-  if (begins(columns) && whole(columns))
+  if (begins(columns) && whole(columns)) {
+    for (const GradQPiece &piece : gradQPieces(headDim, s))
+      if (s.cluster > 1 && !piecesAreWhole(headDim, piece.count, parts, panel))
+        return formatv("expected cluster = 1 or role_columns with a head dim "
+                       "of {0}, of whose last panel a block sums {1} columns, "
+                       "which {2} warpgroups cannot share; got cluster = {3}",
+                       headDim, piece.count, parts, s.cluster);
     return "";
+  }
   // Of two as near the narrower, which takes no more registers.
   int64_t nearest = up(headDim, panel);
   for (int64_t n = nearest - panel / 2; n > 0; n -= panel / 2)
