@@ -27,8 +27,9 @@ A module of --peer has make_backward(case), which gives f(q, k, v, out, lse, dou
 its gradients are held to the same rule.
 
 All kernels of a program count: statistics, keys, dQ. TFLOP/s count 10 N^2 d heads batch, half
-of that when causal; with --head-dim-v 6 N^2 d and 4 N^2 d_v. Each set's gradients are held to the accuracy rule against float64 first, on
-the first and the last head. exit status: 0; 1 when a kernel of ours was wrong; 2 for bad input.
+of that when causal; with --head-dim-v (6 d + 4 d_v) N^2 heads batch. Each set's gradients are
+held to the accuracy rule against float64 first, on the first and the last head. exit status: 0;
+1 when a kernel of ours was wrong; 2 for bad input.
 """
 
 

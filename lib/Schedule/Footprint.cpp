@@ -70,7 +70,7 @@ static bool piecesAreWhole(int64_t headDim, int64_t columns, int64_t parts,
 
 llvm::SmallVector<GradQPiece> fa2::gradQPieces(int64_t headDim,
                                                const Schedule &s) {
-  constexpr int64_t panel = 64;
+  constexpr int64_t panel = GradQPiece::kPanelColumns;
   int64_t columns = s.dqColumns ? s.dqColumns : headDim;
   llvm::SmallVector<GradQPiece> pieces;
   for (int64_t first = 0, taken; first < headDim; first += taken) {

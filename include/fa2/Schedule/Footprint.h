@@ -55,9 +55,10 @@ bool padsColumns(const Target &target, const Problem &problem,
 /// other's keys it loads the panels of them: `loaded` columns from `panel` on,
 /// where both blocks' lie in one, else from `panel + r * step` on.
 struct GradQPiece {
+  static constexpr int64_t kPanelColumns = 64; // of 16 bits, in 128 bytes
   int64_t first, count, step, panel, loaded;
 
-  bool sharesPanel() const { return step % 64 != 0; }
+  bool sharesPanel() const { return step % kPanelColumns != 0; }
   /// Whether it is the first of those whose panels are loaded together.
   bool begins() const { return first == panel; }
 };
