@@ -438,7 +438,23 @@ void Flow::program(Operation *op) {
   endTile(op);
   if (!persistent || failed)
     return;
-  // The tile before may have left stores behind.
+  // The tile before may have left stores behind, and tiles that it has sent,
+  // whose uses are counted from where this one goes on.
+  auto fromHere = [&](Use &use) {
+    for (int side : {1, 0}) {
+      auto found = cursors[side].find(use.ring);
+      if (!use.n || found == cursors[side].end())
+        continue;
+      Linear behind = *use.n - found->second.next;
+      if (behind.isConstant())
+        use.n = found->second.here + behind;
+      return;
+    }
+  };
+  for (Sending &s : now.sending) {
+    fromHere(s);
+    fromHere(s.into);
+  }
   merge(begin, now);
   now = begin;
   block(op->getRegion(0).front());

@@ -35,7 +35,8 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
         b.getStringAttr("tiles"));
     auto loop = TileLoopOp::create(
         b, loc, op.getRows(), op.getHeads(), op.getBatches(), op.getBlockAttr(),
-        op.getOrderAttr(), queue, ValueRange(), UnitAttr{});
+        op.getOrderAttr(), queue, ValueRange(), /*draws=*/UnitAttr{},
+        op.getClusterAttr());
     loop.getBody().takeBody(op.getBody());
     Block &body = loop.getBody().front();
     body.addArgument(b.getIndexType(), loc); // visit

@@ -62,8 +62,10 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   }
 
   static int64_t clusterOf(Operation *tiles) {
-    auto each = dyn_cast<ForEachTileOp>(tiles);
-    return each ? int64_t(each.getCluster()) : 1;
+    if (auto each = dyn_cast<ForEachTileOp>(tiles))
+      return each.getCluster();
+    auto loop = dyn_cast<TileLoopOp>(tiles);
+    return loop ? int64_t(loop.getCluster()) : 1;
   }
 
   /// The tiles of one role are those of the others.
@@ -126,7 +128,7 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   /// tile writes it too: no other role knows when it has been read there.
   static LogicalResult checkPeers(KernelOp kernel, RolesOp roles) {
     bool cluster = false;
-    kernel.walk([&](ForEachTileOp op) { cluster |= op.getCluster() > 1; });
+    kernel.walk([&](Operation *op) { cluster |= clusterOf(op) > 1; });
     for (auto ring : kernel.getOps<RingCreateOp>())
       if (ring.getPeer() && !cluster)
         return ring.emitOpError()

@@ -67,9 +67,13 @@ static LogicalResult bind(KernelOp kernel, ArrayRef<Argument> arguments,
 /// Whether two blocks take each tile together.
 static bool hasClusters(KernelOp kernel) {
   return kernel
-      .walk([](ForEachTileOp op) {
-        return op.getCluster() > 1 ? WalkResult::interrupt()
-                                   : WalkResult::advance();
+      .walk([](Operation *op) {
+        auto each = dyn_cast<ForEachTileOp>(op);
+        auto loop = dyn_cast<fa2::gpu::TileLoopOp>(op);
+        bool together = each   ? each.getCluster() > 1
+                        : loop ? loop.getCluster() > 1
+                               : false;
+        return together ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }

@@ -61,8 +61,7 @@ Schedule fa2::withAsked(const Schedule &standing,
   // A persistent block waits for turns of its second tile.
   if (s.dq == GradQ::Ordered && asked.dq && !asked.persistent)
     s.persistent = false;
-  if (s.partition == Partition::Keys &&
-      (!s.persistent || s.dq == GradQ::Recompute)) {
+  if (s.partition == Partition::Keys && !s.persistent) {
     s.slotsK = asked.slotsK.value_or(0);
     s.slotsV = asked.slotsV.value_or(0);
   }

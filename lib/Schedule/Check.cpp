@@ -110,9 +110,6 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
       return formatv("expected dq = atomic_v4, or ordered with turns = "
                      "by_roles, with cluster = 2; got dq = {0} and turns = {1}",
                      stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
-    if (s.persistent)
-      return formatv("expected persistent = 0 with cluster = 2, whose blocks "
-                     "take tiles together; got persistent = 1");
   }
   return gradQColumnsError(t, p.headDim, s);
 }
@@ -141,7 +138,7 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
                    "ordered or turns_finish, since two roles add in one turn; "
                    "got {0}",
                    stringifyTurnChange(s.turns));
-  if (s.dqByProducer || s.persistent || s.pingPong || s.qInRegisters ||
+  if (s.dqByProducer || s.pingPong || s.qInRegisters ||
       s.separateOutput)
     return formatv("expected role_columns = 0 with dq_by_producer, "
                    "persistent, ping_pong, q_in_registers or "
@@ -216,11 +213,10 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return wrong;
   for (auto [name, slots] :
        {std::pair("rings.k", s.slotsK), {"rings.v", s.slotsV}})
-    if (slots > 1 &&
-        (!s.persistent || s.cluster > 1 || s.dq == GradQ::Recompute))
+    if (slots > 1 && (!s.persistent || s.cluster > 1))
       return formatv("expected {0} = 0 or 1 in backward but with persistent, "
                      "whose blocks take another tile of keys, and without "
-                     "cluster and dq = recompute; got {0} = {1}",
+                     "cluster; got {0} = {1}",
                      name, slots);
   for (auto [name, dim, columns] :
        {std::tuple("keys_in_registers", p.headDim, s.keysInRegisters),
@@ -341,11 +337,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "which is for dq_role or role_columns, and turn_tiles = 1; "
                    "got dq_role = {0}, role_columns = {1} and turn_tiles = {2}",
                    s.dqRole, s.roleColumns, s.turnTiles);
-  if (s.turnsFinish && (s.dq == GradQ::Recompute || s.cluster > 1))
-    return formatv("expected turns_finish = false with dq = recompute, which "
-                   "has no sum, and with cluster = 2, whose blocks add "
-                   "together; got true with dq = {0} and cluster = {1}",
-                   stringifyGradQ(s.dq), s.cluster);
+  if (s.turnsFinish && s.dq == GradQ::Recompute)
+    return "expected turns_finish = false with dq = recompute, which has no "
+           "sum; got true";
   if (s.turnsResume && !(s.turnsFinish && s.dqByProducer))
     return "expected turns_resume = false without turns_finish and "
            "dq_by_producer, whose product begins with the sum; got true";

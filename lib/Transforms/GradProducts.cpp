@@ -272,9 +272,14 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                     arith::SubIOp::create(
                         b, loc, memref::DimOp::create(b, loc, turns, 2), rank))
              : wholeView(turns, batch, head);
-  for (const Columns &part :
-       schedule.getTurnsFinish() ? gradQParts() : SmallVector<Columns>())
-    sum.into.push_back(columnsView(dq, part, batch, head, sequence));
+  if (schedule.getTurnsFinish())
+    for (const GradQPiece &piece : sum.pieces) {
+      Value column = columnOf(piece);
+      sum.into.push_back(
+          from(columnsView(dq, {piece.first, piece.count, {}}, batch, head,
+                           sequence),
+               column));
+    }
   ScorePlace place{batch,
                    head,
                    kvBlock,

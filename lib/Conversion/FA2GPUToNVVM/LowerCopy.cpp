@@ -80,16 +80,6 @@ void forEachChunk(Emit &e, RankedTensorType tile, Value slot, ViewParts view,
   }
 }
 
-/// Runs `body` under `condition`, or always when it is null.
-template <typename Fn> void when(Emit &e, Value condition, Fn body) {
-  if (!condition)
-    return body();
-  auto branch = scf::IfOp::create(e.b, e.loc, condition);
-  OpBuilder::InsertionGuard guard(e.b);
-  e.b.setInsertionPointToStart(branch.thenBlock());
-  body();
-}
-
 /// A vector of the workspace, whose tiles are whole: thread t copies chunk t.
 void copyVector(Emit &e, CopyOp op, Value slot, ViewParts view, Value first,
                 Value predicate) {

@@ -45,7 +45,7 @@ std::optional<TileSource> tileSource(KernelOp kernel) {
     if (auto each = dyn_cast<ForEachTileOp>(op))
       take(each, false, int64_t(each.getCluster()));
     else if (auto loop = dyn_cast<TileLoopOp>(op))
-      take(loop, true, 1);
+      take(loop, true, int64_t(loop.getCluster()));
     return WalkResult::advance();
   });
   return found;
@@ -224,8 +224,12 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     }
 
     rewriter.setInsertionPoint(op); // launches keep the kernels' order
-    if (tiles->persistent)
-      grid = "min(" + grid + ", device.multiprocessors)";
+    if (tiles->persistent) {
+      std::string most = "device.multiprocessors";
+      if (tiles->cluster > 1)
+        most = llvm::formatv("{0} * ({1} / {0})", tiles->cluster, most);
+      grid = "min(" + grid + ", " + most + ")";
+    }
     auto launch = [&](GuardAttr when, RowsAttr rows) {
       LaunchOp::create(
           rewriter, loc,

@@ -14,7 +14,10 @@ namespace {
 constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 
 /// Tile numbers: a block's first is its own, the others come from a counter in
-/// the workspace, which the last block to finish sets back to zero.
+/// the workspace, which the last block to finish sets back to zero. Of a
+/// cluster, whose blocks take a tile together, the first block draws, and waits
+/// until all have read; what is said of a block's number and of how many there
+/// are is said of clusters.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -37,6 +40,14 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     auto dim = mlir::gpu::Dimension::x;
     Value id = mlir::gpu::BlockIdOp::create(rewriter, loc, dim);
     Value blocks = mlir::gpu::GridDimOp::create(rewriter, loc, dim);
+    Value rank, isFirst;
+    if (int64_t cluster = op.getCluster(); cluster > 1) {
+      id = e.divU(id, e.index(cluster));
+      blocks = e.divU(blocks, e.index(cluster));
+      rank = e.toI32(mlir::gpu::ClusterBlockIdOp::create(rewriter, loc, dim));
+      isFirst = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
+                                      rank, e.i32(0));
+    }
 
     // The tile's number, how many came before it, and what is carried.
     SmallVector<Value> begin{id, e.index(0)};
@@ -57,12 +68,15 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     TileCoords at = decodeTile(e, number, tiles, heads, batches, order, func);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
-    RingParts queue(op.getQueue().getType(), adaptor.getQueue());
+    Queue queue{RingParts(op.getQueue().getType(), adaptor.getQueue()), rank,
+                int64_t(op.getCluster())};
     bool ofMany = op.getDraws() && !isOneThreadsRole(op);
     Value drawn, draws;
     if (ofMany) { // it comes while the tile's work goes on
       draws = arith::CmpIOp::create(rewriter, loc, arith::CmpIPredicate::eq,
                                     e.thread(), e.i32(0));
+      if (isFirst)
+        draws = e.both(draws, isFirst);
       drawn = drawWhere(e, counter, draws);
     }
     rewriter.setInsertionPointToEnd(after);
@@ -79,16 +93,25 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
       rewriter.setInsertionPointToStart(one.thenBlock());
       give(e, drawn, blocks, queue, visit);
     }
-    Value next = op.getDraws() && !ofMany
-                     ? draw(e, counter, blocks, queue, visit)
-                     : receive(e, queue, visit);
+    Value next;
+    if (!op.getDraws() || ofMany)
+      next = receive(e, queue, visit);
+    else if (!isFirst)
+      next = draw(e, counter, blocks, queue, visit);
+    else
+      next = oneOf(
+          e, isFirst, [&] { return draw(e, counter, blocks, queue, visit); },
+          [&] { return receive(e, queue, visit, /*oneThread=*/true); });
     cursors.insert(cursors.begin(), {next, e.add(visit, 1)});
     scf::YieldOp::create(rewriter, loc, cursors);
     rewriter.eraseOp(marker);
     rewriter.eraseOp(end);
     rewriter.setInsertionPointAfter(loop);
     if (op.getDraws())
-      onOneThread(e, [&] { reset(e, counter, blocks); });
+      onOneThread(e, [&] {
+        auto resets = [&] { reset(e, counter, blocks); };
+        isFirst ? when(e, isFirst, resets) : resets();
+      });
     rewriter.eraseOp(op);
     return success();
   }
@@ -114,12 +137,33 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     return !roles || roles.getOneThread()[roles.getRoleOf(op)];
   }
 
-  static Value slotAddress(Emit &e, const RingParts &queue, Value slot) {
-    return e.sharedPointer(e.add(queue.slots, e.mul(slot, 8)));
+  /// The tiles that roles take. Of a cluster each block has one, which the
+  /// first block fills.
+  struct Queue {
+    RingParts ring;
+    Value rank; // of a cluster's block
+    int64_t blocks;
+
+    Value slotAddress(Emit &e, Value slot) const {
+      return e.sharedPointer(e.add(ring.slots, e.mul(slot, 8)));
+    }
+  };
+
+  /// What one of two branches gives.
+  template <typename Then, typename Else>
+  static Value oneOf(Emit &e, Value condition, Then then, Else otherwise) {
+    auto branch = scf::IfOp::create(e.b, e.loc, e.b.getIndexType(), condition,
+                                    /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(e.b);
+    e.b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(e.b, e.loc, then());
+    e.b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(e.b, e.loc, otherwise());
+    return branch.getResult(0);
   }
 
-  static Value draw(Emit &e, Value counter, Value blocks,
-                    const RingParts &queue, Value visit) {
+  static Value draw(Emit &e, Value counter, Value blocks, const Queue &queue,
+                    Value visit) {
     Value old =
         LLVM::AtomicRMWOp::create(e.b, e.loc, LLVM::AtomicBinOp::add, counter,
                                   e.i32(1), LLVM::AtomicOrdering::monotonic);
@@ -139,29 +183,49 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
         .getResult(0);
   }
 
-  /// Puts the next tile's number into the queue.
-  static Value give(Emit &e, Value old, Value blocks, const RingParts &queue,
+  /// Puts the next tile's number into the queue, of a cluster into that of each
+  /// block, since all have released both.
+  static Value give(Emit &e, Value old, Value blocks, const Queue &queue,
                     Value visit) {
     Value next = e.add(old, e.toI32(blocks));
-    RingUse use(e, queue.type, visit);
-    barrierWait(e, queue.empty(e, use.slot), e.bitXor(use.parity, 1));
-    LLVM::StoreOp::create(e.b, e.loc, next, slotAddress(e, queue, use.slot), 4,
-                          /*isVolatile=*/true);
-    barrierArrive(e, queue.full(e, use.slot));
+    RingUse use(e, queue.ring.type, visit);
+    Value full = queue.ring.full(e, use.slot);
+    barrierWait(e, queue.ring.empty(e, use.slot), e.bitXor(use.parity, 1));
+    if (!queue.rank) {
+      LLVM::StoreOp::create(e.b, e.loc, next, queue.slotAddress(e, use.slot), 4,
+                            /*isVolatile=*/true);
+      barrierArrive(e, full);
+      return e.toIndex(next);
+    }
+    Value slot = e.add(queue.ring.slots, e.mul(use.slot, 8));
+    for (int64_t block = 0; block < queue.blocks; ++block)
+      e.ptx("st.shared::cluster.u32 [$0], $2;\n"
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
+            "r,r,r",
+            {inBlock(e, slot, e.i32(block)), inBlock(e, full, e.i32(block)),
+             next});
     return e.toIndex(next);
   }
 
-  static Value receive(Emit &e, const RingParts &queue, Value visit) {
-    RingUse use(e, queue.type, visit);
-    barrierWait(e, queue.full(e, use.slot), use.parity);
+  static Value receive(Emit &e, const Queue &queue, Value visit,
+                       bool oneThread = false) {
+    RingUse use(e, queue.ring.type, visit);
+    barrierWait(e, queue.ring.full(e, use.slot), use.parity,
+                /*ofCluster=*/bool(queue.rank));
     Value next = LLVM::LoadOp::create(e.b, e.loc, e.b.getI32Type(),
-                                      slotAddress(e, queue, use.slot), 4,
+                                      queue.slotAddress(e, use.slot), 4,
                                       /*isVolatile=*/true);
-    // Every lane has read before lane 0 says so.
-    NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
-    barrierArrive(e, queue.empty(e, use.slot),
-                  arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
-                                        e.lane(), e.i32(0)));
+    Value arrives;
+    if (!oneThread) { // every lane has read before lane 0 says so
+      NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
+      arrives = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::eq,
+                                      e.lane(), e.i32(0));
+    }
+    Value empty = queue.ring.empty(e, use.slot);
+    if (queue.rank)
+      barrierArriveIn(e, inBlock(e, empty, e.i32(0)), arrives);
+    else
+      barrierArrive(e, empty, arrives);
     return e.toIndex(next);
   }
 

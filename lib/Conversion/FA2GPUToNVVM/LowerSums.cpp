@@ -20,23 +20,26 @@ Value sumPointer(Emit &e, ViewParts view, Value row, int64_t width) {
   return e.gep(start, e.toI64(e.toIndex(own)));
 }
 
-/// Where the columns of a view begin that only the program knows.
+/// Where the columns of a view begin that only the program knows, of so many
+/// bytes each.
 Value startOfColumn(Emit &e, ConversionPatternRewriter &rewriter, Value view,
-                    Type tile, Value start) {
+                    int64_t bytes, Value start) {
   auto op = view.getDefiningOp<ViewOp>();
   if (!op || !op.getColumn())
     return start;
   Value column = e.toI64(rewriter.getRemappedValue(op.getColumn()));
-  return e.gep(start,
-               e.mul(column, cast<RankedTensorType>(tile).getDimSize(0) * 4));
+  return e.gep(start, e.mul(column, bytes));
+}
+
+/// Bytes of a column of a tile of a sum, which has one column after the other.
+int64_t columnBytes(Type tile) {
+  return cast<RankedTensorType>(tile).getDimSize(0) * 4;
 }
 
 /// Where a part of a tile's columns begins: behind the columns before.
 int64_t startOfPart(Value view, Type tile) {
   auto op = view.getDefiningOp<ViewOp>();
-  return op ? op.getFirstColumn() * cast<RankedTensorType>(tile).getDimSize(0) *
-                  4
-            : 0;
+  return op ? op.getFirstColumn() * columnBytes(tile) : 0;
 }
 
 /// How long the cache keeps what is touched through a view.
@@ -337,8 +340,8 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
       awaitTurn(e, counter, turn, waits, op.getAtLeast());
     }
     Reductions sum(e, op, view, adaptor.getRow()[0]);
-    sum.start = startOfColumn(e, rewriter, op.getView(), op.getTile().getType(),
-                              sum.start);
+    sum.start = startOfColumn(e, rewriter, op.getView(),
+                              columnBytes(op.getTile().getType()), sum.start);
     if (op.getInto())
       finish(e, op, adaptor, sum, rewriter);
     else
@@ -373,6 +376,8 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
     Type element = into.getElementType();
     Emit inside(rewriter, op.getLoc());
     ViewParts to = viewAnew(inside, op.getInto(), adaptor.getInto());
+    to.base = startOfColumn(inside, rewriter, op.getInto(),
+                            element.getIntOrFloatBitWidth() / 8, to.base);
     auto type = cast<RankedTensorType>(op.getTile().getType());
     ValueRange values = adaptor.getTile();
     storeElements(inside, type.clone(element),

@@ -41,12 +41,24 @@ Value RingParts::empty(Emit &e, Value barrier) const {
                kBarrierBytes * type.getSlots() * type.getParts());
 }
 
-void fa2::gpu::barrierWait(Emit &e, Value barrier, Value parity) {
+void fa2::gpu::barrierWait(Emit &e, Value barrier, Value parity,
+                           bool ofCluster) {
   Value operands[] = {barrier, parity};
+  std::string kind = ofCluster ? ".acquire.cluster.shared::cta" : ".shared";
   e.ptx("{\n.reg .pred done;\nWAIT:\n"
-        "mbarrier.try_wait.parity.shared.b64 done, [$0], $1, 10000000;\n"
-        "@done bra.uni DONE;\nbra.uni WAIT;\nDONE:\n}",
+        "mbarrier.try_wait.parity" +
+            kind +
+            ".b64 done, [$0], $1, 10000000;\n"
+            "@done bra.uni DONE;\nbra.uni WAIT;\nDONE:\n}",
         "r,r", operands);
+}
+
+/// No scope of its own: who arrives has only read (docs/decisions, clusters).
+void fa2::gpu::barrierArriveIn(Emit &e, Value barrier, Value predicate) {
+  if (!predicate)
+    return e.ptx("mbarrier.arrive.shared::cluster.b64 _, [$0];", "r", barrier);
+  Value operands[] = {barrier, predicate};
+  e.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b", operands);
 }
 
 void fa2::gpu::barrierArrive(Emit &e, Value barrier, Value predicate) {
@@ -61,17 +73,21 @@ void fa2::gpu::barrierExpect(Emit &e, Value barrier, int64_t bytes) {
   e.ptx("mbarrier.arrive.expect_tx.shared.b64 _, [$0], $1;", "r,r", operands);
 }
 
-/// The same place of the cluster's other block.
-static Value atPeer(Emit &e, Value address) {
-  Value rank =
-      mlir::gpu::ClusterBlockIdOp::create(e.b, e.loc, mlir::gpu::Dimension::x);
-  Value operands[] = {address, e.bitXor(e.toI32(rank), 1)};
+Value fa2::gpu::inBlock(Emit &e, Value address, Value rank) {
+  Value operands[] = {address, rank};
   return LLVM::InlineAsmOp::create(
              e.b, e.loc, e.b.getI32Type(), operands,
              "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
              /*has_side_effects=*/false, /*is_align_stack=*/false,
              LLVM::TailCallKind::None, LLVM::AsmDialectAttr{}, ArrayAttr{})
       .getResult(0);
+}
+
+/// The same place of the cluster's other block.
+static Value atPeer(Emit &e, Value address) {
+  Value rank =
+      mlir::gpu::ClusterBlockIdOp::create(e.b, e.loc, mlir::gpu::Dimension::x);
+  return inBlock(e, address, e.bitXor(e.toI32(rank), 1));
 }
 
 namespace {
@@ -228,11 +244,9 @@ struct ReleaseLowering : public OpConversionPattern<RingReleaseOp> {
       RingUse use(e, ring.type, adaptor.getUse()[0]);
       if (op.getWaits())
         barrierWait(e, ring.full(e, use.barrier), use.parity);
-      // No scope of its own: the warp has only read (docs/decisions, clusters).
       Value empty = ring.empty(e, use.barrier);
       if (isPeer(op.getRing()))
-        e.ptx("@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "r,b",
-              {atPeer(e, empty), isZero(e, e.lane())});
+        barrierArriveIn(e, atPeer(e, empty), isZero(e, e.lane()));
       else
         barrierArrive(e, empty, isZero(e, e.lane()));
     }

@@ -188,8 +188,26 @@ struct RingParts {
   mlir::Value slots, barriers;
 };
 /// mbarrier operations on an i32 address in shared memory.
-void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity);
+/// Runs `body` under `condition`, or always when it is null.
+template <typename Fn> void when(Emit &e, mlir::Value condition, Fn body) {
+  if (!condition)
+    return body();
+  auto branch = mlir::scf::IfOp::create(e.b, e.loc, condition);
+  mlir::OpBuilder::InsertionGuard guard(e.b);
+  e.b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+/// Of a phase that another block of the cluster may have ended, whose writes
+/// are to be seen, with `ofCluster`.
+void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity,
+                 bool ofCluster = false);
 void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
+/// The same of a barrier at an address of the cluster (`inBlock`), by who has
+/// only read.
+void barrierArriveIn(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
+/// The same place in the shared memory of the cluster's block of a rank, i32.
+mlir::Value inBlock(Emit &e, mlir::Value address, mlir::Value rank);
 void barrierExpect(Emit &e, mlir::Value barrier, int64_t bytes);
 /// Builds `body` for one thread of the role: it alone, where it runs the role.
 /// Branches of one thread that stand side by side become one.

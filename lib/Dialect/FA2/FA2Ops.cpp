@@ -134,11 +134,13 @@ void ForEachTileOp::print(OpAsmPrinter &p) {
   p.printOptionalAttrDict((*this)->getAttrs(), said);
 }
 
-/// Blocks of a cluster know each other.
+/// Blocks of a cluster know each other: those of fa2.for_each_tile, or of what
+/// became of it.
 static LogicalResult verifyInCluster(Operation *op) {
-  auto tiles = op->getParentOfType<ForEachTileOp>();
-  if (tiles && tiles.getCluster() > 1)
-    return success();
+  for (Operation *at = op->getParentOp(); at; at = at->getParentOp())
+    if (auto blocks = at->getAttrOfType<IntegerAttr>("cluster");
+        blocks && blocks.getInt() > 1)
+      return success();
   return op->emitOpError() << "expected fa2.for_each_tile with a cluster of "
                               "blocks around it";
 }

@@ -101,8 +101,21 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
            (tiles &&
             (!tiles.getDraws() || !isOneThreads(*tiles->getParentRegion())));
   };
-  bool queue = llvm::any_of(ring.getUsers(), llvm::IsaPred<TileLoopOp>);
-  return {warpsOf(reads), copied || queue ? 1 : warpsOf(fills)};
+  RingArrivals arrivals{warpsOf(reads), 1};
+  TileLoopOp draws;
+  for (Operation *user : ring.getUsers())
+    if (auto tiles = dyn_cast<TileLoopOp>(user); tiles && tiles.getDraws())
+      draws = tiles;
+  if (!draws)
+    arrivals.fillers = copied ? 1 : warpsOf(fills);
+  // The queue of the block that draws is released by the cluster's others too,
+  // of which a role of one thread reads as well.
+  if (int64_t others = draws ? int64_t(draws.getCluster()) - 1 : 0) {
+    arrivals.consumers *= others + 1;
+    if (isOneThreads(*draws->getParentRegion()))
+      arrivals.consumers += others;
+  }
+  return arrivals;
 }
 
 bool fa2::gpu::isOneThreads(Operation *op) {

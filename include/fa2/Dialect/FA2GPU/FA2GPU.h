@@ -59,8 +59,8 @@ int64_t barrierBytes(RingCreateOp ring);
 /// Whether roles wait for uses of the ring, at mbarriers of its own.
 bool isWaitedFor(mlir::Value ring);
 /// Arrivals that end a phase of a ring's mbarriers: of warps that release a
-/// slot, or its part; of warps that fill it, or of the one thread whose copies
-/// do.
+/// slot, or its part, of all blocks that draw their tiles together for a queue;
+/// of warps that fill it, or of the one thread whose copies do.
 struct RingArrivals {
   int64_t consumers, fillers;
 };
