@@ -76,9 +76,10 @@ struct AllocatePass : public fa2::impl::AllocateBase<AllocatePass> {
     Piece piece;
     piece.bytes = ringBytes(ring);
     piece.isQueue = isQueue(ring);
-    if (!piece.isQueue)
-      piece.alignment =
-          sharedLayout(ring.getRing().getType().getTile()).alignment();
+    piece.alignment =
+        piece.isQueue
+            ? kQueueSlotBytes
+            : sharedLayout(ring.getRing().getType().getTile()).alignment();
     return piece;
   }
 

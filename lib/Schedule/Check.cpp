@@ -213,7 +213,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return wrong;
   for (auto [name, slots] :
        {std::pair("rings.k", s.slotsK), {"rings.v", s.slotsV}})
-    if (slots > 1 && (!s.persistent || s.cluster > 1))
+    if (slots > 1 && !s.persistent)
       return formatv("expected {0} = 0 or 1 in backward but with persistent, "
                      "whose blocks take another tile of keys, and without "
                      "cluster; got {0} = {1}",

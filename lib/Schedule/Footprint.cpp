@@ -181,6 +181,7 @@ public:
   void queue() {
     Piece piece;
     piece.isQueue = true;
+    piece.alignment = fa2::gpu::kQueueSlotBytes;
     piece.bytes = fa2::gpu::kQueueSlots * fa2::gpu::kQueueSlotBytes;
     piece.barriers = fa2::gpu::kQueueSlots * 2 * fa2::gpu::kBarrierBytes;
     f.barrierBytes += piece.bytes + piece.barriers;

@@ -42,8 +42,8 @@ int64_t fa2::placeSideBySide(std::vector<Piece> &pieces) {
     piece.barriersOffset = total;
     total += piece.barriers;
     if (piece.isQueue) {
-      piece.offset = total;
-      total += piece.bytes;
+      piece.offset = llvm::alignTo(total, piece.alignment);
+      total = piece.offset + piece.bytes;
     }
   }
   return total;

@@ -19,7 +19,7 @@ struct Piece {
   int64_t first = 0, last = 0;
   /// Bytes of mbarriers.
   int64_t barriers = 0;
-  /// Whether its bytes stand behind its mbarriers: those of a queue of numbers.
+  /// Whether its bytes stand behind its mbarriers: those of a queue of tiles.
   bool isQueue = false;
 
   int64_t offset = 0, barriersOffset = 0;

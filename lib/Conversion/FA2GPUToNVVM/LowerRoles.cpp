@@ -17,7 +17,9 @@ constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 /// the workspace, which the last block to finish sets back to zero. Of a
 /// cluster, whose blocks take a tile together, the first block draws, and waits
 /// until all have read; what is said of a block's number and of how many there
-/// are is said of clusters.
+/// are is said of clusters. Who draws says too which tile that is: the divisions
+/// that tell take as long as a third of a tile's products, and others would wait
+/// for them between two tiles.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -49,8 +51,16 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
                                       rank, e.i32(0));
     }
 
-    // The tile's number, how many came before it, and what is carried.
-    SmallVector<Value> begin{id, e.index(0)};
+    auto placed = [&](Value number) {
+      Value place = balanced ? placeOf(e, number, longest, total, blocks)
+                             : number;
+      TileCoords at = decodeTile(e, place, tiles, heads, batches, order, func);
+      return Drawn{number, at.tile, at.head, at.batch};
+    };
+    // The tile's number and which it is, how many came before it, and what is
+    // carried.
+    SmallVector<Value> begin(placed(id));
+    begin.push_back(e.index(0));
     for (ValueRange init : adaptor.getInits())
       llvm::append_range(begin, init);
     SmallVector<Type> types(begin.size(), rewriter.getIndexType());
@@ -61,11 +71,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
         loc, arith::CmpIPredicate::ult, before->getArgument(0), total);
     scf::ConditionOp::create(rewriter, loc, more, before->getArguments());
     Block *after = rewriter.createBlock(&loop.getAfter(), {}, types, locs);
-    Value visit = after->getArgument(1);
-    Value number = after->getArgument(0);
-    if (balanced)
-      number = placeOf(e, number, longest, total, blocks);
-    TileCoords at = decodeTile(e, number, tiles, heads, batches, order, func);
+    Value visit = after->getArgument(kDrawnWords);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
     Queue queue{RingParts(op.getQueue().getType(), adaptor.getQueue()), rank,
@@ -82,8 +88,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     rewriter.setInsertionPointToEnd(after);
     auto marker =
         scf::YieldOp::create(rewriter, loc); // the block's end for now
-    SmallVector<Value> args{at.tile, at.head, at.batch, visit};
-    llvm::append_range(args, after->getArguments().drop_front(2));
+    SmallVector<Value> args(after->getArguments().drop_front());
     rewriter.inlineBlockBefore(&body, marker, args);
     SmallVector<Value> cursors(end->getOperands());
     rewriter.setInsertionPoint(marker);
@@ -91,18 +96,26 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
       auto one = scf::IfOp::create(rewriter, loc, draws);
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointToStart(one.thenBlock());
-      give(e, drawn, blocks, queue, visit);
+      give(e, placed(nextOf(e, drawn, blocks)), queue, visit);
     }
-    Value next;
+    Drawn next;
     if (!op.getDraws() || ofMany)
-      next = receive(e, queue, visit);
-    else if (!isFirst)
-      next = draw(e, counter, blocks, queue, visit);
-    else
-      next = oneOf(
-          e, isFirst, [&] { return draw(e, counter, blocks, queue, visit); },
-          [&] { return receive(e, queue, visit, /*oneThread=*/true); });
-    cursors.insert(cursors.begin(), {next, e.add(visit, 1)});
+      next = receive(e, queue, visit, isOneThreadsRole(op));
+    else {
+      auto draw = [&] {
+        Drawn next = placed(nextOf(e, drawFrom(e, counter), blocks));
+        give(e, next, queue, visit);
+        return next;
+      };
+      next = isFirst ? oneOf(e, isFirst, draw,
+                             [&] {
+                               return receive(e, queue, visit,
+                                              /*oneThread=*/true);
+                             })
+                     : draw();
+    }
+    next.push_back(e.add(visit, 1));
+    cursors.insert(cursors.begin(), next.begin(), next.end());
     scf::YieldOp::create(rewriter, loc, cursors);
     rewriter.eraseOp(marker);
     rewriter.eraseOp(end);
@@ -145,29 +158,37 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     int64_t blocks;
 
     Value slotAddress(Emit &e, Value slot) const {
-      return e.sharedPointer(e.add(ring.slots, e.mul(slot, 8)));
+      return e.add(ring.slots, e.mul(slot, kQueueSlotBytes));
     }
   };
 
+  /// A tile's number, and its index along the sequence, its head and its batch
+  /// entry: the words of a slot of the queue.
+  using Drawn = SmallVector<Value, 5>;
+  static constexpr unsigned kDrawnWords = 4;
+
   /// What one of two branches gives.
   template <typename Then, typename Else>
-  static Value oneOf(Emit &e, Value condition, Then then, Else otherwise) {
-    auto branch = scf::IfOp::create(e.b, e.loc, e.b.getIndexType(), condition,
+  static Drawn oneOf(Emit &e, Value condition, Then then, Else otherwise) {
+    SmallVector<Type> types(kDrawnWords, e.b.getIndexType());
+    auto branch = scf::IfOp::create(e.b, e.loc, types, condition,
                                     /*withElse=*/true);
     OpBuilder::InsertionGuard guard(e.b);
     e.b.setInsertionPointToStart(branch.thenBlock());
     scf::YieldOp::create(e.b, e.loc, then());
     e.b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(e.b, e.loc, otherwise());
-    return branch.getResult(0);
+    return Drawn(branch.getResults());
   }
 
-  static Value draw(Emit &e, Value counter, Value blocks, const Queue &queue,
-                    Value visit) {
-    Value old =
-        LLVM::AtomicRMWOp::create(e.b, e.loc, LLVM::AtomicBinOp::add, counter,
-                                  e.i32(1), LLVM::AtomicOrdering::monotonic);
-    return give(e, old, blocks, queue, visit);
+  static Value drawFrom(Emit &e, Value counter) {
+    return LLVM::AtomicRMWOp::create(
+        e.b, e.loc, LLVM::AtomicBinOp::add, counter, e.i32(1),
+        LLVM::AtomicOrdering::monotonic);
+  }
+
+  static Value nextOf(Emit &e, Value drawn, Value blocks) {
+    return e.toIndex(e.add(drawn, e.toI32(blocks)));
   }
 
   /// The counter before one thread added to it; anything in the others. No
@@ -183,38 +204,57 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
         .getResult(0);
   }
 
-  /// Puts the next tile's number into the queue, of a cluster into that of each
-  /// block, since all have released both.
-  static Value give(Emit &e, Value old, Value blocks, const Queue &queue,
-                    Value visit) {
-    Value next = e.add(old, e.toI32(blocks));
+  /// Puts the next tile into the queue, of a cluster into that of each block,
+  /// since all have released both.
+  static void give(Emit &e, const Drawn &next, const Queue &queue,
+                   Value visit) {
     RingUse use(e, queue.ring.type, visit);
     Value full = queue.ring.full(e, use.slot);
     barrierWait(e, queue.ring.empty(e, use.slot), e.bitXor(use.parity, 1));
+    Value slot = queue.slotAddress(e, use.slot);
+    SmallVector<Value> words = llvm::map_to_vector(
+        next, [&](Value word) { return e.toI32(word); });
     if (!queue.rank) {
-      LLVM::StoreOp::create(e.b, e.loc, next, queue.slotAddress(e, use.slot), 4,
-                            /*isVolatile=*/true);
+      store(e, words, slot);
       barrierArrive(e, full);
-      return e.toIndex(next);
+      return;
     }
-    Value slot = e.add(queue.ring.slots, e.mul(use.slot, 8));
-    for (int64_t block = 0; block < queue.blocks; ++block)
-      e.ptx("st.shared::cluster.u32 [$0], $2;\n"
+    for (int64_t block = 0; block < queue.blocks; ++block) {
+      SmallVector<Value> operands{inBlock(e, slot, e.i32(block)),
+                                  inBlock(e, full, e.i32(block))};
+      llvm::append_range(operands, words);
+      e.ptx("st.shared::cluster.v4.u32 [$0], {$2, $3, $4, $5};\n"
             "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
-            "r,r,r",
-            {inBlock(e, slot, e.i32(block)), inBlock(e, full, e.i32(block)),
-             next});
-    return e.toIndex(next);
+            "r,r,r,r,r,r", operands);
+    }
   }
 
-  static Value receive(Emit &e, const Queue &queue, Value visit,
-                       bool oneThread = false) {
+  static VectorType slotType(Emit &e) {
+    return VectorType::get({kDrawnWords}, e.b.getI32Type());
+  }
+
+  static void store(Emit &e, ArrayRef<Value> words, Value slot) {
+    Value all = LLVM::UndefOp::create(e.b, e.loc, slotType(e));
+    for (auto [i, word] : llvm::enumerate(words))
+      all = LLVM::InsertElementOp::create(e.b, e.loc, all, word,
+                                          e.i32(int64_t(i)));
+    LLVM::StoreOp::create(e.b, e.loc, all, e.sharedPointer(slot),
+                          kQueueSlotBytes, /*isVolatile=*/true);
+  }
+
+  static Drawn receive(Emit &e, const Queue &queue, Value visit,
+                       bool oneThread) {
     RingUse use(e, queue.ring.type, visit);
     barrierWait(e, queue.ring.full(e, use.slot), use.parity,
                 /*ofCluster=*/bool(queue.rank));
-    Value next = LLVM::LoadOp::create(e.b, e.loc, e.b.getI32Type(),
-                                      queue.slotAddress(e, use.slot), 4,
-                                      /*isVolatile=*/true);
+    Value all = LLVM::LoadOp::create(
+        e.b, e.loc, slotType(e),
+        e.sharedPointer(queue.slotAddress(e, use.slot)), kQueueSlotBytes,
+        /*isVolatile=*/true);
+    Drawn next;
+    for (unsigned i = 0; i < kDrawnWords; ++i)
+      next.push_back(e.toIndex(
+          LLVM::ExtractElementOp::create(e.b, e.loc, all, e.i32(i))));
     Value arrives;
     if (!oneThread) { // every lane has read before lane 0 says so
       NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));
@@ -226,7 +266,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
       barrierArriveIn(e, inBlock(e, empty, e.i32(0)), arrives);
     else
       barrierArrive(e, empty, arrives);
-    return e.toIndex(next);
+    return next;
   }
 
   static void reset(Emit &e, Value counter, Value blocks) {
