@@ -33,10 +33,10 @@ struct PersistPass : public fa2::impl::PersistBase<PersistPass> {
     Value queue = RingCreateOp::create(
         b, loc, RingType::get(b.getContext(), kQueueSlots, tile),
         b.getStringAttr("tiles"));
-    auto loop = TileLoopOp::create(
-        b, loc, op.getRows(), op.getHeads(), op.getBatches(), op.getBlockAttr(),
-        op.getOrderAttr(), queue, ValueRange(), /*draws=*/UnitAttr{},
-        op.getClusterAttr());
+    auto loop = TileLoopOp::create(b, loc, op.getRows(), op.getHeads(),
+                                   op.getBatches(), op.getBlockAttr(),
+                                   op.getOrderAttr(), queue, ValueRange(),
+                                   /*draws=*/UnitAttr{}, op.getClusterAttr());
     loop.getBody().takeBody(op.getBody());
     Block &body = loop.getBody().front();
     body.addArgument(b.getIndexType(), loc); // visit

@@ -138,11 +138,9 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
                    "ordered or turns_finish, since two roles add in one turn; "
                    "got {0}",
                    stringifyTurnChange(s.turns));
-  if (s.dqByProducer || s.pingPong || s.qInRegisters ||
-      s.separateOutput)
-    return formatv("expected role_columns = 0 with dq_by_producer, "
-                   "persistent, ping_pong, q_in_registers or "
-                   "separate_output; got {0}",
+  if (s.dqByProducer || s.pingPong || s.qInRegisters || s.separateOutput)
+    return formatv("expected role_columns = 0 with dq_by_producer, ping_pong, "
+                   "q_in_registers or separate_output; got {0}",
                    s.roleColumns);
   // Where dS is waited for in its own iteration, P may be given behind that.
   if (s.loopOrder != LoopOrder::Written &&
@@ -215,8 +213,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
        {std::pair("rings.k", s.slotsK), {"rings.v", s.slotsV}})
     if (slots > 1 && !s.persistent)
       return formatv("expected {0} = 0 or 1 in backward but with persistent, "
-                     "whose blocks take another tile of keys, and without "
-                     "cluster; got {0} = {1}",
+                     "whose blocks take another tile of keys; got {0} = {1}",
                      name, slots);
   for (auto [name, dim, columns] :
        {std::tuple("keys_in_registers", p.headDim, s.keysInRegisters),

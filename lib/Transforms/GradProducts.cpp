@@ -275,10 +275,9 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (schedule.getTurnsFinish())
     for (const GradQPiece &piece : sum.pieces) {
       Value column = columnOf(piece);
-      sum.into.push_back(
-          from(columnsView(dq, {piece.first, piece.count, {}}, batch, head,
-                           sequence),
-               column));
+      sum.into.push_back(from(columnsView(dq, {piece.first, piece.count, {}},
+                                          batch, head, sequence),
+                              column));
     }
   ScorePlace place{batch,
                    head,

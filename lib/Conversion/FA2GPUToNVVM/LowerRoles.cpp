@@ -17,9 +17,9 @@ constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 /// the workspace, which the last block to finish sets back to zero. Of a
 /// cluster, whose blocks take a tile together, the first block draws, and waits
 /// until all have read; what is said of a block's number and of how many there
-/// are is said of clusters. Who draws says too which tile that is: the divisions
-/// that tell take as long as a third of a tile's products, and others would wait
-/// for them between two tiles.
+/// are is said of clusters. Of orders with sections who draws says which tile
+/// that is too: the divisions that tell take as long as a third of a tile's
+/// products, and others would wait for them between two tiles.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -51,31 +51,46 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
                                       rank, e.i32(0));
     }
 
-    auto placed = [&](Value number) {
-      Value place = balanced ? placeOf(e, number, longest, total, blocks)
-                             : number;
-      TileCoords at = decodeTile(e, place, tiles, heads, batches, order, func);
-      return Drawn{number, at.tile, at.head, at.batch};
+    bool says = numSectionArguments(order) > 0;
+    auto decoded = [&](Value number) {
+      if (balanced)
+        number = placeOf(e, number, longest, total, blocks);
+      return decodeTile(e, number, tiles, heads, batches, order, func);
     };
-    // The tile's number and which it is, how many came before it, and what is
-    // carried.
+    auto placed = [&](Value number) {
+      if (!says)
+        return Drawn{number};
+      TileCoords at = decoded(number);
+      Value more = arith::CmpIOp::create(
+          rewriter, loc, arith::CmpIPredicate::ult, number, total);
+      return Drawn{e.select(more, e.toI32(at.tile), e.i32(kNoTile)),
+                   e.toI32(at.head), e.toI32(at.batch)};
+    };
+    // Which tile it is, how many came before it, and what is carried.
     SmallVector<Value> begin(placed(id));
+    unsigned words = begin.size();
     begin.push_back(e.index(0));
     for (ValueRange init : adaptor.getInits())
       llvm::append_range(begin, init);
     SmallVector<Type> types(begin.size(), rewriter.getIndexType());
+    if (says)
+      std::fill_n(types.begin(), words, rewriter.getI32Type());
     SmallVector<Location> locs(begin.size(), loc);
     auto loop = scf::WhileOp::create(rewriter, loc, types, begin);
     Block *before = rewriter.createBlock(&loop.getBefore(), {}, types, locs);
-    Value more = rewriter.createOrFold<arith::CmpIOp>(
-        loc, arith::CmpIPredicate::ult, before->getArgument(0), total);
+    Value first = before->getArgument(0);
+    Value more = says
+                     ? rewriter.createOrFold<arith::CmpIOp>(
+                           loc, arith::CmpIPredicate::ne, first, e.i32(kNoTile))
+                     : rewriter.createOrFold<arith::CmpIOp>(
+                           loc, arith::CmpIPredicate::ult, first, total);
     scf::ConditionOp::create(rewriter, loc, more, before->getArguments());
     Block *after = rewriter.createBlock(&loop.getAfter(), {}, types, locs);
-    Value visit = after->getArgument(kDrawnWords);
+    Value visit = after->getArgument(words);
     Block &body = op.getBody().front();
     Operation *end = body.getTerminator();
-    Queue queue{RingParts(op.getQueue().getType(), adaptor.getQueue()), rank,
-                int64_t(op.getCluster())};
+    Queue queue{RingParts(op.getQueue().getType(), adaptor.getQueue()), words,
+                rank, int64_t(op.getCluster())};
     bool ofMany = op.getDraws() && !isOneThreadsRole(op);
     Value drawn, draws;
     if (ofMany) { // it comes while the tile's work goes on
@@ -88,7 +103,16 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     rewriter.setInsertionPointToEnd(after);
     auto marker =
         scf::YieldOp::create(rewriter, loc); // the block's end for now
-    SmallVector<Value> args(after->getArguments().drop_front());
+    rewriter.setInsertionPoint(marker);
+    SmallVector<Value> args;
+    if (says) {
+      for (Value word : after->getArguments().take_front(words))
+        args.push_back(e.toIndex(word));
+    } else {
+      TileCoords at = decoded(after->getArgument(0));
+      args = {at.tile, at.head, at.batch};
+    }
+    llvm::append_range(args, after->getArguments().drop_front(words));
     rewriter.inlineBlockBefore(&body, marker, args);
     SmallVector<Value> cursors(end->getOperands());
     rewriter.setInsertionPoint(marker);
@@ -107,7 +131,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
         give(e, next, queue, visit);
         return next;
       };
-      next = isFirst ? oneOf(e, isFirst, draw,
+      next = isFirst ? oneOf(e, words, isFirst, draw,
                              [&] {
                                return receive(e, queue, visit,
                                               /*oneThread=*/true);
@@ -154,7 +178,8 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   /// first block fills.
   struct Queue {
     RingParts ring;
-    Value rank; // of a cluster's block
+    unsigned words; // of a slot
+    Value rank;     // of a cluster's block
     int64_t blocks;
 
     Value slotAddress(Emit &e, Value slot) const {
@@ -162,15 +187,18 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     }
   };
 
-  /// A tile's number, and its index along the sequence, its head and its batch
-  /// entry: the words of a slot of the queue.
-  using Drawn = SmallVector<Value, 5>;
-  static constexpr unsigned kDrawnWords = 4;
+  /// A tile's index along the sequence, which is kNoTile where there is none
+  /// any more, its head and its batch entry, i32; or its number alone, an
+  /// index.
+  using Drawn = SmallVector<Value, 4>;
+  static constexpr int64_t kNoTile = -1;
 
   /// What one of two branches gives.
   template <typename Then, typename Else>
-  static Drawn oneOf(Emit &e, Value condition, Then then, Else otherwise) {
-    SmallVector<Type> types(kDrawnWords, e.b.getIndexType());
+  static Drawn oneOf(Emit &e, unsigned words, Value condition, Then then,
+                     Else otherwise) {
+    Type word = words == 1 ? Type(e.b.getIndexType()) : e.b.getI32Type();
+    SmallVector<Type> types(words, word);
     auto branch = scf::IfOp::create(e.b, e.loc, types, condition,
                                     /*withElse=*/true);
     OpBuilder::InsertionGuard guard(e.b);
@@ -182,9 +210,9 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   }
 
   static Value drawFrom(Emit &e, Value counter) {
-    return LLVM::AtomicRMWOp::create(
-        e.b, e.loc, LLVM::AtomicBinOp::add, counter, e.i32(1),
-        LLVM::AtomicOrdering::monotonic);
+    return LLVM::AtomicRMWOp::create(e.b, e.loc, LLVM::AtomicBinOp::add,
+                                     counter, e.i32(1),
+                                     LLVM::AtomicOrdering::monotonic);
   }
 
   static Value nextOf(Emit &e, Value drawn, Value blocks) {
@@ -212,34 +240,43 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     Value full = queue.ring.full(e, use.slot);
     barrierWait(e, queue.ring.empty(e, use.slot), e.bitXor(use.parity, 1));
     Value slot = queue.slotAddress(e, use.slot);
-    SmallVector<Value> words = llvm::map_to_vector(
-        next, [&](Value word) { return e.toI32(word); });
     if (!queue.rank) {
-      store(e, words, slot);
+      store(e, next, slot);
       barrierArrive(e, full);
       return;
     }
     for (int64_t block = 0; block < queue.blocks; ++block) {
       SmallVector<Value> operands{inBlock(e, slot, e.i32(block)),
                                   inBlock(e, full, e.i32(block))};
-      llvm::append_range(operands, words);
-      e.ptx("st.shared::cluster.v4.u32 [$0], {$2, $3, $4, $5};\n"
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
-            "r,r,r,r,r,r", operands);
+      for (Value word : next)
+        operands.push_back(e.toI32(word));
+      bool one = queue.words == 1;
+      e.ptx(std::string(one ? "st.shared::cluster.u32 [$0], $2;\n"
+                            : "st.shared::cluster.v4.u32 [$0], {$2, $3, $4, "
+                              "$4};\n") +
+                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [$1];",
+            one ? "r,r,r" : "r,r,r,r,r", operands);
     }
   }
 
-  static VectorType slotType(Emit &e) {
-    return VectorType::get({kDrawnWords}, e.b.getI32Type());
+  /// One word, or four of which the last is to spare.
+  static Type slotType(Emit &e, unsigned words) {
+    Type word = e.b.getI32Type();
+    return words == 1 ? word : VectorType::get({4}, word);
   }
 
   static void store(Emit &e, ArrayRef<Value> words, Value slot) {
-    Value all = LLVM::UndefOp::create(e.b, e.loc, slotType(e));
-    for (auto [i, word] : llvm::enumerate(words))
-      all = LLVM::InsertElementOp::create(e.b, e.loc, all, word,
-                                          e.i32(int64_t(i)));
+    Value all = e.toI32(words.front());
+    if (words.size() > 1) {
+      all = LLVM::UndefOp::create(e.b, e.loc, slotType(e, words.size()));
+      for (unsigned i = 0; i < 4; ++i)
+        all = LLVM::InsertElementOp::create(
+            e.b, e.loc, all, i < words.size() ? words[i] : words.back(),
+            e.i32(i));
+    }
     LLVM::StoreOp::create(e.b, e.loc, all, e.sharedPointer(slot),
-                          kQueueSlotBytes, /*isVolatile=*/true);
+                          words.size() > 1 ? kQueueSlotBytes : 4,
+                          /*isVolatile=*/true);
   }
 
   static Drawn receive(Emit &e, const Queue &queue, Value visit,
@@ -247,14 +284,16 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     RingUse use(e, queue.ring.type, visit);
     barrierWait(e, queue.ring.full(e, use.slot), use.parity,
                 /*ofCluster=*/bool(queue.rank));
-    Value all = LLVM::LoadOp::create(
-        e.b, e.loc, slotType(e),
-        e.sharedPointer(queue.slotAddress(e, use.slot)), kQueueSlotBytes,
-        /*isVolatile=*/true);
+    bool one = queue.words == 1;
+    Value all =
+        LLVM::LoadOp::create(e.b, e.loc, slotType(e, queue.words),
+                             e.sharedPointer(queue.slotAddress(e, use.slot)),
+                             one ? 4 : kQueueSlotBytes, /*isVolatile=*/true);
     Drawn next;
-    for (unsigned i = 0; i < kDrawnWords; ++i)
-      next.push_back(e.toIndex(
-          LLVM::ExtractElementOp::create(e.b, e.loc, all, e.i32(i))));
+    for (unsigned i = 0; i < queue.words; ++i)
+      next.push_back(
+          one ? e.toIndex(all)
+              : LLVM::ExtractElementOp::create(e.b, e.loc, all, e.i32(i)));
     Value arrives;
     if (!oneThread) { // every lane has read before lane 0 says so
       NVVM::SyncWarpOp::create(e.b, e.loc, e.i32(-1));

@@ -18,7 +18,8 @@
 namespace fa2::gpu {
 
 constexpr int64_t kWarpLanes = 32;
-/// Bytes in shared memory of an mbarrier, and of a tile that is said in a queue.
+/// Bytes in shared memory of an mbarrier, and of a tile that is said in a
+/// queue.
 constexpr int64_t kBarrierBytes = 8, kQueueSlotBytes = 16;
 /// Tiles that the role which draws them may be ahead of the others.
 constexpr int64_t kQueueSlots = 2;
