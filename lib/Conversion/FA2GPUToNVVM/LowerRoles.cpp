@@ -17,9 +17,10 @@ constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 /// the workspace, which the last block to finish sets back to zero. Of a
 /// cluster, whose blocks take a tile together, the first block draws, and waits
 /// until all have read; what is said of a block's number and of how many there
-/// are is said of clusters. Of orders with sections who draws says which tile
-/// that is too: the divisions that tell take as long as a third of a tile's
-/// products, and others would wait for them between two tiles.
+/// are is said of clusters. Of orders with sections, and to many roles, who
+/// draws says which tile that is too: the divisions that tell take as long as a
+/// third of a tile's products, and others would wait for them between two
+/// tiles.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -51,7 +52,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
                                       rank, e.i32(0));
     }
 
-    bool says = numSectionArguments(order) > 0;
+    bool says = numSectionArguments(order) > 0 && isOfManyRoles(op);
     auto decoded = [&](Value number) {
       if (balanced)
         number = placeOf(e, number, longest, total, blocks);
@@ -167,6 +168,13 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     return e.select(
         below(longest), number,
         e.select(below(together), fromLast, e.sub(number, shortest)));
+  }
+
+  /// A consumer beside a producer does the divisions in registers that it has,
+  /// while the producer's copies come.
+  static bool isOfManyRoles(TileLoopOp op) {
+    auto roles = op->getParentOfType<RolesOp>();
+    return roles && roles.getPrograms().size() > 2;
   }
 
   static bool isOneThreadsRole(TileLoopOp op) {
