@@ -227,7 +227,7 @@ struct KernelLowering : public OpConversionPattern<KernelOp> {
     if (tiles->persistent) {
       std::string most = "device.multiprocessors";
       if (tiles->cluster > 1)
-        most = llvm::formatv("{0} * ({1} / {0})", tiles->cluster, most);
+        most = llvm::formatv("{0} * max(1, {1} / {0})", tiles->cluster, most);
       grid = "min(" + grid + ", " + most + ")";
     }
     auto launch = [&](GuardAttr when, RowsAttr rows) {
