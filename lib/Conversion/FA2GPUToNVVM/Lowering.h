@@ -187,7 +187,6 @@ struct RingParts {
   RingType type;
   mlir::Value slots, barriers;
 };
-/// mbarrier operations on an i32 address in shared memory.
 /// Runs `body` under `condition`, or always when it is null.
 template <typename Fn> void when(Emit &e, mlir::Value condition, Fn body) {
   if (!condition)
@@ -198,8 +197,9 @@ template <typename Fn> void when(Emit &e, mlir::Value condition, Fn body) {
   body();
 }
 
-/// Of a phase that another block of the cluster may have ended, whose writes
-/// are to be seen, with `ofCluster`.
+/// mbarrier operations on an i32 address in shared memory. With `ofCluster`
+/// another block of the cluster may have ended the phase, whose writes are to
+/// be seen.
 void barrierWait(Emit &e, mlir::Value barrier, mlir::Value parity,
                  bool ofCluster = false);
 void barrierArrive(Emit &e, mlir::Value barrier, mlir::Value predicate = {});
