@@ -309,7 +309,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value row = times(i, bq);
   if (program)
     program->atColumns(i);
-  // S^T = K Q_i^T, P^T = exp(c S^T - lse)
+  // S^T = K Q_i^T, P^T = 2^exponentOfP exp(c S^T - lse)
   Value qTile = load(qView, row, bq);
   auto everyKey = [&](Value ofQueries) -> Value {
     return BroadcastOp::create(b, loc, tile(bkv, bq, f32), ofQueries,
@@ -361,6 +361,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     dp = arith::AddFOp::create(b, loc, dp, delta);
   if (kept)
     dp = arith::SelectOp::create(b, loc, kept, dp, delta);
+  dp = withoutExponentOfP(dp);
   if (schedule.getRoundedP() && !slope)
     weight = arith::ExtFOp::create(b, loc, p.getType(), relayed(round(p)));
   Value ds = round(arith::MulFOp::create(b, loc, weight, dp));
@@ -536,6 +537,7 @@ void GradTiler::createQueries() {
     Value dp = dot("dp", bq, bkv, doTile, vTile, delta, false, true, rows);
     if (Value kept = keptAt(place, j))
       dp = arith::SelectOp::create(b, loc, kept, dp, delta);
+    dp = withoutExponentOfP(dp);
     Value ds = round(arith::MulFOp::create(b, loc, weighed(p, slope), dp));
     // dQ += dS K_j
     Value dq1 = dot("dq", bq, headDim, ds, kTile, loop.getRegionIterArgs()[0],

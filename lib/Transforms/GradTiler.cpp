@@ -18,6 +18,10 @@ using namespace fa2;
 static constexpr float kInf = std::numeric_limits<float>::infinity();
 /// docs/contract.md, rows without a value.
 static constexpr float kLargestLse = 0x1p23f;
+/// Of an f16 below 2^-14 bits are lost, which is 2^-26 of P then: less than dS,
+/// which is dP times as large, loses itself. P may still be 2^3, of an lse that
+/// a caller knows less well.
+static constexpr int64_t kExponentOfP = 12;
 /// Blocks that zero gradients: enough for any device's memory.
 static constexpr int64_t kZeroBlocks = 512;
 
@@ -67,6 +71,11 @@ void GradTiler::createAlternative(const Alternative &each) {
   schedule = each.kernels.front().schedule;
   bool atomic = schedule.getDq() != GradQ::Recompute;
   sumWidth = 1;
+  bool roundsP = llvm::any_of(each.kernels, [](const OfKeys &keys) {
+    return keys.schedule.getRoundedP();
+  });
+  auto queries = cast<RankedTensorType>(op.getQ().getType());
+  exponentOfP = roundsP && queries.getElementType().isF16() ? kExponentOfP : 0;
   // Statistics by whole rows of 16 a warp; the sums' tiles are whole.
   int64_t rows = 16 * schedule.getWarps();
   std::string error;
@@ -509,9 +518,10 @@ void GradTiler::createHidden() {
     }
 }
 
-/// n = -log2(e) lse, or -lse / scale where scores begin with it, and -delta =
-/// -rowsum(dO o O), to which what lse has of a gradient is added; dQ's sum and
-/// its turns are zeroed, or, where turns finish it, dQ where nobody adds.
+/// n = -log2(e) lse, or -lse / scale where scores begin with it, for P times a
+/// power of two with that in it, and -delta = -rowsum(dO o O), to which what
+/// lse has of a gradient is added; dQ's sum and its turns are zeroed, or, where
+/// turns finish it, dQ where nobody adds.
 void GradTiler::createStatistics() {
   // What the next kernel reads first is written last, and is in the cache.
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
@@ -538,7 +548,12 @@ void GradTiler::createStatistics() {
         b, loc, cast<RankedTensorType>(l.getType()),
         arith::DivFOp::create(b, loc, minusOne, scale), ValueRange{});
   }
-  Value n = arith::MulFOp::create(b, loc, l, factor);
+  Value exponent = l; // of exp(s - lse), less what P is multiplied with
+  if (exponentOfP)
+    exponent = arith::SubFOp::create(
+        b, loc, l,
+        splat({statRows}, float(exponentOfP) * std::numbers::ln2_v<float>));
+  Value n = arith::MulFOp::create(b, loc, exponent, factor);
   Value none = splat({statRows}, -kInf), empty;
   // What a program makes may be so large that f32 holds nothing of exp(x -
   // lse): such rows are as those without keys.

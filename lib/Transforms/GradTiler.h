@@ -11,6 +11,8 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <cmath>
+
 namespace fa2 {
 
 /// Writes the kernels of one fa2.attention_grad, before its function.
@@ -183,12 +185,22 @@ private:
     return mlir::arith::MulFOp::create(
         b, loc, x, mlir::tensor::SplatOp::create(b, loc, x.getType(), factor));
   }
-  /// What dQ's and dK's sums are multiplied with, or dV's: the scale, and what
-  /// dropout leaves out of it.
+  /// dP, by which P is multiplied next.
+  mlir::Value withoutExponentOfP(mlir::Value dp) {
+    return exponentOfP ? scaledBy(dp, inverseOfPower()) : dp;
+  }
+  mlir::Value inverseOfPower() {
+    return mlir::arith::ConstantOp::create(
+        b, loc, b.getF32FloatAttr(std::ldexp(1.0f, -int(exponentOfP))));
+  }
+  /// What dQ's and dK's sums are multiplied with, or dV's: the scale, or what
+  /// P has too much, and what dropout leaves out of it.
   llvm::SmallVector<mlir::Value> gradFactors(bool scaled) {
     llvm::SmallVector<mlir::Value> factors;
     if (scaled)
       factors.push_back(scale);
+    else if (exponentOfP)
+      factors.push_back(inverseOfPower());
     if (dropout)
       factors.push_back(dropout->factor());
     return factors;
@@ -343,7 +355,8 @@ private:
   ScheduleAttr schedule;
   mlir::Type f32, dtype;
   int64_t headDim = 0, headDimV = 0, statRows = 0, panelColumns = 0;
-  int64_t sumWidth = 1; // elements of dQ's sum that are added at once
+  int64_t sumWidth = 1;    // elements of dQ's sum that are added at once
+  int64_t exponentOfP = 0; // of the power of two in P
   const Alternative *alternative = nullptr; // whose kernels are written
   // The current kernel's.
   mlir::Block *entry = nullptr;
