@@ -7,6 +7,7 @@
 
 #include "fa2/Analysis/Budgets.h"
 #include "fa2/Analysis/Flow.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 namespace fa2 {
 #define GEN_PASS_DEF_VERIFY
@@ -59,13 +60,6 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
       if (failed(compare(symbols, roles, ring, flows)))
         return failure();
     return success();
-  }
-
-  static int64_t clusterOf(Operation *tiles) {
-    if (auto each = dyn_cast<ForEachTileOp>(tiles))
-      return each.getCluster();
-    auto loop = dyn_cast<TileLoopOp>(tiles);
-    return loop ? int64_t(loop.getCluster()) : 1;
   }
 
   /// The tiles of one role are those of the others.

@@ -3,6 +3,7 @@
 #include "fa2/Interpreter/Interpreter.h"
 
 #include "Evaluate.h"
+#include "fa2/Dialect/FA2GPU/Roles.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -68,12 +69,8 @@ static LogicalResult bind(KernelOp kernel, ArrayRef<Argument> arguments,
 static bool hasClusters(KernelOp kernel) {
   return kernel
       .walk([](Operation *op) {
-        auto each = dyn_cast<ForEachTileOp>(op);
-        auto loop = dyn_cast<fa2::gpu::TileLoopOp>(op);
-        bool together = each   ? each.getCluster() > 1
-                        : loop ? loop.getCluster() > 1
-                               : false;
-        return together ? WalkResult::interrupt() : WalkResult::advance();
+        return fa2::gpu::clusterOf(op) > 1 ? WalkResult::interrupt()
+                                           : WalkResult::advance();
       })
       .wasInterrupted();
 }

@@ -2,12 +2,18 @@
 // RUN: sed 's/, persistent = true//' %s | fa2-opt --fa2gpu-plan --fa2gpu-persist | FileCheck %s --check-prefix=OFF
 // RUN: sed 's/^  }$/  } {cluster = 2 : i64}/' %s | fa2-opt --fa2gpu-plan --fa2gpu-persist | FileCheck %s --check-prefix=PAIR
 
+// RUN: sed 's/#fa2gpu.role<"producer", 4 warps/#fa2gpu.role<"sums", 4 warps, 24 registers>, &/; s/(%n by 128, %n, %n) {/(%n by 128, %n, %n) order longest_first {/' %s | fa2-opt --fa2gpu-plan --fa2gpu-persist | FileCheck %s --check-prefix=MANY
+
 // OFF-NOT: fa2gpu.tile_loop
 // OFF: fa2.for_each_tile
 
 // Blocks of a cluster take each tile together, as before.
 // PAIR: fa2gpu.tile_loop
 // PAIR: } {cluster = 2 : i64} : <2 x tensor<1xi32>>
+
+// Of many roles one says which tile a number of a section is.
+// MANY: fa2gpu.tile_loop{{.*}} order {{ *}}longest_first
+// MANY: } {located} : <2 x tensor<1xi32>>
 
 // The block takes tile after tile; their numbers come through a ring. What else is carried comes with the rings that are formed.
 // CHECK: %[[TILES:.*]] = fa2gpu.ring.create {name = "tiles"} : <2 x tensor<1xi32>>

@@ -17,10 +17,7 @@ constexpr int64_t kTurnThreads = 256, kGroupThreads = 128;
 /// the workspace, which the last block to finish sets back to zero. Of a
 /// cluster, whose blocks take a tile together, the first block draws, and waits
 /// until all have read; what is said of a block's number and of how many there
-/// are is said of clusters. Of orders with sections, and to many roles, who
-/// draws says which tile that is too: the divisions that tell take as long as a
-/// third of a tile's products, and others would wait for them between two
-/// tiles.
+/// are is said of clusters.
 struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -52,14 +49,14 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
                                       rank, e.i32(0));
     }
 
-    bool says = numSectionArguments(order) > 0 && isOfManyRoles(op);
+    bool located = op.getLocated();
     auto decoded = [&](Value number) {
       if (balanced)
         number = placeOf(e, number, longest, total, blocks);
       return decodeTile(e, number, tiles, heads, batches, order, func);
     };
     auto placed = [&](Value number) {
-      if (!says)
+      if (!located)
         return Drawn{number};
       TileCoords at = decoded(number);
       Value more = arith::CmpIOp::create(
@@ -74,13 +71,13 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     for (ValueRange init : adaptor.getInits())
       llvm::append_range(begin, init);
     SmallVector<Type> types(begin.size(), rewriter.getIndexType());
-    if (says)
+    if (located)
       std::fill_n(types.begin(), words, rewriter.getI32Type());
     SmallVector<Location> locs(begin.size(), loc);
     auto loop = scf::WhileOp::create(rewriter, loc, types, begin);
     Block *before = rewriter.createBlock(&loop.getBefore(), {}, types, locs);
     Value first = before->getArgument(0);
-    Value more = says
+    Value more = located
                      ? rewriter.createOrFold<arith::CmpIOp>(
                            loc, arith::CmpIPredicate::ne, first, e.i32(kNoTile))
                      : rewriter.createOrFold<arith::CmpIOp>(
@@ -106,7 +103,7 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
         scf::YieldOp::create(rewriter, loc); // the block's end for now
     rewriter.setInsertionPoint(marker);
     SmallVector<Value> args;
-    if (says) {
+    if (located) {
       for (Value word : after->getArguments().take_front(words))
         args.push_back(e.toIndex(word));
     } else {
@@ -168,13 +165,6 @@ struct TileLoopLowering : public OpConversionPattern<TileLoopOp> {
     return e.select(
         below(longest), number,
         e.select(below(together), fromLast, e.sub(number, shortest)));
-  }
-
-  /// A consumer beside a producer does the divisions in registers that it has,
-  /// while the producer's copies come.
-  static bool isOfManyRoles(TileLoopOp op) {
-    auto roles = op->getParentOfType<RolesOp>();
-    return roles && roles.getPrograms().size() > 2;
   }
 
   static bool isOneThreadsRole(TileLoopOp op) {

@@ -165,7 +165,7 @@ fa2::gpu::orderExpressions(KernelOp op, const TileSource &source,
                            ArrayRef<std::string> extents,
                            const std::string &tiles) {
   SmallVector<std::string> values;
-  if (numSectionArguments(source.order) == 0)
+  if (!hasSections(source.order))
     return values;
   std::string most = mostInSection(op, source, extents);
   if (source.persistent && source.order == TileOrder::Balanced)
@@ -175,16 +175,9 @@ fa2::gpu::orderExpressions(KernelOp op, const TileSource &source,
 }
 
 unsigned fa2::gpu::numSectionArguments(TileOrder order) {
-  switch (order) {
-  case TileOrder::Ascending:
-  case TileOrder::Descending:
-  case TileOrder::BatchesAbreast:
+  if (!hasSections(order))
     return 0;
-  case TileOrder::ShortestThenLongest:
-    return 4;
-  default:
-    return 2;
-  }
+  return order == TileOrder::ShortestThenLongest ? 4 : 2;
 }
 
 namespace {

@@ -49,6 +49,17 @@ struct TileMath {
 /// many at most.
 static constexpr int64_t kOneInHeads = 8, kMostHeads = 4;
 
+bool fa2::hasSections(TileOrder order) {
+  switch (order) {
+  case TileOrder::Ascending:
+  case TileOrder::Descending:
+  case TileOrder::BatchesAbreast:
+    return false;
+  default:
+    return true;
+  }
+}
+
 int64_t fa2::headsFromStart(int64_t heads) {
   return std::min((heads + kOneInHeads / 2) / kOneInHeads, kMostHeads);
 }

@@ -30,6 +30,10 @@ constexpr bool isPackedHeads(int64_t n) {
   return n >= 1 && kGroupRows % n == 0;
 }
 
+/// Whether tiles start section by section of a launch's heads, so that keys and
+/// values of those that run stay in the L2.
+bool hasSections(TileOrder order);
+
 /// Under TileOrder::ShortestThenLongest how many heads, the last ones, start
 /// behind all others and with their first tile; as a number, in the program, or
 /// as an expression of a launch.

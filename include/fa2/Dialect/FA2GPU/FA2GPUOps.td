@@ -315,13 +315,14 @@ def FA2GPU_TileLoopOp : FA2GPU_Op<"tile_loop", [SingleBlock, RecursiveMemoryEffe
 
     A thread of the role that `draws` takes the next tile's number from a counter in the workspace and puts
     it into `queue`, where all others read it. A role of one thread draws when it is done with a tile; one that
-    has more to do draws when it begins with one. With `cluster`, so many blocks take each tile together, as in `fa2.for_each_tile`:
-    the first of them draws for all.
+    has more to do draws when it begins with one. With `located`, it is not the number that goes into the
+    queue but the tile's index, head and batch entry, so that no other role divides. With `cluster`, so many
+    blocks take each tile together, as in `fa2.for_each_tile`: the first of them draws for all.
 
     Example: see `fa2gpu.tile_yield`.
   }];
   let arguments = (ins Index:$rows, Index:$heads, Index:$batches, I64Attr:$block, FA2_TileOrderAttr:$order,
-    FA2GPU_RingType:$queue, Variadic<Index>:$inits, UnitAttr:$draws,
+    FA2GPU_RingType:$queue, Variadic<Index>:$inits, UnitAttr:$draws, UnitAttr:$located,
     DefaultValuedAttr<ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<2>]>, "1">:$cluster);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{ `(` $rows `by` $block `,` $heads `,` $batches `)` `order` `` $order `queue` $queue

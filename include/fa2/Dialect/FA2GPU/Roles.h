@@ -28,6 +28,15 @@ inline bool isOneRoles(mlir::Operation *op) {
           op->getParentOfType<TileLoopOp>());
 }
 
+/// Blocks that take each tile of a loop over a kernel's tiles together: 1 of
+/// any other operation.
+inline int64_t clusterOf(mlir::Operation *op) {
+  if (auto each = mlir::dyn_cast<ForEachTileOp>(op))
+    return each.getCluster();
+  auto loop = mlir::dyn_cast<TileLoopOp>(op);
+  return loop ? int64_t(loop.getCluster()) : 1;
+}
+
 /// The name of an operation's role; null where it has none.
 inline mlir::StringAttr roleOf(mlir::Operation *op) {
   return op->getAttrOfType<mlir::StringAttr>(kRoleName);
