@@ -1,15 +1,12 @@
-//===- GradTiler.cpp - backward's kernels but for the products ------------===//
+//===- GradTiler.cpp - backward's kernels around the products -------------===//
 
 #include "GradTiler.h"
 #include "Sink.h"
-#include "fa2/Dialect/FA2/ExactSum.h"
 #include "fa2/Target/Target.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <map>
 #include <numbers>
 
 using namespace mlir;
@@ -22,8 +19,6 @@ static constexpr float kLargestLse = 0x1p23f;
 /// which is dP times as large, loses itself. P may still be 2^3, of an lse that
 /// a caller knows less well.
 static constexpr int64_t kExponentOfP = 12;
-/// Blocks that zero gradients: enough for any device's memory.
-static constexpr int64_t kZeroBlocks = 512;
 
 /// A condition where one of some holds; "": always.
 static std::string anyOf(StringRef one, StringRef other) {
@@ -319,203 +314,6 @@ ScheduleAttr GradTiler::plainSchedule() {
   if (fields.chained != Chain::None)
     fields.chained = Chain::Early;
   return ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
-}
-
-/// Before any kernel adds to them, whatever the lengths are: a launch without
-/// queries has gradients too.
-void GradTiler::createZeros() {
-  auto tiles = createKernel("_zero", plainSchedule(), Nothing, kZeroBlocks,
-                            TileOrder::Ascending);
-  Value part = tiles.getBody().front().getArgument(0);
-  for (unsigned i : gradientsThatAre(GradientForm::Sum))
-    ZeroOp::create(b, loc, exactWords[i] ? exactWords[i] : dextras[i], part,
-                   constant(kZeroBlocks));
-}
-
-/// After all that adds to them.
-void GradTiler::createRounded() {
-  auto tiles = createKernel("_sums", plainSchedule(), Nothing, kZeroBlocks,
-                            TileOrder::Ascending);
-  Value part = tiles.getBody().front().getArgument(0);
-  for (unsigned i : exactSums())
-    RoundSumsOp::create(b, loc, exactWords[i], dextras[i], part,
-                        constant(kZeroBlocks));
-}
-
-SmallVector<unsigned> GradTiler::exactSums() {
-  if (!sumsInOrder(op.getSchedule()->getDq()))
-    return {};
-  return gradientsThatAre(GradientForm::Sum);
-}
-
-std::string GradTiler::rowsOfWords(unsigned i) {
-  ScoreProgram program = programOf(op);
-  size_t extra = extraOf(i);
-  ArrayAttr names = program.describeExtra(extra).getDims();
-  std::string words = std::to_string(2 * kExactWords); // of 32 bits
-  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
-  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
-    if (ShapedType::isDynamic(extent))
-      words += llvm::formatv(" * if(d{0}.stride[{1}] == 0, 1, {2})",
-                             program.extraName(extra), dim,
-                             cast<StringAttr>(names[dim]).getValue())
-                   .str();
-    else
-      words += " * " + std::to_string(extent);
-  return llvm::formatv("ceildiv({0}, {1})", words, kRowOfWords);
-}
-
-SmallVector<unsigned> GradTiler::gradientsThatAre(GradientForm form) {
-  SmallVector<unsigned> found;
-  for (auto [i, gradient] : llvm::enumerate(op.getDextras()))
-    if (formOfGradient(gradient.getType()) == form)
-      found.push_back(i);
-  return found;
-}
-
-bool GradTiler::isSummedOver(unsigned i, ScoreProgram::Argument coordinate) {
-  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
-  size_t extra = extraOf(i);
-  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
-    if (!ShapedType::isDynamic(extent) &&
-        programOf(op).coordinateOf(extra, unsigned(dim)) == coordinate)
-      return true;
-  return false;
-}
-
-Value GradTiler::tilesOf(unsigned i, Value batch, Value head) {
-  if (isSummedOver(i, ScoreProgram::Batch))
-    batch = constant(0);
-  if (isSummedOver(i, ScoreProgram::Head))
-    head = constant(0);
-  // With all of a tile's columns in each warp, as the schedule's check says.
-  SmallVector<unsigned> tiled = gradientsThatAre(GradientForm::Tiles);
-  return wholeView(tileSums[llvm::find(tiled, i) - tiled.begin()], batch, head,
-                   SumOrderAttr::get(b.getContext(), keyWarps(), sumWidth));
-}
-
-Value GradTiler::rowOfTiles(Value kvBlock, Value qBlock) {
-  Value queries = memref::DimOp::create(b, loc, q, 1);
-  Value tiles = arith::CeilDivUIOp::create(b, loc, queries,
-                                           constant(schedule.getBlockQ()));
-  Value tile = arith::AddIOp::create(
-      b, loc, arith::MulIOp::create(b, loc, kvBlock, tiles), qBlock);
-  return times(tile, schedule.getBlockKv());
-}
-
-/// Of such a gradient, for each tile of queries of those that it is not summed
-/// over.
-ForEachTileOp GradTiler::createKernelOfTiles(unsigned i, StringRef suffix) {
-  size_t extra = extraOf(i);
-  auto tiles = createKernel(
-      ("_d" + programOf(op).extraName(extra) + suffix).str(), plainSchedule(),
-      Queries, schedule.getBlockQ(), TileOrder::Ascending);
-  b.setInsertionPoint(tiles);
-  if (isSummedOver(i, ScoreProgram::Head))
-    tiles.getHeadsMutable().assign(constant(1));
-  if (isSummedOver(i, ScoreProgram::Batch))
-    tiles.getBatchesMutable().assign(constant(1));
-  b.setInsertionPointToStart(&tiles.getBody().front());
-  return tiles;
-}
-
-/// `body` gets the number of each tile of keys.
-template <typename Body> void GradTiler::forEachKeyTile(Body body) {
-  Value keys =
-      arith::CeilDivUIOp::create(b, loc, memref::DimOp::create(b, loc, k, 1),
-                                 constant(schedule.getBlockKv()));
-  auto loop = scf::ForOp::create(b, loc, constant(0), keys, constant(1));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  body(loop.getInductionVar());
-}
-
-void GradTiler::createZeroTiles(unsigned i) {
-  Block &body = createKernelOfTiles(i, "_zero").getBody().front();
-  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  Value to = tilesOf(i, body.getArgument(2), body.getArgument(1));
-  forEachKeyTile([&](Value j) {
-    StoreOp::create(b, loc, splat({bkv, bq}, 0.0f), to,
-                    rowOfTiles(j, body.getArgument(0)));
-  });
-}
-
-/// The sums of the tiles, rounded, as memory has them: queries by keys.
-void GradTiler::createSummed(unsigned i) {
-  Block &body = createKernelOfTiles(i, "").getBody().front();
-  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  size_t extra = extraOf(i);
-  Value qBlock = body.getArgument(0), head = body.getArgument(1),
-        batch = body.getArgument(2);
-  ProgramTiler program(b, loc, programOf(op), extras,
-                       ScorePlace{batch, head, qBlock, bq, bkv});
-  Value to;
-  for (ContributeOp part : program.contributions())
-    if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
-        ScoreProgram::FirstExtra + extra)
-      to = program.viewOf(part, dextras[i]);
-  Type element = cast<MemRefType>(dextras[i].getType()).getElementType();
-  Value from = tilesOf(i, batch, head);
-  forEachKeyTile([&](Value j) {
-    Value sum =
-        LoadOp::create(b, loc, tile(bkv, bq, f32), from, rowOfTiles(j, qBlock));
-    Value rounded =
-        arith::TruncFOp::create(b, loc, tile(bkv, bq, element), sum);
-    Value turned = TransposeOp::create(b, loc, tile(bq, bkv, element), rounded);
-    StoreOp::create(b, loc, turned, to, times(qBlock, bq), times(j, bkv));
-  });
-}
-
-/// One block a tile of queries: the tiles of keys that a mask hides from it,
-/// which the kernel of keys stores none of. Rows lie in one piece so.
-void GradTiler::createHidden() {
-  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  auto tiles = createKernel("_hidden", plainSchedule(), Queries, bq,
-                            TileOrder::Ascending);
-  Block &body = tiles.getBody().front();
-  Value qBlock = body.getArgument(0), head = body.getArgument(1),
-        batch = body.getArgument(2);
-  Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
-        sk = SequenceOp::create(b, loc, k, batch).getLength();
-  // Tiles of keys count rows past the end as those that see them.
-  auto range =
-      KVRangeOp::create(b, loc, qBlock, /*falling=*/false, sq, sk, Value(), bq,
-                        bkv, op.getMaskAttr(), /*nonempty=*/false,
-                        /*past_end=*/false, /*whole_rows=*/true);
-  auto inside = [&](Value x, Value length) -> Value {
-    return arith::MinSIOp::create(b, loc, x, length);
-  };
-  auto next = [&](Value x, int64_t by) -> Value {
-    return arith::AddIOp::create(b, loc, x, constant(by));
-  };
-  Value first = TileAtOp::create(b, loc, range, constant(0));
-  Value end =
-      arith::AddIOp::create(b, loc, first, TileCountOp::create(b, loc, range));
-  SmallVector<std::pair<Value, Value>> columns{
-      {inside(times(end, bkv), sk), sk}};
-  // Before the first that they see there are some where a mask has a lower
-  // bound.
-  if (op.getMaskAttr().lower(b, loc, times(qBlock, bq), sq, sk))
-    columns.push_back({constant(0), inside(times(first, bkv), sk)});
-  Value row = times(qBlock, bq), lastRow = inside(next(row, bq), sq);
-  ScoreProgram program = programOf(op);
-  for (unsigned i : gradientsThatAre(GradientForm::Whole))
-    for (auto [from, to] : columns) {
-      std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
-          {ScoreProgram::Batch, {batch, next(batch, 1)}},
-          {ScoreProgram::Head, {head, next(head, 1)}},
-          {ScoreProgram::Row, {row, lastRow}},
-          {ScoreProgram::Column, {from, to}}};
-      size_t extra = extraOf(i);
-      SmallVector<Value> begins, ends;
-      for (unsigned dim = 0; dim < bounds.size(); ++dim) {
-        auto [begin, end] = bounds[program.coordinateOf(extra, dim)];
-        begins.push_back(begin);
-        ends.push_back(end);
-      }
-      ZeroBoxOp::create(b, loc, dextras[i], begins, ends,
-                        program.rowDimension(extra));
-    }
 }
 
 /// n = -log2(e) lse, or -lse / scale where scores begin with it, for P times a

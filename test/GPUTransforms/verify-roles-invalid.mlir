@@ -143,6 +143,9 @@
 // SHARED: 'fa2gpu.roles' op expected registers of the roles' 3 warpgroups to sum to at most 240 (80 each at entry), got 504: the increase would wait for ever
 // RUN: sed -e 's/8 warps, 240 registers/8 warps, 236 registers/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=EIGHT
 // EIGHT: 'fa2gpu.roles' op expected registers of a role to be a multiple of 8 from 24 to 256, got 236
+// RUN: sed -e '/ draws /s/ascending/descending/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SAMETILES
+// RUN: sed -e '/^  } @producer/,$s/^    } : !tiles/    } {located} : !tiles/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=SAMETILES
+// SAMETILES: 'fa2gpu.tile_loop' op expected the tiles of the other role
 // RUN: sed -e 's/shared_bytes = 65696/shared_bytes = 300000/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=BYTES
 // BYTES: 'fa2.kernel' op expected at most 232448 bytes of shared memory on sm_90a, got 300000
 // RUN: sed -e 's/shared_bytes = 65696/shared_bytes = 65680/' %s | not fa2-opt --fa2gpu-verify 2>&1 | FileCheck %s --check-prefix=WITHIN
