@@ -73,7 +73,7 @@ struct FormRingsPass : public fa2::impl::FormRingsBase<FormRingsPass> {
     auto type = cast<RankedTensorType>(op.getTile().getType());
     ScheduleAttr s = op->getParentOfType<KernelOp>().getSchedule();
     bool direct = isa_and_nonnull<AccAttr>(type.getEncoding()) &&
-                  (s.getDirectOutput() || s.getRoleColumns());
+                  (s.getDirectOutput() || s.getFields().hasTwoPrograms());
     return type.getRank() == 2 && !type.getElementType().isF32() && !direct;
   }
 

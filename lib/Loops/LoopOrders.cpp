@@ -21,8 +21,9 @@ struct Row {
 // Or dV as soon as P is there, and dP beside it, so that no two tiles of scores
 // are held at once: what registers that frees, the product with the keys takes.
 // Where a cluster's blocks give each other dS, dq_other is the product with the
-// other block's. The last is for warpgroups that have programs of their own:
-// the next scores start between what the other's dS is multiplied with.
+// other block's. The last two are for warpgroups that have programs of their
+// own: the next scores start between what the other's dS is multiplied with, or
+// behind dV of the tile before, whose P the other has long had.
 // clang-format off
 constexpr Row kTable[] = {
     {LoopOrder::ScoresFirst,     "(dp) s dp dv dk dq dq_other",      2},
@@ -31,6 +32,7 @@ constexpr Row kTable[] = {
     {LoopOrder::ValuesFirst,     "s dv dp dk dq dq_other",           2},
     {LoopOrder::GradientsBehind, "(dp) s dp dv' dk' dq' dq_other'",  5},
     {LoopOrder::ScoresBetween,   "dq' s dq_other'+ dk' dp dv",       2},
+    {LoopOrder::ValuesBehind,    "dv' s dp dk dq dq_other",          2},
 };
 // clang-format on
 

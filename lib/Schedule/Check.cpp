@@ -114,33 +114,21 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
   return gradQColumnsError(t, p.headDim, s);
 }
 
-/// Two warpgroups that have programs of their own, and 64 keys.
+/// Programs of which each multiplies some columns of every product.
 static std::string roleColumnsError(const Problem &p, const Schedule &s) {
-  if (!s.roleColumns)
-    return "";
   int64_t least = std::min(p.headDim, p.headDimV);
   if (s.roleColumns >= least)
     return formatv("expected role_columns to be less than the head dim, {0}, "
                    "whose other columns another role multiplies; got {1}",
                    least, s.roleColumns);
-  if (s.warps != 8 || s.derived().keyWarps != 4 || !s.roundedP)
-    return formatv("expected warps = 8, key_warps = 4 and rounded_p = true "
-                   "with role_columns, where one warpgroup gives the other P "
-                   "of 64 keys; got warps = {0}, key_warps = {1} and rounded_p "
-                   "= {2}",
-                   s.warps, s.derived().keyWarps, s.roundedP);
-  if (p.program || p.dropout)
-    return formatv("expected role_columns = 0 with a score program or dropout, "
-                   "whose values both roles would compute; got {0}",
-                   s.roleColumns);
   if (s.takesTurns() && s.turns != TurnChange::ByRoles)
     return formatv("expected turns = by_roles with role_columns and dq = "
                    "ordered or turns_finish, since two roles add in one turn; "
                    "got {0}",
                    stringifyTurnChange(s.turns));
-  if (s.dqByProducer || s.pingPong || s.qInRegisters || s.separateOutput)
-    return formatv("expected role_columns = 0 with dq_by_producer, ping_pong, "
-                   "q_in_registers or separate_output; got {0}",
+  if (s.dqByProducer)
+    return formatv("expected role_columns = 0 with dq_by_producer, where "
+                   "role_products divides what is left; got {0}",
                    s.roleColumns);
   // Where dS is waited for in its own iteration, P may be given behind that.
   if (s.loopOrder != LoopOrder::Written &&
@@ -158,6 +146,38 @@ static std::string roleColumnsError(const Problem &p, const Schedule &s) {
                    "whole panels of 64; got {1}",
                    s.roleColumns, columns);
   return "";
+}
+
+/// Two warpgroups that have programs of their own, and 64 keys.
+static std::string twoProgramsError(const Problem &p, const Schedule &s) {
+  if (!s.hasTwoPrograms())
+    return "";
+  if (s.roleColumns && s.roleProducts)
+    return formatv("expected role_columns = 0 with role_products, which "
+                   "divides products and not columns; got {0}",
+                   s.roleColumns);
+  auto [name, none] = s.roleColumns ? std::pair("role_columns", "0")
+                                    : std::pair("role_products", "false");
+  if (s.warps != 8 || s.derived().keyWarps != 4 || !s.roundedP)
+    return formatv("expected warps = 8, key_warps = 4 and rounded_p = true "
+                   "with {3}, where one warpgroup gives the other P of 64 "
+                   "keys; got warps = {0}, key_warps = {1} and rounded_p = {2}",
+                   s.warps, s.derived().keyWarps, s.roundedP, name);
+  if (p.program || p.dropout)
+    return formatv("expected {0} = {1} with a score program or dropout, whose "
+                   "values both roles would compute; got {2}",
+                   name, none,
+                   s.roleColumns ? std::to_string(s.roleColumns) : "true");
+  if (s.pingPong || s.qInRegisters || s.separateOutput)
+    return formatv("expected {0} = {1} with ping_pong, q_in_registers or "
+                   "separate_output; got {2}",
+                   name, none,
+                   s.roleColumns ? std::to_string(s.roleColumns) : "true");
+  if (s.roleProducts && s.dq != GradQ::Recompute && !s.dqByProducer)
+    return formatv("expected dq_by_producer with role_products and dq = {0}, "
+                   "since both programs have products enough; got false",
+                   stringifyGradQ(s.dq));
+  return s.roleColumns ? roleColumnsError(p, s) : "";
 }
 
 /// A warpgroup that leaves out queries leaves out all that is done with them.
@@ -205,7 +225,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    s.warps, s.blockQ);
   if (std::string wrong = gradientSumsError(t, p, s); !wrong.empty())
     return wrong;
-  if (std::string wrong = roleColumnsError(p, s); !wrong.empty())
+  if (std::string wrong = twoProgramsError(p, s); !wrong.empty())
     return wrong;
   if (std::string wrong = groupLimitsError(p, s); !wrong.empty())
     return wrong;
@@ -237,16 +257,18 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "which multiplies a tile of queries beside the next one; "
                    "got {1}",
                    stringifyLoopOrder(s.loopOrder), s.stages);
-  if (all && s.slotsOf("dout", /*inLoop=*/true) < 2)
+  bool values = all || s.loopOrder == LoopOrder::ValuesBehind;
+  if (values && s.slotsOf("dout", /*inLoop=*/true) < 2)
     return formatv("expected rings.dout to be at least 2 with loop_order = "
-                   "gradients_behind, which multiplies a tile of dO beside the "
-                   "next one; got {0}",
-                   s.slotsDout);
+                   "{0}, which multiplies a tile of dO beside the next one; "
+                   "got {1}",
+                   stringifyLoopOrder(s.loopOrder), s.slotsDout);
   // All that is stored for this tile is still read for the one before.
-  if (all && s.exchangeSlots < 2 && (d.keyWarps < s.warps || !s.dqByProducer))
+  if (values && s.exchangeSlots < 2 &&
+      (d.keyWarps < s.warps || !s.dqByProducer))
     return formatv("expected rings.exchange to be at least 2 with loop_order = "
-                   "gradients_behind; got {0}",
-                   s.exchangeSlots);
+                   "{0}; got {1}",
+                   stringifyLoopOrder(s.loopOrder), s.exchangeSlots);
   return "";
 }
 
@@ -329,7 +351,7 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "none; got {1}",
                    stringifyGradQ(s.dq), stringifyTurnChange(s.turns));
   if (s.turns == TurnChange::ByRoles &&
-      (!(s.roleColumns || (s.dqRole && s.cluster == 1)) || s.turnTiles > 1))
+      (!(s.roleColumns || s.dqRole) || s.turnTiles > 1))
     return formatv("expected turns = at_once or another in place of by_roles, "
                    "which is for dq_role or role_columns, and turn_tiles = 1; "
                    "got dq_role = {0}, role_columns = {1} and turn_tiles = {2}",

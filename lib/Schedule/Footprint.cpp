@@ -31,7 +31,7 @@ static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 /// How warps share rows: the parts that the columns of dK and dV, and of dQ,
 /// are split into. What does not divide is refused later.
 static int64_t partsOfGradKV(const Schedule &s) {
-  if (s.roleColumns)
+  if (s.hasTwoPrograms())
     return 1;
   return std::max<int64_t>(s.warps / s.derived().keyWarps, 1);
 }
@@ -204,7 +204,7 @@ private:
 static Footprint backwardFootprint(const Target &t, const Problem &p,
                                    const Schedule &s) {
   int64_t across = partsOfGradKV(s), along = s.derived().keyWarps;
-  bool roles = s.roleColumns != 0; // and so direct outputs
+  bool roles = s.hasTwoPrograms(); // and so direct outputs
   int64_t panel = t.sharedPanelBytes();
   auto tile = [&](int64_t rows, int64_t cols, int64_t parts = 1) {
     return SharedLayout::splitBy(panel ? across : parts, rows, cols,
@@ -247,7 +247,7 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   if (s.persistent)
     plan.queue();
   if (s.turns == TurnChange::ByRoles)
-    for (int i = 0; i < (roles ? 3 : 2); ++i) // turns come, and tiles added
+    for (int i = 0; i < (s.roleColumns ? 3 : 2); ++i) // come, and tiles added
       plan.ring(&Footprint::ringBytes, kTurnSlots,
                 SharedLayout(1, 1, kFloatBytes));
   plan.place();
@@ -259,7 +259,10 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
   };
   f.accumulatorRegisters =
       part(s.blockKV, d, along, across) + part(s.blockKV, dv, along, across);
-  if (roles) // those of the one that has more
+  if (s.roleProducts) // those of the one that has more
+    f.accumulatorRegisters =
+        std::max(part(s.blockKV, d, along, 1), part(s.blockKV, dv, along, 1));
+  else if (roles)
     f.accumulatorRegisters =
         std::max(2 * part(s.blockKV, s.roleColumns, along, 1),
                  part(s.blockKV, d - s.roleColumns, along, 1) +

@@ -97,6 +97,7 @@ private:
         field.member == &Schedule::turnsResume ||
         field.member == &Schedule::joinLoops ||
         field.member == &Schedule::dqRole ||
+        field.member == &Schedule::roleProducts ||
         field.member == &Schedule::polynomialExp2)
       return {today.*field.member};
     // Backward's blocks are persistent where lengths are short: variants. Its

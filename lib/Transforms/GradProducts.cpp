@@ -342,7 +342,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
   ValueRange before = loop.getRegionIterArgs().take_front(sums.size());
-  size_t parts = columnsOf(headDim).size();
+  size_t parts = columnsOf(headDim, "dk").size();
   SmallVector<Value> dk1, dv1;
   auto addDv = [&] {
     addTo(dv1, "dv", headDimV, round(keptOf(kept, p)), doTile,
@@ -455,8 +455,10 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
                             TileCountOp::create(b, loc, range), constant(0));
   Value visited = arith::SelectOp::create(b, loc, some, group, constant(0));
   SmallVector<Value> zeros;
-  for (int64_t all : {headDim, headDimV})
-    for (const Columns &columns : columnsOf(all))
+  SmallVector<Columns> ofKeys = columnsOf(headDim, "dk"),
+                       ofValues = columnsOf(headDimV, "dv");
+  for (const SmallVector<Columns> &all : {ofKeys, ofValues})
+    for (const Columns &columns : all)
       zeros.push_back(splat({bkv, columns.count}, 0.0f));
   auto heads =
       scf::ForOp::create(b, loc, constant(0), visited, constant(1), zeros);
@@ -469,10 +471,10 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
                                  heads.getRegionIterArgs()));
   }
   auto sums = heads.getResults().begin();
-  for (const Columns &columns : columnsOf(headDim))
+  for (const Columns &columns : ofKeys)
     storeScaled(*sums++, true, columnsView(dk, columns, batch, headKV, keys),
                 row);
-  for (const Columns &columns : columnsOf(headDimV))
+  for (const Columns &columns : ofValues)
     storeScaled(*sums++, false, columnsView(dv, columns, batch, headKV, keys),
                 row);
 }

@@ -298,6 +298,7 @@ ScheduleAttr GradTiler::plainSchedule() {
   fields.keyWarps = fields.dqWarps = 0;
   fields.dqByProducer = fields.dqRole = false;
   fields.roleColumns = 0;
+  fields.roleProducts = false;
   fields.cluster = 1;
   fields.slotsDout = 0;
   fields.qInRegisters = fields.persistent = fields.separateOutput = false;
@@ -480,6 +481,7 @@ void GradTiler::createScaledSum() {
   fields.persistent = fields.separateOutput = fields.directOutput = false;
   fields.dqRole = false;
   fields.roleColumns = 0;
+  fields.roleProducts = false;
   fields.cluster = 1;
   fields.slotsDout = 0;
   // What was added to last is read first.

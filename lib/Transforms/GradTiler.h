@@ -164,7 +164,7 @@ private:
   void addTo(llvm::SmallVector<mlir::Value> &sums, llvm::StringRef name,
              int64_t columns, mlir::Value x, mlir::Value y,
              mlir::ValueRange before) {
-    for (auto [part, acc] : llvm::zip_equal(columnsOf(columns), before)) {
+    for (auto [part, acc] : llvm::zip_equal(columnsOf(columns, name), before)) {
       DotOp product = dot(name, schedule.getBlockKv(), part.count, x, y, acc,
                           false, false, keyWarps(), /*held=*/0, part.role)
                           .getDefiningOp<DotOp>();
@@ -174,7 +174,7 @@ private:
   }
   /// What the program of the scores computes, for that of the gradients.
   mlir::Value relayed(mlir::Value tile) {
-    return schedule.getRoleColumns() ? RelayOp::create(b, loc, tile) : tile;
+    return hasTwoPrograms() ? RelayOp::create(b, loc, tile) : tile;
   }
   mlir::Value round(mlir::Value t) {
     auto type = mlir::cast<mlir::RankedTensorType>(t.getType());
@@ -215,8 +215,7 @@ private:
   /// How the warps share what has rows of keys, and dQ, which has queries.
   WarpGridAttr keyWarps() {
     int64_t down = schedule.warpsAlongKeys();
-    return warps(down,
-                 schedule.getRoleColumns() ? 1 : schedule.getWarps() / down);
+    return warps(down, hasTwoPrograms() ? 1 : schedule.getWarps() / down);
   }
   /// Columns of a product, and whose program multiplies them where warpgroups
   /// have programs of their own.
@@ -227,13 +226,14 @@ private:
   mlir::StringAttr scoresRole() { return roleNamed("scores"); }
   mlir::StringAttr gradientsRole() { return roleNamed("gradients"); }
   mlir::StringAttr roleNamed(llvm::StringRef name) {
-    return schedule.getRoleColumns() ? b.getStringAttr(name)
-                                     : mlir::StringAttr();
+    return hasTwoPrograms() ? b.getStringAttr(name) : mlir::StringAttr();
   }
-  llvm::SmallVector<Columns> columnsOf(int64_t all) {
+  bool hasTwoPrograms() { return schedule.getFields().hasTwoPrograms(); }
+  /// The parts of "dk" or "dv".
+  llvm::SmallVector<Columns> columnsOf(int64_t all, llvm::StringRef product) {
     int64_t first = schedule.getRoleColumns();
     if (!first)
-      return {{0, all, {}}};
+      return {{0, all, product == "dv" ? scoresRole() : gradientsRole()}};
     return {{0, first, scoresRole()}, {first, all - first, gradientsRole()}};
   }
   /// Those columns of a tensor's rows in a sequence.
@@ -275,8 +275,10 @@ private:
                                         f32, /*heads=*/1, order),
                           dqSum, batch, head, constant(0), length, first);
   }
-  /// Whose program multiplies the columns of a piece.
+  /// Whose program multiplies the columns of a piece; null where the plan says.
   mlir::StringAttr roleOf(const GradQPiece &piece) {
+    if (!schedule.getRoleColumns())
+      return {};
     return piece.first < schedule.getRoleColumns() ? scoresRole()
                                                    : gradientsRole();
   }

@@ -70,7 +70,8 @@ def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products s
     I32EnumAttrCase<"Derived", 4, "derived">,
     I32EnumAttrCase<"KeysBehindLean", 5, "keys_behind_lean">,
     I32EnumAttrCase<"ValuesFirst", 6, "values_first">,
-    I32EnumAttrCase<"ScoresBetween", 7, "scores_between">]> {
+    I32EnumAttrCase<"ScoresBetween", 7, "scores_between">,
+    I32EnumAttrCase<"ValuesBehind", 8, "values_behind">]> {
   let cppNamespace = "::fa2";
   let genSpecializedAttr = 0;
 }

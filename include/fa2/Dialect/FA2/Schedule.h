@@ -55,6 +55,8 @@ struct Schedule {
   int64_t warpsOfGradQ() const {
     return dqByProducer || roleColumns ? kProducerWarps : warps;
   }
+  /// Whether one warpgroup computes P and another dS.
+  bool hasTwoPrograms() const { return roleColumns || roleProducts; }
   /// Warps beside those that `warps` counts, on a target with roles.
   int64_t otherWarps() const {
     return kProducerWarps + (dqRole ? warpsOfGradQ() : 0);
