@@ -53,6 +53,18 @@ Schedule fa2::withAsked(const Schedule &standing,
   if (s.directOutput && s.separateOutput)
     giveWay(s.separateOutput, asked.separateOutput, s.directOutput,
             asked.directOutput);
+  // Programs of which each has columns of dQ, or neither.
+  if (s.roleColumns && s.roleProducts) {
+    if (!asked.roleProducts)
+      s.roleProducts = false;
+    else if (!asked.roleColumns)
+      s.roleColumns = 0;
+  }
+  if (s.roleColumns && !asked.dqByProducer)
+    s.dqByProducer = false;
+  if (s.roleProducts && s.dq != GradQ::Recompute && !s.dqByProducer &&
+      !asked.roleProducts)
+    s.roleProducts = false;
   if (s.dqRole && (!s.dqByProducer || s.dq == GradQ::Recompute) &&
       !asked.dqRole)
     s.dqRole = false;

@@ -116,11 +116,6 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
 
 /// Programs of which each multiplies some columns of every product.
 static std::string roleColumnsError(const Problem &p, const Schedule &s) {
-  int64_t least = std::min(p.headDim, p.headDimV);
-  if (s.roleColumns >= least)
-    return formatv("expected role_columns to be less than the head dim, {0}, "
-                   "whose other columns another role multiplies; got {1}",
-                   least, s.roleColumns);
   if (s.takesTurns() && s.turns != TurnChange::ByRoles)
     return formatv("expected turns = by_roles with role_columns and dq = "
                    "ordered or turns_finish, since two roles add in one turn; "
@@ -156,6 +151,11 @@ static std::string twoProgramsError(const Problem &p, const Schedule &s) {
     return formatv("expected role_columns = 0 with role_products, which "
                    "divides products and not columns; got {0}",
                    s.roleColumns);
+  int64_t least = std::min(p.headDim, p.headDimV);
+  if (s.roleColumns >= least)
+    return formatv("expected role_columns to be less than the head dim, {0}, "
+                   "whose other columns another role multiplies; got {1}",
+                   least, s.roleColumns);
   auto [name, none] = s.roleColumns ? std::pair("role_columns", "0")
                                     : std::pair("role_products", "false");
   if (s.warps != 8 || s.derived().keyWarps != 4 || !s.roundedP)
@@ -264,7 +264,7 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
                    "got {1}",
                    stringifyLoopOrder(s.loopOrder), s.slotsDout);
   // All that is stored for this tile is still read for the one before.
-  if (values && s.exchangeSlots < 2 &&
+  if (values && s.exchangeSlots < 2 && !s.roleProducts &&
       (d.keyWarps < s.warps || !s.dqByProducer))
     return formatv("expected rings.exchange to be at least 2 with loop_order = "
                    "{0}; got {1}",

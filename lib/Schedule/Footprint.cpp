@@ -106,9 +106,10 @@ std::string fa2::gradQColumnsError(const Target &t, int64_t headDim,
   if (begins(columns) && whole(columns)) {
     for (const GradQPiece &piece : gradQPieces(headDim, s))
       if (s.cluster > 1 && !piecesAreWhole(headDim, piece.count, parts, panel))
-        return formatv("expected cluster = 1 or role_columns with a head dim "
-                       "of {0}, of whose last panel a block sums {1} columns, "
-                       "which {2} warpgroups cannot share; got cluster = {3}",
+        return formatv("expected cluster = 1, role_columns or dq_by_producer "
+                       "with a head dim of {0}, of whose last panel a block "
+                       "sums {1} columns, which {2} warpgroups cannot share; "
+                       "got cluster = {3}",
                        headDim, piece.count, parts, s.cluster);
     return "";
   }

@@ -56,9 +56,11 @@ public:
     if (s.producerRegisters)
       withSum = s.producerRegisters;
     // Roles that see to turns have as many as the one that copies: where others
-    // have room, what keeps all of theirs in registers.
+    // have room, what keeps all of theirs in registers. So has one that draws
+    // tiles for another block too.
     bool more = s.turns == TurnChange::ByRoles && s.dqRole;
-    int64_t copies = threadsCopy ? 56 : groups > 2 || more ? 32 : 24;
+    bool draws = s.persistent && s.cluster > 1 && s.dqRole;
+    int64_t copies = threadsCopy ? 56 : groups > 2 || more || draws ? 32 : 24;
     RoleRegisters r;
     if (s.dqRole) {
       r.sums = more && !s.producerRegisters ? withSum - 8 : withSum;

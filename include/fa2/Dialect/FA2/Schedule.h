@@ -51,12 +51,12 @@ struct Schedule {
   }
   /// Slots of the ring of a tensor, in the loop over tiles or around it.
   int64_t slotsOf(llvm::StringRef tensor, bool inLoop) const;
-  /// All warps that multiply dS with the keys: the block's, or a role's.
-  int64_t warpsOfGradQ() const {
-    return dqByProducer || roleColumns ? kProducerWarps : warps;
-  }
   /// Whether one warpgroup computes P and another dS.
   bool hasTwoPrograms() const { return roleColumns || roleProducts; }
+  /// All warps that multiply dS with the keys: the block's, or a role's.
+  int64_t warpsOfGradQ() const {
+    return dqByProducer || hasTwoPrograms() ? kProducerWarps : warps;
+  }
   /// Warps beside those that `warps` counts, on a target with roles.
   int64_t otherWarps() const {
     return kProducerWarps + (dqRole ? warpsOfGradQ() : 0);
