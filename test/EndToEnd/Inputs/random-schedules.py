@@ -89,12 +89,15 @@ def draw_sm90a_backward(d):
     if d.chance(0.4):
         fields["cluster"] = d.pick(1, 2, 2)
     if d.chance(0.4):
-        fields["loop_order"] = d.pick("written", "scores_first", "keys_behind", "keys_behind_lean", "gradients_behind", "values_first", "scores_between", "derived")
+        fields["loop_order"] = d.pick("written", "scores_first", "keys_behind", "keys_behind_lean", "gradients_behind", "values_first", "scores_between", "values_behind", "derived")
     if d.chance(0.3):
         fields["dq"] = d.pick("atomic", "atomic_v4", "ordered", "recompute")
     if d.chance(0.1):
         fields.update(role_columns=d.pick(64, 128, 128), warps=8, block_kv=64, key_warps=4, rounded_p=1, dq_columns=64)
         fields["values_in_registers"] = d.pick(0, 32)
+    elif d.chance(0.1):
+        fields.update(role_products=1, dq_by_producer=1, warps=8, block_kv=64, key_warps=4, rounded_p=1, dq_columns=64)
+        fields["keys_in_registers"] = d.pick(0, 64)
     for name, values in (("stages", (1, 2, 2, 3, 4)), ("rings.exchange", (1, 2, 3)), ("rings.dout", (0, 1, 1, 2)), ("preload", ("none", "delta", "both")),
                          ("dq_columns", (0, 32, 64, 96, 128, 192, 224, 256)), ("dq_by_producer", (0, 1)), ("persistent", (0, 1)), ("ping_pong", (0, 1)),
                          ("q_in_registers", (0, 1)), ("separate_output", (0, 1)), ("rounded_p", (0, 1)), ("chained", ("none", "late", "early")),
