@@ -52,6 +52,8 @@ def parse(arguments):
                    help="kernels and groups; several (default: test/Grid/kernels.txt; --no-grid leaves that out)")
     b.add_argument("--no-grid", action="store_true", help="the lists named alone")
     b.add_argument("--only", default="", metavar="TEXT", help="kernels whose flags have this text, and groups with one")
+    b.add_argument("--compiler", type=command_line.named_file, action="append", default=[], metavar="NAME=FILE",
+                   help="another fa2-compile, of flags that have compiler=NAME, for kernels of an older commit beside today's; several")
     b.add_argument("--local", action="store_true", help="for this machine: the programs may need its libraries")
     b.add_argument("--jobs", type=command_line.positive, default=os.cpu_count())
     r = verbs.add_parser("run", help="check and time a folder's kernels")
@@ -84,7 +86,8 @@ def build(options):
     groups = [g for g in groups if any(options.only in text for _, flags in g.candidates for text in (g.name, flags_text(flags)))]
     if not kernels and not groups:
         raise Refused(f"nothing to compile: no line of the lists has '{options.only}'" if options.only else "nothing to compile: name a --list")
-    return Builder(options.folder, options.tools, options.runtime, options.local, options.jobs, say).build(kernels, groups)
+    return Builder(options.folder, options.tools, options.runtime, options.local, options.jobs, say,
+                   options.compiler).build(kernels, groups)
 
 
 def report(options):

@@ -11,6 +11,9 @@ is timed; its first candidate is the baseline:
 `d` and `mask` are names of the list's own: there is a group of each combination of their values. `at` says the lengths (default: 2048 and
 8192; 4096x4095 are queries and keys), and after them may say tokens=N (batch * queries, default 16384) and hidden=N (heads * head dim,
 default 2048).
+
+Flags with `compiler=NAME` are for another compiler, which `hardware.py build --compiler NAME=FILE` names: today's kernels beside
+those of an older commit.
 """
 
 import itertools

@@ -65,6 +65,14 @@ def head_dims(text):
     return values
 
 
+def named_file(text):
+    """NAME=FILE: (NAME, FILE)"""
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=FILE")
+    return name, file
+
+
 def one_of(allowed):
     def parse(text):
         values = text.split(",")

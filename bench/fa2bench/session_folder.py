@@ -14,17 +14,31 @@ from .runtime import TREE, manifest_of
 VERSION = 1
 MOST_MIB = 64
 C_LIBRARY = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux", "libfa2rt.so")
+COMPILER = "compiler="
 SCRIPTS = ("hardware.py", "forward.py", "backward.py")
 
 
-def compile_one(compiler, flags):
+def compiler_of(flags, compilers):
+    """(the compiler that flags name, the other flags); compilers[""] where they name none."""
+    named = [word for word in flags if word.startswith(COMPILER)]
+    if not named:
+        return compilers[""], flags
+    name = named[-1].removeprefix(COMPILER)
+    if not name or name not in compilers:
+        known = ", ".join(sorted(filter(None, compilers))) or "none"
+        raise Refused(f"{named[-1]}: --compiler has no '{name}' (known: {known})")
+    return compilers[name], [word for word in flags if word not in named]
+
+
+def compile_one(compilers, flags):
     """(PTX, "") or ("", why not)."""
     if isinstance(flags, Path):
         try:
             return flags.read_text(encoding="utf-8"), ""
         except OSError as error:
             return "", f"{flags}: {error.strerror}"
-    done = subprocess.run([compiler, *flags, "-o", "-"], capture_output=True, text=True)
+    compiler, own = compiler_of(flags, compilers)
+    done = subprocess.run([compiler, *own, "-o", "-"], capture_output=True, text=True)
     if done.returncode:
         return "", (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
     return done.stdout, ""
@@ -53,11 +67,15 @@ def code_of(ptx):
 
 
 class Builder:
-    def __init__(self, folder, tools, runtime, local, jobs, say):
+    def __init__(self, folder, tools, runtime, local, jobs, say, compilers=()):
+        """compilers: [(name, file)] beside that of `tools`"""
         self.folder, self.say, self.jobs = Path(folder), say, jobs
-        self.compiler = Path(tools) / "fa2-compile"
-        if not self.compiler.is_file():
+        self.compilers = {"": Path(tools) / "fa2-compile", **dict(compilers)}
+        if not self.compilers[""].is_file():
             raise Refused(f"--tools {tools}: there is no fa2-compile (cmake --build --preset release)")
+        for name, file in compilers:
+            if not Path(file).is_file():
+                raise Refused(f"--compiler {name}={file}: there is no such file")
         self.runtime, self.local = Path(runtime), local
 
     def build(self, kernels, groups):
@@ -71,6 +89,9 @@ class Builder:
         for group in groups:
             for _, flags in group.candidates:
                 wanted.setdefault(flags_text(flags), flags)
+        for flags in wanted.values():
+            if not isinstance(flags, Path):
+                compiler_of(flags, self.compilers)
         rows, refused = self.compile(wanted)
         index = {"fa2_session": VERSION, "kernels": list(rows.values()), "refused": refused,
                  "groups": [self.group(g, rows) for g in groups]}
@@ -86,7 +107,7 @@ class Builder:
     def compile(self, wanted):
         """({text: row of the index}, [what was refused])"""
         rows, refused, number = {}, [], {text: i for i, text in enumerate(wanted)}
-        for text, (ptx, why) in each(lambda t: compile_one(self.compiler, wanted[t]), wanted, self.jobs):
+        for text, (ptx, why) in each(lambda t: compile_one(self.compilers, wanted[t]), wanted, self.jobs):
             if why:
                 refused.append({"flags": text, "why": why})
                 continue

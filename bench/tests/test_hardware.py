@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import tempfile
 import time
 import unittest
@@ -14,6 +15,7 @@ import hardware
 from fa2bench import children
 from fa2bench.cases import Refused
 from fa2bench.kernel_lists import read_list
+from fa2bench.runtime import manifest_of
 from fa2bench.session_run import first_entry
 from fa2bench.session_sheets import Sheet, read_rows, time_rows, write_report
 
@@ -163,13 +165,13 @@ class OnTheSimulator(Scratch):
         self.said = said.getvalue()
         return status
 
-    def build(self, text=LIST):
+    def build(self, text=LIST, more=()):
         runtime = self.folder / "runtime"
         runtime.mkdir()
         for path in (TOOLS / "fa2-run", TOOLS / "fa2-tune", Path(RUNTIME).resolve()):
             (runtime / ("libfa2rt.so" if ".so" in path.name else path.name)).symlink_to(path.resolve())
         return self.hardware("build", self.folder / "s", "--tools", TOOLS, "--runtime", runtime, "--local", "--no-grid", "--list",
-                             self.file("list", text), "--jobs", 2)
+                             self.file("list", text), "--jobs", 2, *more)
 
     def run_steps(self, names, *more):
         return self.hardware("run", self.folder / "s", "--device", "sim", "--steps", names, "--cases", 2, "--repeats", 2, "--rounds", 2,
@@ -249,6 +251,22 @@ exec {program.with_name("real")} "$@"
                          0, self.said)
         self.assertEqual(self.run_steps("check,times", "--only", "tiles"), 0, self.said)
         self.assertIn("checks: 2 of 2 kernels", self.said)
+
+    def test_kernels_of_another_compiler(self):
+        older = self.file("older", f'#!/bin/sh\nexec {TOOLS / "fa2-compile"} --block-kv 16 "$@"\n', 0o755)
+        text = "group tiles: --head-dim 16\n  at 48 tokens=96 hidden=32\n  now:\n  then: compiler=older\n"
+        self.assertEqual(self.build(text, ["--compiler", f"older={older}"]), 0, self.said)
+        built = json.loads((self.folder / "s" / "index.json").read_text())
+        self.assertEqual([c["flags"] for c in built["groups"][0]["candidates"]], ["--head-dim 16", "--head-dim 16 compiler=older"])
+        tiles = [manifest_of((self.folder / "s" / "kernels" / row["file"]).read_bytes())["schedule"]["block_kv"] for row in built["kernels"]]
+        self.assertNotEqual(tiles[0], 16)
+        self.assertEqual(tiles[1], 16)
+        for more, said in (([], "compiler=older: --compiler has no 'older' (known: none)"),
+                           (["--compiler", f"new={older}"], "compiler=older: --compiler has no 'older' (known: new)"),
+                           (["--compiler", "older=/none"], "--compiler older=/none: there is no such file")):
+            shutil.rmtree(self.folder / "runtime")
+            self.assertEqual(self.build(text, more), 2)
+            self.assertIn(said, self.said)
 
     def test_what_is_refused_is_named(self):
         self.assertEqual(self.build("--head-dim 16\n--head-dim 17\n"), 1)
