@@ -95,11 +95,16 @@ std::string fa2::gradientSumsError(const Target &t, const Problem &p,
                    "whole panels, or 0 for all of it; got {1}",
                    most, s.dqColumns);
   if (s.cluster > 1) {
-    // Each sums as many columns, by instructions of a multiple of 8.
-    if (p.headDim % (8 * s.cluster) != 0 || p.headDim < 64)
-      return formatv("expected a head dim that is a multiple of 16 from 64 on "
-                     "with cluster = 2, where each of two blocks sums half of "
-                     "dQ's columns; got {0}",
+    if (p.headDim < 64)
+      return formatv("expected a head dim from 64 on with cluster = 2, where "
+                     "each of two blocks sums half of dQ's columns; got {0}",
+                     p.headDim);
+    // Whoever finishes a sum stores to dQ what it has of it.
+    if (s.turnsFinish && p.headDim % (8 * s.cluster) != 0)
+      return formatv("expected turns_finish = false with cluster = 2 and a "
+                     "head dim that is no multiple of 16, of which one block "
+                     "sums eight columns more than there are; got head dim "
+                     "{0}",
                      p.headDim);
     if (s.dqColumns == 0 || s.cluster * s.dqColumns > p.headDim)
       return formatv("expected dq_columns to be from 32 to {0}, half of the "

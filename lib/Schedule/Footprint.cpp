@@ -83,9 +83,11 @@ llvm::SmallVector<GradQPiece> fa2::gradQPieces(int64_t headDim,
       for (int64_t at = first; at < first + own; at += columns)
         pieces.push_back({at, columns, own, first, own});
     } else {
+      // Of both as many, in instructions of 8 columns: of an odd number of
+      // eights the other block's last eight are none of dQ's.
       taken = std::min(left, panel);
-      int64_t half = taken / s.cluster;
-      pieces.push_back({first, half, half, first, taken});
+      int64_t half = up(taken, 8 * s.cluster) / s.cluster;
+      pieces.push_back({first, half, half, first, s.cluster * half});
     }
   }
   return pieces;

@@ -492,7 +492,10 @@ void GradTiler::createScaledSum() {
   Value head = body.getArgument(1), batch = body.getArgument(2);
   auto sequence = SequenceOp::create(b, loc, q, batch);
   Value row = times(body.getArgument(0), bq);
-  for (const Columns &part : gradQParts()) {
+  for (Columns part : gradQParts()) {
+    part.count = std::min(part.count, headDim - part.first);
+    if (part.count <= 0)
+      continue;
     Value sum = LoadOp::create(
         b, loc, tile(bq, part.count, f32),
         partOfSum(batch, head, part.first, part.count, sumOrder()), row);
