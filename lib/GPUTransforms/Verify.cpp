@@ -126,8 +126,7 @@ struct VerifyPass : public fa2::impl::VerifyBase<VerifyPass> {
   /// Only a block of a cluster has another whose rings it fills. Who sends a
   /// tile writes it too: no other role knows when it has been read there.
   static LogicalResult checkPeers(KernelOp kernel, RolesOp roles) {
-    bool cluster = false;
-    kernel.walk([&](Operation *op) { cluster |= clusterOf(op) > 1; });
+    bool cluster = hasClusters(kernel);
     for (auto ring : kernel.getOps<RingCreateOp>())
       if (ring.getPeer() && !cluster)
         return ring.emitOpError()

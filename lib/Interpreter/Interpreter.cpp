@@ -65,23 +65,13 @@ static LogicalResult bind(KernelOp kernel, ArrayRef<Argument> arguments,
   return success();
 }
 
-/// Whether two blocks take each tile together.
-static bool hasClusters(KernelOp kernel) {
-  return kernel
-      .walk([](Operation *op) {
-        return fa2::gpu::clusterOf(op) > 1 ? WalkResult::interrupt()
-                                           : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 /// Runs the blocks that take the tile of a number; how many such there are, or
 /// nothing where one has failed.
 static std::optional<int64_t> runTile(KernelState &program, int64_t number,
                                       const Inputs &inputs) {
   ThreadBlock first(program, number);
   std::optional<ThreadBlock> second;
-  if (hasClusters(program.kernel))
+  if (fa2::gpu::hasClusters(program.kernel))
     second.emplace(&first);
   auto runBlock = [&](ThreadBlock &block) {
     Frame frame(block, Strand());

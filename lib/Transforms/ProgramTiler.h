@@ -18,7 +18,7 @@ struct ScorePlace {
   /// What is loaded as tiles of memory, not read by elements: nothing, tiles
   /// whose rows begin at multiples of 16 bytes, or anywhere.
   enum class Loads { None, Aligned, Unaligned } loads = Loads::None;
-  mlir::Value lead; // rows that the first tile begins before the sequence
+  mlir::Value lead = {}; // rows that the first tile begins before the sequence
 };
 
 /// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the

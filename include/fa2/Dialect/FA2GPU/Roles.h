@@ -37,6 +37,15 @@ inline int64_t clusterOf(mlir::Operation *op) {
   return loop ? int64_t(loop.getCluster()) : 1;
 }
 
+/// Whether blocks of a kernel take tiles together.
+inline bool hasClusters(mlir::Operation *kernel) {
+  auto found = kernel->walk([](mlir::Operation *op) {
+    return clusterOf(op) > 1 ? mlir::WalkResult::interrupt()
+                             : mlir::WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
 /// The name of an operation's role; null where it has none.
 inline mlir::StringAttr roleOf(mlir::Operation *op) {
   return op->getAttrOfType<mlir::StringAttr>(kRoleName);
