@@ -98,7 +98,8 @@ private:
     Schedule derived = s.derived();
     double along = double(derived.keyWarps), warps = double(s.warps);
     bool groups = target.asynchronousMatmul();
-    double rowReaders = groups ? warps / 4 : along;
+    // Of two programs each multiplies tiles of rows for its own products.
+    double rowReaders = !groups ? along : s.hasTwoPrograms() ? 1 : warps / 4;
     double dqReaders = groups ? 1 : double(derived.dqWarps);
     // Q and dO for the scores and for their gradients; dS comes; for dQ it goes
     // to all warps that share its rows, and the keys to all that share columns.
