@@ -185,8 +185,7 @@ private:
     int64_t most = field.range.to;
     if (is(&Schedule::dqColumns))
       most = std::min<int64_t>(most, (problem.headDim + 63) / 64 * 64);
-    if (is(&Schedule::cluster) &&
-        (problem.headDim % 16 != 0 || problem.headDim < 64))
+    if (is(&Schedule::cluster) && problem.headDim < 64)
       most = 1;
     std::vector<int64_t> all;
     for (int64_t n = field.range.from; n <= most; ++n)
