@@ -169,7 +169,7 @@ void LayoutAssignment::visit(Operation *op) {
     auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
     if (tile.getDiagonals()) {
       int64_t rows = cast<RankedTensorType>(tile.getType()).getDimSize(0);
-      if (acc)
+      if (acc && !isLoaded(tile.getVector()))
         set(tile.getVector(), DiagonalAttr::get(op->getContext(), acc, rows),
             op);
     } else if (!tile.getColumns())
@@ -224,8 +224,8 @@ void LayoutAssignment::anchor(Operation *op) {
     if (SumOrderAttr order = cast<ViewType>(view.getType()).getOrder())
       set(tile, accOf(op, order.getWarps()), op);
   };
-  // What is loaded, a value a column, is read from shared memory by whoever
-  // needs it.
+  // What is loaded, a value a column or a diagonal, is read from shared memory
+  // by whoever needs it.
   auto columns = SharedAttr::get(kernel.getContext(), 0);
   if (auto dot = dyn_cast<DotOp>(op); dot && dot.getWarps())
     set(dot.getD(), accOf(op, *dot.getWarps()), op);
@@ -241,7 +241,8 @@ void LayoutAssignment::anchor(Operation *op) {
            p && p.getN() && p.getColumns())
     set(p.getN(), columns, op);
   else if (auto tile = dyn_cast<BroadcastOp>(op);
-           tile && tile.getColumns() && isLoaded(tile.getVector()))
+           tile && (tile.getColumns() || tile.getDiagonals()) &&
+           isLoaded(tile.getVector()))
     set(tile.getVector(), columns, op);
 }
 

@@ -5,6 +5,8 @@
 #include "fa2/Dialect/FA2GPU/FA2GPU.h"
 #include "fa2/GPUTransforms/Passes.h"
 
+#include "mlir/Interfaces/LoopLikeInterface.h"
+
 namespace fa2 {
 #define GEN_PASS_DEF_SHAREBARRIERS
 #include "fa2/GPUTransforms/Passes.h.inc"
@@ -24,12 +26,9 @@ struct ShareBarriersPass
       if (vector.getShares() ||
           vector.getRing().getType().getTile().getRank() != 1)
         continue;
-      for (Operation *user : ring.getUsers())
-        if (auto acquire = dyn_cast<RingAcquireOp>(user)) {
-          if (RingCreateOp tiles = copiedBefore(acquire))
-            share(vector, tiles);
-          break;
-        }
+      if (RingAcquireOp acquire = mostOften(ring))
+        if (RingCreateOp tiles = copiedBefore(acquire))
+          share(vector, tiles);
     }
     getOperation().walk([](RingWaitOp wait) {
       if (wait.getTile().use_empty() || !whyNotImplied(wait).empty())
@@ -44,6 +43,23 @@ struct ShareBarriersPass
               roles.getRoleName(roles.getRoleOf(wait)),
               wait.getRing().getDefiningOp<RingCreateOp>().getName());
     });
+  }
+
+  /// The place that fills a slot most often: in the most loops.
+  static RingAcquireOp mostOften(Value ring) {
+    RingAcquireOp found;
+    int64_t most = -1;
+    for (Operation *user : ring.getUsers())
+      if (auto acquire = dyn_cast<RingAcquireOp>(user)) {
+        int64_t loops = 0;
+        for (Operation *op = user; op; op = op->getParentOp())
+          loops += isa<LoopLikeOpInterface>(op);
+        if (loops > most) {
+          most = loops;
+          found = acquire;
+        }
+      }
+    return found;
   }
 
   /// The ring of the tile that is copied last before, if it may be shared.

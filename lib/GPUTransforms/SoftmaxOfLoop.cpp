@@ -36,6 +36,9 @@ SoftmaxOfLoop fa2::gpu::findSoftmax(scf::ForOp loop) {
       continue;
     s.softmax = step;
     s.scores = wait.getSource().getDefiningOp<DotStartOp>();
+    DotWaitOp none;
+    if (Value acc = s.scores ? s.scores.getAcc() : Value())
+      collectProgram(none, acc, loop.getBody(), s.start);
   }
   if (!s.softmax)
     return s;

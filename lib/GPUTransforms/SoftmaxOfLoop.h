@@ -12,6 +12,7 @@ namespace fa2::gpu {
 /// The softmax of a loop's body with the matmuls around it.
 struct SoftmaxOfLoop {
   DotStartOp scores;
+  llvm::SetVector<mlir::Operation *> start;   // what the product begins with
   llvm::SetVector<mlir::Operation *> program; // from the product to the softmax
   SoftmaxStepOp softmax;
   DotWaitOp output;     // in flight during the softmax

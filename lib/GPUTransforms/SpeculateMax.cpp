@@ -105,13 +105,19 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
     // The cold arm reads the keys, and what the program has of them.
     llvm::SetVector<Value> read;
     addRing(read, step.scores.getB());
-    for (Operation *op : step.program)
-      for (Value v : op->getOperands())
-        addRing(read, v);
-    for (auto release :
-         llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
-      if (read.contains(release.getRing()) && release->isBeforeInBlock(branch))
-        release->moveAfter(branch);
+    for (const llvm::SetVector<Operation *> *part :
+         {&step.start, &step.program})
+      for (Operation *op : *part)
+        for (Value v : op->getOperands())
+          addRing(read, v);
+    // Vectors' first: lanes read those, and meet before one lane releases.
+    for (bool vectors : {false, true})
+      for (auto release :
+           llvm::make_early_inc_range(loop.getBody()->getOps<RingReleaseOp>()))
+        if (read.contains(release.getRing()) &&
+            isVector(release.getRing()) == vectors &&
+            release->isBeforeInBlock(branch))
+          release->moveAfter(branch);
     for (Operation *op : llvm::reverse(step.program.getArrayRef()))
       if (isOpTriviallyDead(op))
         op->erase();
@@ -121,17 +127,29 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         wait->erase();
     if (step.scores->use_empty())
       step.scores->erase();
+    for (Operation *op : llvm::reverse(step.start.getArrayRef()))
+      if (isOpTriviallyDead(op))
+        op->erase();
   }
 
-  /// Whether the softmax takes the scores as they are multiplied.
+  /// Whether the softmax takes the scores as they are multiplied, and their
+  /// product begins with nothing or with a vector, of which halves are read.
   bool canSplit(Step step) {
     SoftmaxStepOp softmax = step.softmax;
     auto wait = softmax.getS().getDefiningOp<DotWaitOp>();
     int64_t columns =
         cast<RankedTensorType>(softmax.getS().getType()).getDimSize(1);
+    Value acc = step.scores.getAcc();
     return getOperation().getSchedule().getSplitScores() && wait &&
+           (!acc || isOfShared(acc.getDefiningOp<BroadcastOp>())) &&
            wait.getSource() == step.scores.getD() && step.scores->hasOneUse() &&
            columns % 16 == 0;
+  }
+
+  static bool isOfShared(BroadcastOp tile) {
+    return tile && isa_and_nonnull<SharedAttr>(
+                       cast<RankedTensorType>(tile.getVector().getType())
+                           .getEncoding());
   }
 
   Guess guessOf(OpBuilder &b, Step step) {
@@ -159,13 +177,21 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
                               whole.getElementType(), whole.getEncoding());
     OpBuilder before(dot);
     SmallVector<Value> started;
-    for (int64_t first : {int64_t(0), columns})
+    for (int64_t first : {int64_t(0), columns}) {
+      Value begins = dot.getAcc();
+      if (begins) {
+        auto whole = begins.getDefiningOp<BroadcastOp>();
+        begins = BroadcastOp::create(before, dot.getLoc(), half,
+                                     whole.getVector(), whole.getColumns(),
+                                     whole.getDiagonals(), first);
+      }
       started.push_back(DotStartOp::create(
           before, dot.getLoc(), InFlightType::get(b.getContext(), half),
-          dot.getA(), dot.getB(), Value(), dot.getTransposeB(),
+          dot.getA(), dot.getB(), begins, dot.getTransposeB(),
           /*transpose_a=*/false, dot.getNameAttr(), first, /*first_row=*/0,
-          /*clears=*/false, /*joins=*/first > 0, /*column=*/Value(),
+          /*clears=*/false, /*joins=*/first > 0 && !begins, /*column=*/Value(),
           /*held=*/Value()));
+    }
     SmallVector<Value> p;
     for (Value product : started) {
       Value s = DotWaitOp::create(b, loc, half, product);
@@ -212,6 +238,10 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
   static void addRing(llvm::SetVector<Value> &rings, Value tile) {
     if (auto wait = tile.getDefiningOp<RingWaitOp>())
       rings.insert(wait.getRing());
+  }
+
+  static bool isVector(Value ring) {
+    return cast<RingType>(ring.getType()).getTile().getRank() == 1;
   }
 
   static Value scaled(OpBuilder &b, Value v, Value alpha) {
@@ -262,15 +292,20 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         type.getShape(), type.getElementType(),
         AccAttr::get(ctx, MmaSyncAttr::get(ctx),
                      {acc.warpRows(), acc.warpCols()}, acc.getSplitK()));
+    IRMapping map;
+    for (Operation *op : step.start)
+      b.clone(*op, map)->setAttr(kAgainName, b.getUnitAttr());
+    Value begins = dot.getAcc();
+    if (begins)
+      begins = ConvertLayoutOp::create(b, loc, own, map.lookup(begins));
     Value started = DotStartOp::create(
-        b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), Value(),
+        b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), begins,
         dot.getTransposeB(),
         /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0,
         /*first_row=*/0, /*clears=*/false, /*joins=*/false,
         /*column=*/Value(), /*held=*/Value());
     Value scores = DotWaitOp::create(b, loc, own, started);
     scores = ConvertLayoutOp::create(b, loc, type, scores);
-    IRMapping map;
     for (Operation *user : dot.getD().getUsers())
       map.map(user->getResult(0), scores);
     for (Operation *op : step.program)

@@ -323,8 +323,9 @@ void interpreter::run(Frame &f, BroadcastOp op) {
   auto tile = makeTile(op.getType());
   for (int64_t r = 0, i = 0; r < tile->rows(); ++r)
     for (int64_t c = 0; c < tile->cols(); ++c, ++i) {
-      int64_t from = op.getDiagonals() ? c - r + tile->rows() - 1
-                     : op.getColumns() ? c
+      int64_t column = c + op.getFirst();
+      int64_t from = op.getDiagonals() ? column - r + tile->rows() - 1
+                     : op.getColumns() ? column
                                        : r;
       if (tile->real.empty())
         tile->whole[i] = vector->whole[from];

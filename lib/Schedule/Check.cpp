@@ -285,6 +285,17 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (auto [expected, got] = fieldsOf({FieldGroup::GradientRoles}, s);
       !got.empty())
     return formatv("expected {0} in forward kernels; got {1}", expected, got);
+  bool several = p.columnVectors > 0 || (s.preloadTerms && p.termsOfDistances);
+  if (s.chained != Chain::None && !several)
+    return formatv("expected chained = none in forward, whose score programs "
+                   "alone have a kernel before, of what they have of keys or "
+                   "distances; got {0}",
+                   stringifyChain(s.chained));
+  if (s.preloadTerms && !p.termsOfKeys && !p.termsOfDistances)
+    return formatv("expected preload_terms = false {0}",
+                   p.program ? "because the score program does more than add "
+                               "what it has of keys, or of distances"
+                             : "without a score program");
   if ((s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "
                    "* warps on {0}, whose matmuls take 64 rows of four warps; "
@@ -316,12 +327,14 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.directOutput && s.separateOutput)
     return "expected separate_output = false with direct_output = true, which "
            "leaves no output in shared memory; got true";
-  if (s.splitScores && (s.speculateMax == 0 || p.program))
+  bool changed = p.program && !s.preloadTerms;
+  if (s.splitScores && (s.speculateMax == 0 || changed))
     return formatv("expected split_scores = false without {0}; got true",
-                   p.program ? "scores that are a product alone, which no "
-                               "program changes"
-                             : "speculate_max, whose exponentials alone begin "
-                               "while scores are multiplied");
+                   changed ? "scores that are a product alone, which no "
+                             "program changes but for terms that it begins "
+                             "with (preload_terms)"
+                           : "speculate_max, whose exponentials alone begin "
+                             "while scores are multiplied");
   if (s.fromEnd && (p.wideReads || p.dropout || s.packedHeads > 1))
     return formatv("expected from_end = false with {0}, whose rows are counted "
                    "from the sequence's begin; got true",

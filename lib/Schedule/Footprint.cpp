@@ -329,6 +329,9 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   for (int64_t i = 0; i < p.columnVectors; ++i)
     plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
               SharedLayout(1, s.blockKV, kFloatBytes));
+  if (s.preloadTerms && p.termsOfDistances && s.packedHeads == 1)
+    plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
+              SharedLayout(1, s.blockQ + s.blockKV, kFloatBytes));
   plan.ring(&Footprint::ringBytes, rings.slotsK, tile(s.blockKV, p.headDim));
   plan.stays(s.querySlots, tile(s.blockQ, p.headDim));
   if (s.persistent)

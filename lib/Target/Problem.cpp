@@ -27,6 +27,8 @@ constexpr Need kNeeds[] = {
     {"dropout", &Problem::dropout, nullptr},
     {"column_vectors", nullptr, &Problem::columnVectors},
     {"head_columns", &Problem::headColumns, nullptr},
+    {"key_terms", &Problem::termsOfKeys, nullptr},
+    {"distance_terms", &Problem::termsOfDistances, nullptr},
     {"tile_reads", nullptr, &Problem::tileReads},
     {"wide_reads", nullptr, &Problem::wideReads},
     {"element_reads", &Problem::elementReads, nullptr},

@@ -15,9 +15,15 @@ ForwardProgram::ForwardProgram(AttentionOp op,
   if (op.getScore().empty())
     return;
   normal.emplace(op);
+  if (schedules.front().getPreloadTerms()) {
+    distances = normal->terms() == NormalProgram::Terms::OfDistances;
+    normal->preloadTerms();
+  }
   values = normal->columns();
-  for (ScheduleAttr schedule : schedules)
+  for (ScheduleAttr schedule : schedules) {
     rows = std::lcm(rows, schedule.getBlockKv());
+    queries = std::lcm(queries, schedule.getBlockQ());
+  }
 }
 
 bool ForwardProgram::columnsDependOn(ScoreProgram::Argument argument) {
@@ -31,6 +37,16 @@ SmallVector<std::string> ForwardProgram::columnExtents() {
   return {columnsDependOn(ScoreProgram::Batch) ? "batch" : "1",
           columnsDependOn(ScoreProgram::Head) ? "heads" : "1",
           llvm::formatv("(ceildiv(seqlen_k, {0}) + 2) * {0}", rows)};
+}
+
+/// From the last row's distance to the first key, to that of a row before the
+/// first to a tile behind the keys.
+SmallVector<std::string> ForwardProgram::distanceExtents() {
+  return {startDependsOn(ScoreProgram::Batch) ? "batch" : "1",
+          startDependsOn(ScoreProgram::Head) ? "heads" : "1",
+          llvm::formatv("(ceildiv(seqlen_q, {0}) + 1) * {0} + "
+                        "(ceildiv(seqlen_k, {1}) + 2) * {1}",
+                        queries, rows)};
 }
 
 std::pair<Value, Value> fa2::addRowTerm(OpBuilder &b, Location loc, Value row,

@@ -24,10 +24,24 @@ public:
   /// How many vectors there are, and their extent, for a launcher.
   llvm::SmallVector<std::string> columnExtents();
 
+  /// What products of scores begin with, where they begin with something.
+  mlir::Value start() { return normal ? normal->start() : mlir::Value(); }
+  bool startDependsOn(ScoreProgram::Argument argument) {
+    return normal->dependsOn(start(), argument);
+  }
+  /// Whether a kernel before computes that for each distance. The distance d,
+  /// column less row, has place d - 1 + ceil(seqlen_q / n) n, with as many rows
+  /// n as whole tiles of all kernels have.
+  bool hasDistances() const { return distances; }
+  int64_t distanceRows() const { return queries; }
+  llvm::SmallVector<std::string> distanceExtents();
+
 private:
+
   std::optional<NormalProgram> normal;
   llvm::SmallVector<mlir::Value> values;
-  int64_t rows = kGroupRows;
+  int64_t rows = kGroupRows, queries = kGroupRows;
+  bool distances = false;
 };
 
 /// The output and lse of rows all of whose scores have a term of their own. It

@@ -9,6 +9,8 @@
 
 #include "Sink.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fa2;
 
@@ -17,15 +19,16 @@ using namespace fa2;
 /// are accurate for (docs/contract.md).
 static constexpr float kNoScore = -0x1p100f;
 
-void ForwardTiler::addColumns(SmallVectorImpl<Type> &types,
+void ForwardTiler::addVectors(StringRef name, int64_t count,
+                              ArrayRef<std::string> extents,
+                              SmallVectorImpl<Type> &types,
                               SmallVectorImpl<Attribute> &args) {
   SmallVector<int64_t> shape(3, ShapedType::kDynamic);
-  SmallVector<std::string> extents = scores.columnExtents();
   SmallVector<StringRef> dims(extents.begin(), extents.end());
-  for (size_t i = 0; i < scores.columns().size(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     types.push_back(globalType(RankedTensorType::get(shape, b.getF32Type())));
-    args.push_back(describe("column_values" + std::to_string(i), "workspace",
-                            b.getF32Type(), dims));
+    args.push_back(
+        describe((name + Twine(i)).str(), "workspace", b.getF32Type(), dims));
   }
 }
 
@@ -51,7 +54,7 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
       describe("lse", "out", b.getF32Type(), {"batch", "heads", "seqlen_q"})};
   if (op.getScale()) {
     types.push_back(b.getF32Type());
-    args.push_back(describeScale(headDim));
+    args.push_back(describeScale(headDim, /*divides=*/bool(scores.start())));
   }
   if (op.getSink()) {
     types.push_back(typeOfHeads());
@@ -61,8 +64,11 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
     addDropout(types, args);
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
-  if (scores)
-    addColumns(types, args);
+  if (scores && !scores.columns().empty())
+    addVectors("column_values", scores.columns().size(), scores.columnExtents(),
+               types, args);
+  if (scores.hasDistances())
+    addVectors("distance_values", 1, scores.distanceExtents(), types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), programOf(op).describe());
   auto kernel =
@@ -86,7 +92,10 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
     rng = entry->getArgument(next++);
   }
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
-  columns = entry->getArguments().take_back(scores.columns().size());
+  size_t values = fixed + extras.size();
+  columns = entry->getArguments().slice(values, scores.columns().size());
+  if (scores.hasDistances())
+    distances = entry->getArguments().back();
   scale = op.getScale()
               ? Value(entry->getArgument(5))
               : arith::ConstantOp::create(
@@ -103,6 +112,35 @@ void ForwardTiler::loadColumns(ProgramTiler &program, Value row,
       program.useColumns(
           v, LoadOp::create(b, loc, vector,
                             columnView(i, place.batch, place.head), row));
+}
+
+/// Of a tile, column j and row i have the element j - i + rows - 1 of a vector
+/// that begins at the place of its last row's first column. It has one element
+/// more, which makes it whole multiples of 16 bytes.
+Value ForwardTiler::startOf(ProgramTiler &program, Value row,
+                            ScorePlace place) {
+  if (!scores.start())
+    return {};
+  if (!scores.hasDistances() || place.packedHeads > 1)
+    return program.atStart(scores.start());
+  Value rows =
+      arith::MulIOp::create(b, loc, place.rowBlock, constant(place.rows));
+  if (lead)
+    rows = arith::SubIOp::create(b, loc, rows, lead);
+  Value behind = arith::AddIOp::create(b, loc, rows, constant(place.rows));
+  Value before = arith::SubIOp::create(b, loc, distanceRows(), behind);
+  Value first = arith::AddIOp::create(b, loc, before, row);
+  auto vector =
+      RankedTensorType::get({place.rows + place.cols}, b.getF32Type());
+  Value values = LoadOp::create(b, loc, vector,
+                                distanceView(place.batch, place.head), first);
+  return program.atStart(scores.start(), values);
+}
+
+Value ForwardTiler::distanceRows() {
+  Value n = constant(scores.distanceRows());
+  Value tiles = arith::CeilDivUIOp::create(b, loc, extent(q, 1), n);
+  return arith::MulIOp::create(b, loc, tiles, n);
 }
 
 ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
@@ -140,11 +178,12 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   if (program)
     loadColumns(*program, row, place);
+  Value terms = program ? startOf(*program, row, place) : Value();
   Value s =
-      DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile,
-                    Value{}, /*transpose_b=*/true, /*transpose_a=*/false,
+      DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile, terms,
+                    /*transpose_b=*/true, /*transpose_a=*/false,
                     splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
-  if (program)
+  if (program && !terms)
     s = program->atScores(s);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,
                           lead, op.getMaskAttr(), /*transposed=*/false, packed);
@@ -251,40 +290,74 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);
 }
 
-void ForwardTiler::runColumns(const Twine &name) {
+void ForwardTiler::createVectors(const Twine &name, int64_t block) {
   Schedule fields = schedule.getFields();
-  fields.blockQ = scores.columnRows();
+  fields.blockQ = block;
   fields.warps = 4;
   fields.partition = Partition::SplitQ;
   fields.packedHeads = fields.minBlocks = 1;
   fields.persistent = false;
   fields.order = TileOrder::Ascending;
   schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
-  createKernel(name + "_columns", GuardAttr(), ArrayAttr());
-  bool byHead = scores.columnsDependOn(ScoreProgram::Head),
-       byBatch = scores.columnsDependOn(ScoreProgram::Batch);
-  // Blocks whose rows see no key take a tile past the end.
-  Value keys = extent(columns.front(), 2);
+  createKernel(name, GuardAttr(), ArrayAttr());
+}
+
+Block &ForwardTiler::buildVectors(Value places, bool byHead, bool byBatch,
+                                  int64_t block) {
   Value heads = byHead ? extent(q, 2) : constant(1),
         batches = byBatch ? extent(q, 0) : constant(1);
-  auto tiles = ForEachTileOp::create(b, loc, keys, heads, batches,
-                                     scores.columnRows(), TileOrder::Ascending);
+  auto tiles = ForEachTileOp::create(b, loc, places, heads, batches, block,
+                                     TileOrder::Ascending);
   ReturnOp::create(b, loc);
   Block &body = tiles.getBody().front();
   b.setInsertionPointToStart(&body);
+  return body;
+}
+
+/// Whole warpgroups of rows that divide `rows`, no more than a tile of queries
+/// may have.
+static int64_t blockOf(int64_t rows) {
+  int64_t block = kGroupRows;
+  while (block < 256 && rows % (2 * block) == 0)
+    block *= 2;
+  return block;
+}
+
+void ForwardTiler::runColumns(const Twine &name) {
+  int64_t block = blockOf(scores.columnRows());
+  createVectors(name + "_columns", block);
+  // Blocks whose rows see no key take a tile past the end.
+  Block &body = buildVectors(
+      extent(columns.front(), 2), scores.columnsDependOn(ScoreProgram::Head),
+      scores.columnsDependOn(ScoreProgram::Batch), block);
   Value tile = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
-  Value row =
-      arith::MulIOp::create(b, loc, tile, constant(scores.columnRows()));
-  auto program = programAt({batch, head, tile, scores.columnRows(), /*cols=*/8,
+  Value row = arith::MulIOp::create(b, loc, tile, constant(block));
+  auto program = programAt({batch, head, tile, block, /*cols=*/8,
                             /*transposed=*/true});
-  auto vector = RankedTensorType::get({scores.columnRows()}, b.getF32Type());
+  auto vector = RankedTensorType::get({block}, b.getF32Type());
   for (auto [i, v] : llvm::enumerate(scores.columns())) {
     Value x = program->rowsOf(v);
     if (x.getType() != vector)
       x = arith::BitcastOp::create(b, loc, vector, x);
     StoreOp::create(b, loc, x, columnView(i, batch, head), row);
   }
+}
+
+/// Those of keys from place 0 on and one row, the last.
+void ForwardTiler::runDistances(const Twine &name) {
+  int64_t block = blockOf(std::gcd(scores.distanceRows(), scores.columnRows()));
+  createVectors(name + "_distances", block);
+  Block &body = buildVectors(extent(distances, 2),
+                             scores.startDependsOn(ScoreProgram::Head),
+                             scores.startDependsOn(ScoreProgram::Batch), block);
+  Value tile = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value first = arith::MulIOp::create(b, loc, tile, constant(block));
+  ScorePlace place{batch, head, tile, block, /*cols=*/8, /*transposed=*/true};
+  place.row = arith::SubIOp::create(b, loc, distanceRows(), constant(1));
+  StoreOp::create(b, loc, programAt(place)->rowsOf(scores.start()),
+                  distanceView(batch, head), first);
 }
 
 void ForwardTiler::run(const Twine &name, GuardAttr when, ArrayAttr parts) {

@@ -26,12 +26,24 @@ public:
   void run(const llvm::Twine &name, GuardAttr when, mlir::ArrayAttr parts = {});
   /// Before it, the one that computes what keys have of the scores' program.
   void runColumns(const llvm::Twine &name);
+  /// And the one that computes what products of scores begin with, for each
+  /// distance of column and row.
+  void runDistances(const llvm::Twine &name);
 
 private:
   void createKernel(const llvm::Twine &name, GuardAttr when,
                     mlir::ArrayAttr parts);
-  void addColumns(llvm::SmallVectorImpl<mlir::Type> &types,
+  /// Vectors of the workspace that a kernel before computes.
+  void addVectors(llvm::StringRef name, int64_t count,
+                  llvm::ArrayRef<std::string> extents,
+                  llvm::SmallVectorImpl<mlir::Type> &types,
                   llvm::SmallVectorImpl<mlir::Attribute> &args);
+  /// A kernel of the program that computes such vectors, `block` places a
+  /// block.
+  void createVectors(const llvm::Twine &name, int64_t block);
+  /// Its tiles, with the builder in their body.
+  mlir::Block &buildVectors(mlir::Value places, bool byHead, bool byBatch,
+                            int64_t block);
   void buildTile(mlir::Value qBlock, mlir::Value head, mlir::Value batch);
 
   mlir::Value extent(mlir::Value of, int64_t dim) {
@@ -58,7 +70,19 @@ private:
     operands.push_back(scale);
     return ProgramTiler(b, loc, scores->program(), operands, place);
   }
+  mlir::Value distanceView(mlir::Value batch, mlir::Value head) {
+    mlir::Value zero = constant(0), whole = extent(distances, 2);
+    bool heads = scores.startDependsOn(ScoreProgram::Head),
+         batches = scores.startDependsOn(ScoreProgram::Batch);
+    return view(distances, batches ? batch : zero, heads ? head : zero, zero,
+                whole);
+  }
+  /// The place of distance 1.
+  mlir::Value distanceRows();
   void loadColumns(ProgramTiler &program, mlir::Value row, ScorePlace place);
+  /// What products begin with, of keys from `row` on; null where they begin
+  /// with nothing.
+  mlir::Value startOf(ProgramTiler &program, mlir::Value row, ScorePlace place);
 
   /// One pass over the key tiles: the final (m, l, o).
   ForTilesOp buildLoop(mlir::Value qTile, ScorePlace place,
@@ -77,6 +101,7 @@ private:
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::Value lead; // rows before the sequence that the first tile begins with
+  mlir::Value distances;    // what products begin with, by distance
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;
   mlir::Type dtype;

@@ -238,7 +238,60 @@ void NormalProgram::fuse() {
 
 Value NormalProgram::row() {
   Operation *end = program().block().getTerminator();
-  return end->getNumOperands() > 1 ? end->getOperand(1) : Value();
+  Value last = end->getOperands().back();
+  return end->getNumOperands() > 1 && last != begins ? last : Value();
+}
+
+math::FmaOp NormalProgram::scoreAndTerms() {
+  Block &block = program().block();
+  auto sum = program().result().getDefiningOp<math::FmaOp>();
+  if (!sum || sum.getA() != block.getArgument(ScoreProgram::Score) ||
+      !sum.getA().hasOneUse() || dependsOn(sum.getC(), ScoreProgram::Score))
+    return {};
+  auto factor = sum.getB().getDefiningOp<arith::MulFOp>();
+  FloatAttr unit;
+  bool isScale = factor && factor.getLhs() == block.getArguments().back() &&
+                 matchPattern(factor.getRhs(), m_Constant(&unit)) &&
+                 unit.getValue() == APFloat(std::numbers::log2e_v<float>);
+  return isScale ? sum : math::FmaOp();
+}
+
+NormalProgram::Terms NormalProgram::terms() {
+  math::FmaOp sum = scoreAndTerms();
+  if (!sum)
+    return Terms::Other;
+  Value c = sum.getC();
+  if (!dependsOn(c, ScoreProgram::Row) && dependsOn(c, ScoreProgram::Column))
+    return llvm::is_contained(columns(), c) ? Terms::OfKeys : Terms::Other;
+  return isTile(c) && program().byDistance(c) ? Terms::OfDistances
+                                              : Terms::Other;
+}
+
+void NormalProgram::preloadTerms() {
+  math::FmaOp sum = scoreAndTerms();
+  Operation *end = program().block().getTerminator();
+  Value row = this->row();
+  b.setInsertionPoint(end);
+  // (x log2(e)) / (scale log2(e)) = x / scale
+  Value x = sum.getC(), by = sum.getB();
+  FloatAttr unit;
+  if (auto scaled = x.getDefiningOp<arith::MulFOp>();
+      scaled && matchPattern(scaled.getRhs(), m_Constant(&unit)) &&
+      unit.getValue() == APFloat(std::numbers::log2e_v<float>)) {
+    x = scaled.getLhs();
+    by = program().block().getArguments().back();
+  }
+  begins = arith::DivFOp::create(b, loc, x, by);
+  SmallVector<Value> results{sum.getA()};
+  if (row)
+    results.push_back(row);
+  results.push_back(begins);
+  end->setOperands(results);
+  factor.reset();
+  for (Operation &step :
+       llvm::make_early_inc_range(llvm::reverse(program().block())))
+    if (isOpTriviallyDead(&step))
+      step.erase();
 }
 
 SmallVector<Value> NormalProgram::columns() {

@@ -4,6 +4,7 @@
 
 #include "ScoreProgram.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace fa2 {
@@ -35,7 +36,20 @@ public:
   llvm::SmallVector<mlir::Value> columns();
   bool dependsOn(mlir::Value v, ScoreProgram::Argument argument);
 
+  /// Where the result is the score, times the scale and the factor of powers of
+  /// two, plus terms of keys, or plus a function of the distance of row and
+  /// column: which of the two.
+  enum class Terms { Other, OfKeys, OfDistances };
+  Terms terms();
+  /// Of such a program: leaves the score as it is for the result, and the
+  /// operation's scale to the softmax. Products of scores begin with `start`.
+  void preloadTerms();
+  /// The terms over the scale; null where they are added to the score.
+  mlir::Value start() { return begins; }
+
 private:
+  /// The result, if it is a score with its factor and something besides.
+  mlir::math::FmaOp scoreAndTerms();
   /// A term of a sum.
   struct Term {
     mlir::Value value;
@@ -62,6 +76,7 @@ private:
   mlir::Location loc;
   std::optional<float> factor;
   bool bounded = false;
+  mlir::Value begins;
 };
 
 } // namespace fa2

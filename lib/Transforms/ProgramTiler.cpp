@@ -19,7 +19,7 @@ ProgramTiler::ProgramTiler(OpBuilder &b, Location loc, ScoreProgram program,
            extras))
     written[argument] = extra;
   findAxes();
-  if (place.packedHeads == 1)
+  if (place.packedHeads == 1 && !place.row)
     findDiagonals();
   placeArguments();
   write(None);
@@ -57,6 +57,8 @@ void ProgramTiler::placeArguments() {
   Value head = block.getArgument(ScoreProgram::Head);
   written[block.getArgument(ScoreProgram::Batch)] = place.batch;
   written[head] = place.head;
+  if (place.row)
+    written[block.getArgument(ScoreProgram::Row)] = place.row;
   if (place.packedHeads > 1)
     std::tie(written[head], written[rows]) = packedRows(b, loc, place);
   else if (!rows.use_empty())
@@ -69,8 +71,9 @@ void ProgramTiler::findAxes() {
   axes[block.getArgument(ScoreProgram::Score)] = Tile;
   axes[block.getArgument(ScoreProgram::Head)] =
       place.packedHeads > 1 ? Rows : None;
-  axes[block.getArgument(ScoreProgram::Row)] =
-      place.transposed ? Columns : Rows;
+  axes[block.getArgument(ScoreProgram::Row)] = place.row          ? None
+                                               : place.transposed ? Columns
+                                                                  : Rows;
   axes[block.getArgument(ScoreProgram::Column)] =
       place.transposed ? Rows : Columns;
   for (Operation &step : block.without_terminator())
@@ -329,7 +332,8 @@ Value ProgramTiler::writeSum(Operation &step) {
 }
 
 Value ProgramTiler::writeDistance(Operation &step, Axes to) {
-  if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1)
+  if (!isa<arith::SIToFPOp, arith::SubIOp>(step) || place.packedHeads > 1 ||
+      place.row)
     return {};
   Type type = step.getResult(0).getType();
   Value x = isa<arith::SubIOp>(step)
@@ -383,6 +387,15 @@ void ProgramTiler::atColumns(Value block) {
     written[columns] = PositionsOp::create(
         b, loc, typeWith(Columns, b.getIndexType()), columnBlock);
   write(Columns);
+}
+
+Value ProgramTiler::atStart(Value v, Value ofDistances) {
+  if (ofDistances)
+    return BroadcastOp::create(b, loc, typeWith(Tile, b.getF32Type()),
+                               ofDistances, /*columns=*/false,
+                               /*diagonals=*/true);
+  write(Tile);
+  return spread(v, Tile);
 }
 
 Value ProgramTiler::atScores(Value scores, Value by) {

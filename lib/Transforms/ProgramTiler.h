@@ -19,6 +19,7 @@ struct ScorePlace {
   /// whose rows begin at multiples of 16 bytes, or anywhere.
   enum class Loads { None, Aligned, Unaligned } loads = Loads::None;
   mlir::Value lead = {}; // rows that the first tile begins before the sequence
+  mlir::Value row = {};  // of all scores; then columns alone have places
 };
 
 /// Of packed heads, which lie in runs of rows, in groups of kGroupRows, the
@@ -51,6 +52,10 @@ public:
   void atColumns(mlir::Value columnBlock);
   /// A vector of f32 for a value of the columns, whose bits it has.
   void useColumns(mlir::Value v, mlir::Value vector) { loaded[v] = vector; }
+  /// Before the scores are known too: a tile of a value that does not depend on
+  /// them; of one that depends on the distance alone, from the vector of a value
+  /// each, if given.
+  mlir::Value atStart(mlir::Value v, mlir::Value ofDistances = {});
   /// The program's first result, or all, for scores, which are products by
   /// `factors` where those are given.
   mlir::Value atScores(mlir::Value scores, mlir::Value factors = {});

@@ -192,6 +192,8 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
+  if (scores.hasDistances())
+    ForwardTiler(func, op, schedules[0], scores).runDistances(name);
   Kernels kernels(func, op, scores);
   for (const Launched &each : launchedKernels(op, name, variants))
     kernels.add(each.schedule, each.name, each.when, each.parts);

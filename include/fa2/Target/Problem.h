@@ -38,6 +38,10 @@ struct Problem {
   /// Whether one of them differs from head to head, so that packed heads read
   /// it by elements.
   bool headColumns = false;
+  /// Whether all that the forward program does is add what depends on a key
+  /// alone (columnVectors), or on the distance alone: products of scores
+  /// may begin with it.
+  bool termsOfKeys = false, termsOfDistances = false;
   /// Tiles that it reads (rings.reads), and those among them whose elements
   /// have 32 bits, not 16.
   int64_t tileReads = 0, wideReads = 0;

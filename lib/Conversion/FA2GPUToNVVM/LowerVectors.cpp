@@ -21,14 +21,16 @@ namespace {
 class VectorReader {
 public:
   /// Values that are read again are not taken for those that were read.
+  /// The tile's columns begin at `first` of the vector's, which is then in
+  /// shared memory.
   VectorReader(Emit &e, const TileLayout &layout, Value vector,
-               ValueRange parts, bool again = false)
+               ValueRange parts, bool again = false, int64_t first = 0)
       : e(e), layout(layout), parts(parts), again(again) {
     Attribute encoding = cast<RankedTensorType>(vector.getType()).getEncoding();
     columns = !isa<RowAttr>(encoding);
     inRegisters = !isa<SharedAttr>(encoding);
     if (!inRegisters)
-      start = e.add(parts[0], e.mul(laneCol(e, layout), 4));
+      start = e.add(parts[0], e.mul(e.add(laneCol(e, layout), first), 4));
   }
 
   Value at(int64_t reg) {
@@ -99,26 +101,75 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
     TileLayout layout = layoutOf(op.getResult());
-    if (op.getDiagonals())
+    auto encoding =
+        cast<RankedTensorType>(op.getVector().getType()).getEncoding();
+    bool shared = isa_and_nonnull<SharedAttr>(encoding);
+    if (op.getDiagonals() && !shared)
       return fromDiagonals(e, op, adaptor.getVector(), rewriter);
-    VectorReader v(e, layout, op.getVector(), adaptor.getVector(),
-                   op->hasAttr(kAgainName));
+    SmallVector<Value> out = op.getDiagonals()
+                                 ? loadDiagonals(e, op, adaptor.getVector())
+                                 : fromVector(e, op, adaptor.getVector());
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+
+  static SmallVector<Value> fromVector(Emit &e, BroadcastOp op,
+                                       ValueRange vector) {
+    TileLayout layout = layoutOf(op.getResult());
+    VectorReader v(e, layout, op.getVector(), vector, op->hasAttr(kAgainName),
+                   op.getFirst());
     SmallVector<Value> out(layout.numRegs());
+    for (int64_t r : v.order())
+      out[r] = v.at(r);
+    return ownRegisters(e, op, out, v.order());
+  }
+
+  /// Each accumulator of wgmma needs a register of its own. LLVM would copy
+  /// just before the matmul, beside others in flight, for which ptxas waits
+  /// (C7517).
+  static SmallVector<Value> ownRegisters(Emit &e, BroadcastOp op,
+                                         SmallVector<Value> out,
+                                         ArrayRef<int64_t> order) {
     llvm::SmallPtrSet<Value, 32> taken;
     bool accumulates = llvm::any_of(op->getUsers(), [&](Operation *user) {
       auto dot = dyn_cast<DotStartOp>(user);
       return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
     });
-    for (int64_t r : v.order()) {
-      out[r] = v.at(r);
-      // Each accumulator of wgmma needs a register of its own. LLVM would copy
-      // just before the matmul, beside others in flight, for which ptxas waits
-      // (C7517).
+    for (int64_t r : order)
       if (accumulates && !taken.insert(out[r]).second)
         out[r] = e.copyOf(out[r]);
+    return out;
+  }
+
+  /// From shared memory, one load for each diagonal of the thread's registers.
+  static SmallVector<Value> loadDiagonals(Emit &e, BroadcastOp op,
+                                          ValueRange vector) {
+    TileLayout layout = layoutOf(op.getResult());
+    int64_t rows = cast<RankedTensorType>(op.getType()).getDimSize(0);
+    auto diagonalOf = [&](int64_t reg) {
+      Coord at = layout.at(0, 0, reg);
+      return at.col - at.row;
+    };
+    auto regs = llvm::to_vector(llvm::seq<int64_t>(0, layout.numRegs()));
+    int64_t least =
+        diagonalOf(*llvm::min_element(regs, [&](int64_t a, int64_t b) {
+          return diagonalOf(a) < diagonalOf(b);
+        }));
+    Value first = e.sub(laneCol(e, layout), laneRow(e, layout));
+    first = e.mul(e.add(first, rows - 1 + least + op.getFirst()), 4);
+    Value start = e.sharedPointer(e.add(vector[0], first));
+    std::map<int64_t, Value> values;
+    SmallVector<Value> out;
+    for (int64_t r : regs) {
+      int64_t d = diagonalOf(r) - least;
+      Value &value = values[d];
+      if (!value)
+        value = LLVM::LoadOp::create(e.b, e.loc, e.b.getF32Type(),
+                                     e.gep(start, d * 4), 4,
+                                     /*isVolatile=*/op->hasAttr(kAgainName));
+      out.push_back(value);
     }
-    rewriter.replaceOpWithMultiple(op, {out});
-    return success();
+    return ownRegisters(e, op, out, regs);
   }
 
   /// One shuffle for each diagonal of the thread's registers.

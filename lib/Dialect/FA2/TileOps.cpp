@@ -208,19 +208,29 @@ LogicalResult DistanceOp::verify() {
   return success();
 }
 
+/// A vector that a part of a tile's columns takes values from may have more.
 LogicalResult BroadcastOp::verify() {
+  auto v = cast<RankedTensorType>(getVector().getType()),
+       t = cast<RankedTensorType>(getResult().getType());
+  int64_t first = getFirst();
+  if (first < 0 || (first > 0 && !getColumns() && !getDiagonals()))
+    return emitOpError() << "expected first to be 0 or, with columns or "
+                            "diagonals, more, got "
+                         << first;
   if (getDiagonals()) {
-    auto v = cast<RankedTensorType>(getVector().getType()),
-         t = cast<RankedTensorType>(getResult().getType());
-    int64_t n = t.getRank() == 2 ? t.getDimSize(0) + t.getDimSize(1) - 1 : 0;
-    if (getColumns() || n == 0 || v.getRank() != 1 || v.getDimSize(0) != n ||
+    int64_t n =
+        t.getRank() == 2 ? t.getDimSize(0) + t.getDimSize(1) - 1 + first : 0;
+    if (getColumns() || n == 0 || v.getRank() != 1 || v.getDimSize(0) < n ||
         !v.getElementType().isF32() || !t.getElementType().isF32())
       return emitOpError() << "expected a value of f32 for each of the " << n
-                           << " diagonals, got " << v << " for " << t;
+                           << " diagonals, or more, got " << v << " for " << t;
     return success();
   }
-  return verifyVector(*this, getVector().getType(), getResult().getType(),
-                      getColumns());
+  if (getColumns() && t.getRank() == 2 && v.getRank() == 1 &&
+      v.getElementType() == t.getElementType() &&
+      v.getDimSize(0) >= first + t.getDimSize(1))
+    return success();
+  return verifyVector(*this, v, t, getColumns());
 }
 
 LogicalResult ReadOp::verify() {

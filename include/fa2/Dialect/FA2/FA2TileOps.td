@@ -565,12 +565,14 @@ def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
   let summary = "a tile whose columns, or rows, are one vector, or whose diagonals are a value each";
   let description = [{
     `result[i, j] = vector[i]`; with `columns`, `result[i, j] = vector[j]`; with `diagonals`,
-    `result[i, j] = vector[j - i + rows - 1]`, of f32.
+    `result[i, j] = vector[j - i + rows - 1]`, of f32; further values of the vector are left alone. Where the
+    result is some columns of a tile, from `first` on, j counts from there.
 
     Examples: `%t = fa2.broadcast %d {columns} : tensor<128xf32> -> tensor<64x128xf32>`,
     `%t = fa2.broadcast %d {diagonals} : tensor<191xf32> -> tensor<64x128xf32>`
   }];
-  let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns, UnitAttr:$diagonals);
+  let arguments = (ins AnyRankedTensor:$vector, UnitAttr:$columns, UnitAttr:$diagonals,
+    DefaultValuedAttr<I64Attr, "0">:$first);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$vector attr-dict `:` type($vector) `->` type($result)";
   let hasVerifier = 1;
