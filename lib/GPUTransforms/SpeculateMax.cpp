@@ -304,6 +304,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
         /*transpose_a=*/false, /*name=*/StringAttr(), /*first_column=*/0,
         /*first_row=*/0, /*clears=*/false, /*joins=*/false,
         /*column=*/Value(), /*held=*/Value());
+    if (begins) // registers are few beside what products begin with
+      started.getDefiningOp()->setAttr(kAgainName, b.getUnitAttr());
     Value scores = DotWaitOp::create(b, loc, own, started);
     scores = ConvertLayoutOp::create(b, loc, type, scores);
     for (Operation *user : dot.getD().getUsers())

@@ -234,9 +234,11 @@ private:
                argument.name, value);
       if (argument.require == Requirement::Invertible &&
           !(rounded >= kLeastInvertible))
-        refuse("{}: {} is below 2^-100, the least that these kernels, which "
-               "divide by it, take; compile with preload = delta for less",
-               argument.name, value);
+        refuse(
+            "{}: {} is below 2^-100, the least that these kernels, which "
+            "divide by it, take; compile with preload = delta, or forward with "
+            "preload_terms = false, for less",
+            argument.name, value);
       std::memcpy(bytes.data(), &rounded, sizeof rounded);
       return;
     }

@@ -216,6 +216,9 @@ struct DotStartLowering : public OpConversionPattern<DotStartOp> {
   matchAndRewrite(DotStartOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
+    // Multiplied again, no register holds where operands lie until then.
+    if (op->hasAttr(kAgainName))
+      e.readThreadAnew();
     RankedTensorType aType = tensorType(op.getA()),
                      bType = tensorType(op.getB());
     RankedTensorType dType = op.getD().getType().getTile();

@@ -100,6 +100,9 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
   matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
+    // Read again, no register holds where until then.
+    if (op->hasAttr(kAgainName))
+      e.readThreadAnew();
     TileLayout layout = layoutOf(op.getResult());
     auto encoding =
         cast<RankedTensorType>(op.getVector().getType()).getEncoding();

@@ -403,7 +403,7 @@ func.func @distance_of(%j: index, %i: index) {
 // -----
 
 func.func @broadcast_diagonals(%v: tensor<128xf32>) {
-  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, got 'tensor<128xf32>' for 'tensor<128x64xf32>'}}
+  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, or more, got 'tensor<128xf32>' for 'tensor<128x64xf32>'}}
   %t = fa2.broadcast %v {diagonals} : tensor<128xf32> -> tensor<128x64xf32>
   return
 }
@@ -411,8 +411,32 @@ func.func @broadcast_diagonals(%v: tensor<128xf32>) {
 // -----
 
 func.func @broadcast_indices(%v: tensor<191xindex>) {
-  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, got 'tensor<191xindex>' for 'tensor<128x64xindex>'}}
+  // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, or more, got 'tensor<191xindex>' for 'tensor<128x64xindex>'}}
   %t = fa2.broadcast %v {diagonals} : tensor<191xindex> -> tensor<128x64xindex>
+  return
+}
+
+// -----
+
+func.func @broadcast_part_of_diagonals(%v: tensor<192xf32>) {
+  // expected-error @+1 {{expected a value of f32 for each of the 255 diagonals, or more, got 'tensor<192xf32>' for 'tensor<128x64xf32>'}}
+  %t = fa2.broadcast %v {diagonals, first = 64 : i64} : tensor<192xf32> -> tensor<128x64xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_part_of_columns(%v: tensor<128xf32>) {
+  // expected-error @+1 {{expected a value for each of the 64 columns, got 'tensor<128xf32>'}}
+  %t = fa2.broadcast %v {columns, first = 80 : i64} : tensor<128xf32> -> tensor<128x64xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_part_of_rows(%v: tensor<128xf32>) {
+  // expected-error @+1 {{expected first to be 0 or, with columns or diagonals, more, got 64}}
+  %t = fa2.broadcast %v {first = 64 : i64} : tensor<128xf32> -> tensor<128x64xf32>
   return
 }
 
