@@ -89,6 +89,9 @@ private:
       return {false};
     if (field.member == &Schedule::roundedP) // it costs accuracy
       return {false};
+    if (field.member == &Schedule::preloadTerms && !problem.termsOfKeys &&
+        !problem.termsOfDistances)
+      return {false};
     // They are measured by themselves.
     if (field.member == &Schedule::directOutput ||
         field.member == &Schedule::fromEnd ||

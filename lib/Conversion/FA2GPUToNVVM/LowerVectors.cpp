@@ -100,8 +100,10 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
   matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
-    // Read again, no register holds where until then.
-    if (op->hasAttr(kAgainName))
+    // Read again for a product that begins with it: no register holds until
+    // then where it lies.
+    if (op->hasAttr(kAgainName) &&
+        llvm::any_of(op->getUsers(), llvm::IsaPred<ConvertLayoutOp>))
       e.readThreadAnew();
     TileLayout layout = layoutOf(op.getResult());
     auto encoding =
