@@ -53,8 +53,8 @@ public:
   /// A vector of f32 for a value of the columns, whose bits it has.
   void useColumns(mlir::Value v, mlir::Value vector) { loaded[v] = vector; }
   /// Before the scores are known too: a tile of a value that does not depend on
-  /// them; of one that depends on the distance alone, from the vector of a value
-  /// each, if given.
+  /// them; of one that depends on the distance alone, from the vector of a
+  /// value each, if given.
   mlir::Value atStart(mlir::Value v, mlir::Value ofDistances = {});
   /// The program's first result, or all, for scores, which are products by
   /// `factors` where those are given.
