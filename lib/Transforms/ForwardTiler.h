@@ -101,7 +101,7 @@ private:
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::Value lead; // rows before the sequence that the first tile begins with
-  mlir::Value distances;    // what products begin with, by distance
+  mlir::Value distances; // what products begin with, by distance
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;
   mlir::Type dtype;
