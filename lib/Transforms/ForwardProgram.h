@@ -37,7 +37,6 @@ public:
   llvm::SmallVector<std::string> distanceExtents();
 
 private:
-
   std::optional<NormalProgram> normal;
   llvm::SmallVector<mlir::Value> values;
   int64_t rows = kGroupRows, queries = kGroupRows;
