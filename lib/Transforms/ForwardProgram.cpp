@@ -16,7 +16,10 @@ ForwardProgram::ForwardProgram(AttentionOp op,
     return;
   normal.emplace(op);
   if (schedules.front().getPreloadTerms()) {
-    distances = normal->terms() == NormalProgram::Terms::OfDistances;
+    distances = normal->terms() == NormalProgram::Terms::OfDistances &&
+                llvm::any_of(schedules, [](ScheduleAttr schedule) {
+                  return schedule.getPackedHeads() == 1;
+                });
     normal->preloadTerms();
   }
   values = normal->columns();

@@ -290,7 +290,8 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
   StoreOp::create(b, loc, l, view(lse, batch, head, qSeq, packed), row);
 }
 
-void ForwardTiler::createVectors(const Twine &name, int64_t block) {
+void ForwardTiler::createVectors(const Twine &name, int64_t block,
+                                 GuardAttr when) {
   Schedule fields = schedule.getFields();
   fields.blockQ = block;
   fields.warps = 4;
@@ -299,7 +300,7 @@ void ForwardTiler::createVectors(const Twine &name, int64_t block) {
   fields.persistent = false;
   fields.order = TileOrder::Ascending;
   schedule = ScheduleAttr::get(b.getContext(), schedule.getTarget(), fields);
-  createKernel(name, GuardAttr(), ArrayAttr());
+  createKernel(name, when, ArrayAttr());
 }
 
 Block &ForwardTiler::buildVectors(Value places, bool byHead, bool byBatch,
@@ -345,9 +346,9 @@ void ForwardTiler::runColumns(const Twine &name) {
 }
 
 /// Those of keys from place 0 on and one row, the last.
-void ForwardTiler::runDistances(const Twine &name) {
+void ForwardTiler::runDistances(const Twine &name, GuardAttr when) {
   int64_t block = blockOf(std::gcd(scores.distanceRows(), scores.columnRows()));
-  createVectors(name + "_distances", block);
+  createVectors(name + "_distances", block, when);
   Block &body = buildVectors(extent(distances, 2),
                              scores.startDependsOn(ScoreProgram::Head),
                              scores.startDependsOn(ScoreProgram::Batch), block);

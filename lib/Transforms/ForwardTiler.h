@@ -27,8 +27,8 @@ public:
   /// Before it, the one that computes what keys have of the scores' program.
   void runColumns(const llvm::Twine &name);
   /// And the one that computes what products of scores begin with, for each
-  /// distance of column and row.
-  void runDistances(const llvm::Twine &name);
+  /// distance of column and row, for launches where `when` holds.
+  void runDistances(const llvm::Twine &name, GuardAttr when);
 
 private:
   void createKernel(const llvm::Twine &name, GuardAttr when,
@@ -40,7 +40,8 @@ private:
                   llvm::SmallVectorImpl<mlir::Attribute> &args);
   /// A kernel of the program that computes such vectors, `block` places a
   /// block.
-  void createVectors(const llvm::Twine &name, int64_t block);
+  void createVectors(const llvm::Twine &name, int64_t block,
+                     GuardAttr when = {});
   /// Its tiles, with the builder in their body.
   mlir::Block &buildVectors(mlir::Value places, bool byHead, bool byBatch,
                             int64_t block);

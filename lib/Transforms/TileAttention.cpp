@@ -180,6 +180,18 @@ SmallVector<Launched> launchedKernels(AttentionOp op, StringRef name,
   return all;
 }
 
+/// Where a kernel runs that takes what scores begin with from distances: rows
+/// of packed heads read it by elements. Empty: always.
+GuardAttr whenDistances(MLIRContext *ctx, ArrayRef<Launched> launched) {
+  SmallVector<std::string> packed;
+  for (const Launched &l : launched)
+    if (l.schedule.getPackedHeads() > 1)
+      packed.push_back("(" + l.when + ")");
+  if (packed.empty())
+    return {};
+  return GuardAttr::get(ctx, "!(" + llvm::join(packed, " || ") + ")");
+}
+
 /// A kernel for the schedule and one for each variant.
 void tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<VariantAttr> variants;
@@ -192,10 +204,12 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
+  SmallVector<Launched> launched = launchedKernels(op, name, variants);
   if (scores.hasDistances())
-    ForwardTiler(func, op, schedules[0], scores).runDistances(name);
+    ForwardTiler(func, op, schedules[0], scores)
+        .runDistances(name, whenDistances(op.getContext(), launched));
   Kernels kernels(func, op, scores);
-  for (const Launched &each : launchedKernels(op, name, variants))
+  for (const Launched &each : launched)
     kernels.add(each.schedule, each.name, each.when, each.parts);
   kernels.addOthers();
 }
