@@ -94,6 +94,25 @@ struct SoftmaxRecomputeLowering
   }
 };
 
+/// Each accumulator of wgmma needs a register of its own. LLVM would copy just
+/// before the matmul, beside others in flight, for which ptxas waits (C7517).
+class OwnRegisters {
+public:
+  explicit OwnRegisters(BroadcastOp op)
+      : accumulates(llvm::any_of(op->getUsers(), [&](Operation *user) {
+          auto dot = dyn_cast<DotStartOp>(user);
+          return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
+        })) {}
+  /// The value, or a copy of it where it has been taken.
+  Value of(Emit &e, Value v) {
+    return accumulates && !taken.insert(v).second ? e.copyOf(v) : v;
+  }
+
+private:
+  bool accumulates;
+  llvm::SmallPtrSet<Value, 32> taken;
+};
+
 struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult
@@ -124,25 +143,9 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
     VectorReader v(e, layout, op.getVector(), vector, op->hasAttr(kAgainName),
                    op.getFirst());
     SmallVector<Value> out(layout.numRegs());
+    OwnRegisters own(op);
     for (int64_t r : v.order())
-      out[r] = v.at(r);
-    return ownRegisters(e, op, out, v.order());
-  }
-
-  /// Each accumulator of wgmma needs a register of its own. LLVM would copy
-  /// just before the matmul, beside others in flight, for which ptxas waits
-  /// (C7517).
-  static SmallVector<Value> ownRegisters(Emit &e, BroadcastOp op,
-                                         SmallVector<Value> out,
-                                         ArrayRef<int64_t> order) {
-    llvm::SmallPtrSet<Value, 32> taken;
-    bool accumulates = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      auto dot = dyn_cast<DotStartOp>(user);
-      return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
-    });
-    for (int64_t r : order)
-      if (accumulates && !taken.insert(out[r]).second)
-        out[r] = e.copyOf(out[r]);
+      out[r] = own.of(e, v.at(r));
     return out;
   }
 
@@ -174,7 +177,10 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
                                      /*isVolatile=*/op->hasAttr(kAgainName));
       out.push_back(value);
     }
-    return ownRegisters(e, op, out, regs);
+    OwnRegisters own(op);
+    for (Value &value : out)
+      value = own.of(e, value);
+    return out;
   }
 
   /// One shuffle for each diagonal of the thread's registers.
