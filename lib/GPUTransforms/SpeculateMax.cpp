@@ -297,7 +297,8 @@ struct SpeculateMaxPass : public fa2::impl::SpeculateMaxBase<SpeculateMaxPass> {
       b.clone(*op, map)->setAttr(kAgainName, b.getUnitAttr());
     Value begins = dot.getAcc();
     if (begins)
-      begins = ConvertLayoutOp::create(b, loc, own, map.lookup(begins));
+      begins =
+          ConvertLayoutOp::create(b, loc, own, map.lookupOrDefault(begins));
     Value started = DotStartOp::create(
         b, loc, InFlightType::get(ctx, own), dot.getA(), dot.getB(), begins,
         dot.getTransposeB(),
