@@ -3,7 +3,8 @@
 
     random-schedules.py FOLDER --seed 1 --count 200 --ptxas 20
 
-Draws fields of the schedule for sm_90a and sm_80, or of sm_90a's backward (--families sm_90a-backward), over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
+Draws fields of the schedule for sm_90a and sm_80, of sm_90a's backward (--families sm_90a-backward), or of its forward with score programs that
+add what they have of keys or distances (sm_90a-terms), over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
 name: "expected ..." or a budget, in one line. One that is accepted runs on the simulator, on lengths that give warpgroups
 different numbers of tiles and blocks several of them; the simulator reports deadlocks, races and what fa2-run finds wrong. The
 first --ptxas accepted ones of sm_90a must assemble with neither C75xx (wgmma in series) nor an error such as C7602; of those
@@ -131,17 +132,29 @@ def draw_sm80(d):
     return fields
 
 
+def draw_sm90a_terms(d):
+    fields = draw_sm90a(d)
+    fields["preload_terms"] = int(d.chance(0.8))
+    if d.chance(0.5):
+        fields["chained"] = d.pick("none", "early", "late")
+    if d.chance(0.3):
+        fields.update(split_scores=1, speculate_max=8)
+    return fields
+
+
 def draw(seed, number, families):
     d = Draw(f"{seed}/{number}")
     family = d.pick(*families)
-    fields = {"sm_90a": draw_sm90a, "sm_90a-backward": draw_sm90a_backward, "sm_80": draw_sm80}[family](d)
-    kernel = {"arch": family.removesuffix("-backward"), "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
+    fields = {"sm_90a": draw_sm90a, "sm_90a-backward": draw_sm90a_backward, "sm_90a-terms": draw_sm90a_terms, "sm_80": draw_sm80}[family](d)
+    kernel = {"arch": family.removesuffix("-backward").removesuffix("-terms"), "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
               "mask": d.pick("none", "causal", "causal-top-left"), "dtype": d.pick("bf16", "f16")}
     if d.chance(0.15):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
     words = [f"--{name}={value}" for name, value in kernel.items()]
     if family.endswith("-backward"):
         words.append("--pass=backward")
+    if family.endswith("-terms"):
+        words += d.pick(["--bias=key"], ["--bias=head-key"], ["--alibi=head"])
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
     beside = Draw(f"{seed}/{number}/beside")
     words += [f"--{name}={value}" for name, value in (("sink", "head"), ("dropout", "argument")) if beside.chance(0.25)]
