@@ -15,8 +15,11 @@ ForwardProgram::ForwardProgram(AttentionOp op,
   if (op.getScore().empty())
     return;
   normal.emplace(op);
-  if (schedules.front().getPreloadTerms()) {
-    distances = normal->terms() == NormalProgram::Terms::OfDistances &&
+  NormalProgram::Terms terms = schedules.front().getPreloadTerms()
+                                   ? normal->terms()
+                                   : NormalProgram::Terms::Other;
+  if (terms != NormalProgram::Terms::Other) {
+    distances = terms == NormalProgram::Terms::OfDistances &&
                 llvm::any_of(schedules, [](ScheduleAttr schedule) {
                   return schedule.getPackedHeads() == 1;
                 });

@@ -56,13 +56,18 @@ private:
         mlir::arith::MulIOp::create(b, loc, place.batch, extent(q, 2));
     return mlir::arith::AddIOp::create(b, loc, before, place.head);
   }
+  /// A vector of the workspace, [batch or 1, heads or 1, places].
+  mlir::Value vectorView(mlir::Value vectors, mlir::Value batch,
+                         mlir::Value head, bool byHead, bool byBatch) {
+    mlir::Value zero = constant(0), whole = extent(vectors, 2);
+    return view(vectors, byBatch ? batch : zero, byHead ? head : zero, zero,
+                whole);
+  }
   /// What keys have, for the head and batch entry that a block works on.
   mlir::Value columnView(size_t i, mlir::Value batch, mlir::Value head) {
-    mlir::Value zero = constant(0), whole = extent(columns[i], 2);
-    bool heads = scores.columnsDependOn(ScoreProgram::Head),
-         batches = scores.columnsDependOn(ScoreProgram::Batch);
-    return view(columns[i], batches ? batch : zero, heads ? head : zero, zero,
-                whole);
+    return vectorView(columns[i], batch, head,
+                      scores.columnsDependOn(ScoreProgram::Head),
+                      scores.columnsDependOn(ScoreProgram::Batch));
   }
   std::optional<ProgramTiler> programAt(ScorePlace place) {
     if (!scores)
@@ -72,11 +77,9 @@ private:
     return ProgramTiler(b, loc, scores->program(), operands, place);
   }
   mlir::Value distanceView(mlir::Value batch, mlir::Value head) {
-    mlir::Value zero = constant(0), whole = extent(distances, 2);
-    bool heads = scores.startDependsOn(ScoreProgram::Head),
-         batches = scores.startDependsOn(ScoreProgram::Batch);
-    return view(distances, batches ? batch : zero, heads ? head : zero, zero,
-                whole);
+    return vectorView(distances, batch, head,
+                      scores.startDependsOn(ScoreProgram::Head),
+                      scores.startDependsOn(ScoreProgram::Batch));
   }
   /// The place of distance 1.
   mlir::Value distanceRows();

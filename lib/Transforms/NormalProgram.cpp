@@ -242,18 +242,23 @@ Value NormalProgram::row() {
   return end->getNumOperands() > 1 && last != begins ? last : Value();
 }
 
+/// x, of x log2(e); null of anything else.
+static Value withoutLog2e(Value v) {
+  auto product = v.getDefiningOp<arith::MulFOp>();
+  FloatAttr unit;
+  bool is = product && matchPattern(product.getRhs(), m_Constant(&unit)) &&
+            unit.getValue() == APFloat(std::numbers::log2e_v<float>);
+  return is ? product.getLhs() : Value();
+}
+
 math::FmaOp NormalProgram::scoreAndTerms() {
   Block &block = program().block();
   auto sum = program().result().getDefiningOp<math::FmaOp>();
   if (!sum || sum.getA() != block.getArgument(ScoreProgram::Score) ||
       !sum.getA().hasOneUse() || dependsOn(sum.getC(), ScoreProgram::Score))
     return {};
-  auto factor = sum.getB().getDefiningOp<arith::MulFOp>();
-  FloatAttr unit;
-  bool isScale = factor && factor.getLhs() == block.getArguments().back() &&
-                 matchPattern(factor.getRhs(), m_Constant(&unit)) &&
-                 unit.getValue() == APFloat(std::numbers::log2e_v<float>);
-  return isScale ? sum : math::FmaOp();
+  Value scale = block.getArguments().back();
+  return withoutLog2e(sum.getB()) == scale ? sum : math::FmaOp();
 }
 
 NormalProgram::Terms NormalProgram::terms() {
@@ -273,15 +278,9 @@ void NormalProgram::preloadTerms() {
   Value row = this->row();
   b.setInsertionPoint(end);
   // (x log2(e)) / (scale log2(e)) = x / scale
-  Value x = sum.getC(), by = sum.getB();
-  FloatAttr unit;
-  if (auto scaled = x.getDefiningOp<arith::MulFOp>();
-      scaled && matchPattern(scaled.getRhs(), m_Constant(&unit)) &&
-      unit.getValue() == APFloat(std::numbers::log2e_v<float>)) {
-    x = scaled.getLhs();
-    by = program().block().getArguments().back();
-  }
-  begins = arith::DivFOp::create(b, loc, x, by);
+  Value x = withoutLog2e(sum.getC());
+  begins = arith::DivFOp::create(b, loc, x ? x : sum.getC(),
+                                 x ? withoutLog2e(sum.getB()) : sum.getB());
   SmallVector<Value> results{sum.getA()};
   if (row)
     results.push_back(row);

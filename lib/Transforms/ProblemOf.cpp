@@ -38,9 +38,9 @@ FailureOr<Problem> fa2::problemOf(AttentionOp op) {
   problem.headColumns = llvm::any_of(columns, [&](Value v) {
     return normal.dependsOn(v, ScoreProgram::Head);
   });
-  problem.termsOfKeys = normal.terms() == NormalProgram::Terms::OfKeys;
-  problem.termsOfDistances =
-      normal.terms() == NormalProgram::Terms::OfDistances;
+  NormalProgram::Terms terms = normal.terms();
+  problem.termsOfKeys = terms == NormalProgram::Terms::OfKeys;
+  problem.termsOfDistances = terms == NormalProgram::Terms::OfDistances;
   problem.tileReads = int64_t(program.tileReads().size());
   problem.wideReads = int64_t(program.wideReads().size());
   problem.elementReads = program.readsElements();

@@ -193,7 +193,7 @@ GuardAttr whenDistances(MLIRContext *ctx, ArrayRef<Launched> launched) {
 }
 
 /// A kernel for the schedule and one for each variant.
-void tileAttention(func::FuncOp func, AttentionOp op) {
+LogicalResult tileAttention(func::FuncOp func, AttentionOp op) {
   SmallVector<VariantAttr> variants;
   if (ArrayAttr attrs = op.getVariantsAttr())
     llvm::append_range(variants, attrs.getAsRange<VariantAttr>());
@@ -202,6 +202,10 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   for (VariantAttr variant : variants)
     schedules.push_back(variant.getSchedule());
   ForwardProgram scores(op, schedules);
+  if (schedules[0].getPreloadTerms() && !scores.start())
+    return op.emitOpError() << "expected preload_terms = false where a score "
+                               "program does not add terms of keys, or of "
+                               "distances, and nothing else";
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
   SmallVector<Launched> launched = launchedKernels(op, name, variants);
@@ -212,6 +216,7 @@ void tileAttention(func::FuncOp func, AttentionOp op) {
   for (const Launched &each : launched)
     kernels.add(each.schedule, each.name, each.when, each.parts);
   kernels.addOthers();
+  return success();
 }
 
 struct TileAttentionPass
@@ -238,7 +243,8 @@ struct TileAttentionPass
       if (!op.getScore().empty() && (failed(programOf(op).check()) ||
                                      failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
-      tileAttention(*func, op);
+      if (failed(tileAttention(*func, op)))
+        return signalPassFailure();
       func->erase();
     }
   }
