@@ -176,6 +176,8 @@ void LayoutAssignment::visit(Operation *op) {
       sharedRows(op, tile.getResult(), tile.getVector());
     else if (acc && !isLoaded(tile.getVector()))
       set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);
+  } else if (auto tile = dyn_cast<GatherOp>(op)) {
+    same(op, {tile.getPlaces(), tile.getResult()});
   } else if (auto sum = dyn_cast<AddRowsOp>(op)) {
     sharedRows(op, sum.getTile(), {sum.getSums(), sum.getResult()},
                Partial::Lanes);
@@ -243,6 +245,8 @@ void LayoutAssignment::anchor(Operation *op) {
   else if (auto tile = dyn_cast<BroadcastOp>(op);
            tile && (tile.getColumns() || tile.getDiagonals()) &&
            isLoaded(tile.getVector()))
+    set(tile.getVector(), columns, op);
+  else if (auto tile = dyn_cast<GatherOp>(op))
     set(tile.getVector(), columns, op);
 }
 

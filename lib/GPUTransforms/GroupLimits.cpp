@@ -92,8 +92,8 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     }
     skipBefore(b, loop, TakeTilesOp::create(b, loc, skipped, all));
     // The queries may come meanwhile.
-    for (auto wait :
-         llvm::make_early_inc_range(loop->getBlock()->getOps<RingWaitOp>()))
+    auto waits = loop->getBlock()->getOps<RingWaitOp>();
+    for (RingWaitOp wait : llvm::to_vector(waits))
       if (wait->isBeforeInBlock(loop))
         wait->moveBefore(loop);
     b.setInsertionPoint(loop);

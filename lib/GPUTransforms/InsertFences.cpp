@@ -32,18 +32,20 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         WarpBarrierOp::create(b, release.getLoc());
       }
     });
-    // Columns that lanes hold are read long before their slot is released, and
-    // other slots may be released in between, by one lane.
-    getOperation().walk([](LocalLoadOp load) {
+    // Columns that lanes hold, and vectors that they gather from, are read long
+    // before their slot is released, and other slots may be released in
+    // between, by one lane.
+    getOperation().walk([](Operation *read) {
       auto holds = [&](Operation *user) {
         auto dot = dyn_cast<DotStartOp>(user);
-        return dot && dot.getHeld() == load.getResult();
+        return dot && dot.getHeld() == read->getResult(0);
       };
-      if (load->getParentOfType<RolesOp>() &&
-          llvm::any_of(load->getUsers(), holds)) {
-        OpBuilder b(load.getContext());
-        b.setInsertionPointAfter(load);
-        WarpBarrierOp::create(b, load.getLoc());
+      if (read->getParentOfType<RolesOp>() &&
+          (isa<GatherOp>(read) ||
+           (isa<LocalLoadOp>(read) && llvm::any_of(read->getUsers(), holds)))) {
+        OpBuilder b(read->getContext());
+        b.setInsertionPointAfter(read);
+        WarpBarrierOp::create(b, read->getLoc());
       }
     });
     getOperation().walk([](RingCommitOp commit) {

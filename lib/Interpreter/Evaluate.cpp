@@ -54,9 +54,9 @@ void interpreter::evaluate(Frame &frame, Operation *op) {
             // Tiles and global memory.
             arith::ConstantOp, memref::DimOp, tensor::SplatOp, SequenceOp,
             ViewOp, fa2::LoadOp, fa2::gpu::LoadOp, StoreOp, AccumulateOp,
-            ResumeOp, AwaitTurnOp, ChangeTurnOp, BroadcastOp, SumRowsOp,
-            AddRowsOp, ScaleRowsOp, DotOp, DotStartOp, DotWaitOp, JoinOp,
-            LaneSumsOp,
+            ResumeOp, AwaitTurnOp, ChangeTurnOp, BroadcastOp, GatherOp,
+            SumRowsOp, AddRowsOp, ScaleRowsOp, DotOp, DotStartOp, DotWaitOp,
+            JoinOp, LaneSumsOp,
             // The softmax.
             SoftmaxStepOp, SoftmaxRecomputeOp, SoftmaxFinishOp, NormalizerOp,
             SoftmaxSpeculateOp, SoftmaxRebaseOp, ExceedsOp, NeedsRescaleOp,

@@ -64,6 +64,7 @@ void run(Frame &, ResumeOp);
 void run(Frame &, gpu::AwaitTurnOp);
 void run(Frame &, gpu::ChangeTurnOp);
 void run(Frame &, BroadcastOp);
+void run(Frame &, GatherOp);
 void run(Frame &, fa2::gpu::JoinOp);
 void run(Frame &, SumRowsOp);
 void run(Frame &, AddRowsOp);

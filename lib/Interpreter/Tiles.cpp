@@ -335,6 +335,20 @@ void interpreter::run(Frame &f, BroadcastOp op) {
   give(f, op.getResult(), tile);
 }
 
+void interpreter::run(Frame &f, GatherOp op) {
+  TileRef vector = f.tile(op.getVector()), places = f.tile(op.getPlaces());
+  auto tile = makeTile(op.getResult().getType());
+  for (int64_t i = 0; i < tile->size() && !f.halted(); ++i) {
+    int64_t from = places->whole[i];
+    if (from < 0 || from >= vector->size())
+      f.fail() << "reads element " << from << " of a vector of "
+               << vector->size();
+    else
+      tile->real[i] = vector->real[from];
+  }
+  give(f, op.getResult(), tile);
+}
+
 static float sumOfRow(const Tile &tile, int64_t row) {
   double sum = 0;
   for (int64_t c = 0; c < tile.cols(); ++c)

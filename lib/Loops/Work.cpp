@@ -86,6 +86,10 @@ static Cost costOf(Operation *op) {
       .Case<ReadOp, fa2::LoadOp, fa2::gpu::LoadOp>([](Operation *) {
         return Cost{0, 1, 4};
       })
+      // Lanes meet in banks.
+      .Case([](GatherOp) {
+        return Cost{0, 1, 8};
+      })
       .Case<LocalLoadOp, LocalStoreOp>([](Operation *) {
         return Cost{0, 0, 2};
       })

@@ -285,16 +285,17 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (auto [expected, got] = fieldsOf({FieldGroup::GradientRoles}, s);
       !got.empty())
     return formatv("expected {0} in forward kernels; got {1}", expected, got);
-  bool several = p.columnVectors > 0 || (s.preloadTerms && p.termsOfDistances);
+  bool several = p.columnVectors > 0 || (s.preloadTerms && p.hasTerms());
   if (s.chained != Chain::None && !several)
     return formatv("expected chained = none in forward, whose score programs "
-                   "alone have a kernel before, of what they have of keys or "
-                   "distances; got {0}",
+                   "alone have a kernel before, of what they have of keys, "
+                   "distances or entries of a table; got {0}",
                    stringifyChain(s.chained));
-  if (s.preloadTerms && !p.termsOfKeys && !p.termsOfDistances)
+  if (s.preloadTerms && !p.hasTerms())
     return formatv("expected preload_terms = false {0}",
                    p.program ? "because the score program does more than add "
-                               "what it has of keys, or of distances"
+                               "what it has of keys, of distances, or of "
+                               "entries of a table"
                              : "without a score program");
   if ((s.warps % 4 != 0 || s.blockQ != 16 * s.warps))
     return formatv("expected warps to be a multiple of 4 and block_q to be 16 "

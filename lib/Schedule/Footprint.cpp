@@ -322,16 +322,19 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   plan.ring(&Footprint::ringBytes, rings.slotsV, tile(s.blockKV, p.headDimV));
   int64_t wide = std::min(reads, p.wideReads);
   for (int64_t i = 0; i < reads; ++i)
-    plan.ring(&Footprint::ringBytes, s.slotsReads,
-              i < wide
-                  ? SharedLayout::ofUnaligned(s.blockQ, s.blockKV, kFloatBytes)
-                  : tile(s.blockQ, s.blockKV));
+    plan.ring(
+        &Footprint::ringBytes, s.slotsReads,
+        tile(s.blockQ, s.blockKV, i < wide ? kFloatBytes : kElementBytes));
   for (int64_t i = 0; i < p.columnVectors; ++i)
     plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
               SharedLayout(1, s.blockKV, kFloatBytes));
   if (s.preloadTerms && p.termsOfDistances && s.packedHeads == 1)
     plan.ring(&Footprint::ringBytes, s.slotsOf("columns", /*inLoop=*/true),
               SharedLayout(1, s.blockQ + s.blockKV, kFloatBytes));
+  if (s.preloadTerms && p.termsOfEntries && s.packedHeads == 1)
+    plan.add(&Footprint::ringBytes, s.querySlots,
+             SharedLayout(1, kTableEntries, kFloatBytes), Before, Loop,
+             s.querySlots);
   plan.ring(&Footprint::ringBytes, rings.slotsK, tile(s.blockKV, p.headDim));
   plan.stays(s.querySlots, tile(s.blockQ, p.headDim));
   if (s.persistent)

@@ -89,8 +89,7 @@ private:
       return {false};
     if (field.member == &Schedule::roundedP) // it costs accuracy
       return {false};
-    if (field.member == &Schedule::preloadTerms && !problem.termsOfKeys &&
-        !problem.termsOfDistances)
+    if (field.member == &Schedule::preloadTerms && !problem.hasTerms())
       return {false};
     // They are measured by themselves.
     if (field.member == &Schedule::directOutput ||

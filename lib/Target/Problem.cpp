@@ -29,6 +29,7 @@ constexpr Need kNeeds[] = {
     {"head_columns", &Problem::headColumns, nullptr},
     {"key_terms", &Problem::termsOfKeys, nullptr},
     {"distance_terms", &Problem::termsOfDistances, nullptr},
+    {"entry_terms", &Problem::termsOfEntries, nullptr},
     {"tile_reads", nullptr, &Problem::tileReads},
     {"wide_reads", nullptr, &Problem::wideReads},
     {"element_reads", &Problem::elementReads, nullptr},

@@ -19,11 +19,16 @@ ForwardProgram::ForwardProgram(AttentionOp op,
                                    ? normal->terms()
                                    : NormalProgram::Terms::Other;
   if (terms != NormalProgram::Terms::Other) {
-    distances = terms == NormalProgram::Terms::OfDistances &&
-                llvm::any_of(schedules, [](ScheduleAttr schedule) {
-                  return schedule.getPackedHeads() == 1;
-                });
+    bool fromVector = llvm::any_of(schedules, [](ScheduleAttr schedule) {
+      return schedule.getPackedHeads() == 1;
+    });
+    distances = fromVector && terms == NormalProgram::Terms::OfDistances;
     normal->preloadTerms();
+    if (fromVector && terms == NormalProgram::Terms::OfEntries) {
+      entries.emplace(op);
+      entries->preloadTerms();
+      entries->takeEntriesForKeys();
+    }
   }
   values = normal->columns();
   for (ScheduleAttr schedule : schedules) {
@@ -53,6 +58,18 @@ SmallVector<std::string> ForwardProgram::distanceExtents() {
           llvm::formatv("(ceildiv(seqlen_q, {0}) + 1) * {0} + "
                         "(ceildiv(seqlen_k, {1}) + 2) * {1}",
                         queries, rows)};
+}
+
+SmallVector<std::string> ForwardProgram::entryExtents() {
+  return {entriesDependOn(ScoreProgram::Batch) ? "batch" : "1",
+          entriesDependOn(ScoreProgram::Head) ? "heads" : "1",
+          std::to_string(kTableEntries)};
+}
+
+std::string ForwardProgram::entriesFit() {
+  size_t table = ScoreProgram::extraOf(normal->entry());
+  return llvm::formatv("{0}_{1} <= {2}", normal->program().extraName(table),
+                       normal->entryDimension(), kTableEntries);
 }
 
 std::pair<Value, Value> fa2::addRowTerm(OpBuilder &b, Location loc, Value row,

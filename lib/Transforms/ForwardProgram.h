@@ -3,6 +3,7 @@
 #define FA2_LIB_TRANSFORMS_FORWARDPROGRAM_H
 
 #include "NormalProgram.h"
+#include "fa2/Target/Problem.h"
 
 namespace fa2 {
 
@@ -35,9 +36,18 @@ public:
   bool hasDistances() const { return distances; }
   int64_t distanceRows() const { return queries; }
   llvm::SmallVector<std::string> distanceExtents();
+  /// Whether one does so for each entry of a table, if those are at most
+  /// kTableEntries (`entriesFit`, a guard).
+  bool hasEntries() const { return entries.has_value(); }
+  NormalProgram &entryProgram() { return *entries; }
+  bool entriesDependOn(ScoreProgram::Argument argument) {
+    return entries->dependsOn(entries->start(), argument);
+  }
+  llvm::SmallVector<std::string> entryExtents();
+  std::string entriesFit();
 
 private:
-  std::optional<NormalProgram> normal;
+  std::optional<NormalProgram> normal, entries;
   llvm::SmallVector<mlir::Value> values;
   int64_t rows = kGroupRows, queries = kGroupRows;
   bool distances = false;

@@ -69,6 +69,8 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
                types, args);
   if (scores.hasDistances())
     addVectors("distance_values", 1, scores.distanceExtents(), types, args);
+  if (scores.hasEntries())
+    addVectors("entry_values", 1, scores.entryExtents(), types, args);
   auto spec = SpecAttr::get(b.getContext(), "forward", dtype, headDim, headDimV,
                             op.getMaskAttr(), programOf(op).describe());
   auto kernel =
@@ -96,6 +98,8 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
   columns = entry->getArguments().slice(values, scores.columns().size());
   if (scores.hasDistances())
     distances = entry->getArguments().back();
+  if (scores.hasEntries())
+    entries = entry->getArguments().back();
   scale = op.getScale()
               ? Value(entry->getArgument(5))
               : arith::ConstantOp::create(
@@ -121,6 +125,8 @@ Value ForwardTiler::startOf(ProgramTiler &program, Value row,
                             ScorePlace place) {
   if (!scores.start())
     return {};
+  if (table)
+    return program.gather(scores->entry(), scores->entryDimension(), table);
   if (!scores.hasDistances() || place.packedHeads > 1)
     return program.atStart(scores.start());
   Value rows =
@@ -247,6 +253,10 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
     row = arith::SubIOp::create(b, loc, row, lead);
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
                                view(q, batch, head, qSeq, packed), row);
+  if (scores.hasEntries() && loads != ScorePlace::Loads::None)
+    table = LoadOp::create(
+        b, loc, RankedTensorType::get({kTableEntries}, b.getF32Type()),
+        entryView(batch, head), constant(0));
   // Named, as the order in which arguments are evaluated is the compiler's.
   CacheHint hint = schedule.getCacheKeys();
   Value vView = hinted(view(v, batch, headKV, kSeq), hint),
@@ -359,6 +369,23 @@ void ForwardTiler::runDistances(const Twine &name, GuardAttr when) {
   place.row = arith::SubIOp::create(b, loc, distanceRows(), constant(1));
   StoreOp::create(b, loc, programAt(place)->rowsOf(scores.start()),
                   distanceView(batch, head), first);
+}
+
+void ForwardTiler::runEntries(const Twine &name, GuardAttr when) {
+  int64_t block = blockOf(kTableEntries);
+  createVectors(name + "_entries", block, when);
+  Block &body = buildVectors(
+      constant(kTableEntries), scores.entriesDependOn(ScoreProgram::Head),
+      scores.entriesDependOn(ScoreProgram::Batch), block);
+  Value tile = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value first = arith::MulIOp::create(b, loc, tile, constant(block));
+  NormalProgram &program = scores.entryProgram();
+  ProgramTiler tiler =
+      tilerOf(program.program(),
+              {batch, head, tile, block, /*cols=*/8, /*transposed=*/true});
+  StoreOp::create(b, loc, tiler.rowsOf(program.start()), entryView(batch, head),
+                  first);
 }
 
 void ForwardTiler::run(const Twine &name, GuardAttr when, ArrayAttr parts) {

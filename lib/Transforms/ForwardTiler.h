@@ -29,6 +29,8 @@ public:
   /// And the one that computes what products of scores begin with, for each
   /// distance of column and row, for launches where `when` holds.
   void runDistances(const llvm::Twine &name, GuardAttr when);
+  /// Or for each entry of a table.
+  void runEntries(const llvm::Twine &name, GuardAttr when);
 
 private:
   void createKernel(const llvm::Twine &name, GuardAttr when,
@@ -72,14 +74,22 @@ private:
   std::optional<ProgramTiler> programAt(ScorePlace place) {
     if (!scores)
       return std::nullopt;
+    return tilerOf(scores->program(), place);
+  }
+  ProgramTiler tilerOf(ScoreProgram program, ScorePlace place) {
     llvm::SmallVector<mlir::Value> operands(extras);
     operands.push_back(scale);
-    return ProgramTiler(b, loc, scores->program(), operands, place);
+    return ProgramTiler(b, loc, program, operands, place);
   }
   mlir::Value distanceView(mlir::Value batch, mlir::Value head) {
     return vectorView(distances, batch, head,
                       scores.startDependsOn(ScoreProgram::Head),
                       scores.startDependsOn(ScoreProgram::Batch));
+  }
+  mlir::Value entryView(mlir::Value batch, mlir::Value head) {
+    return vectorView(entries, batch, head,
+                      scores.entriesDependOn(ScoreProgram::Head),
+                      scores.entriesDependOn(ScoreProgram::Batch));
   }
   /// The place of distance 1.
   mlir::Value distanceRows();
@@ -106,6 +116,8 @@ private:
   mlir::Value softmaxScale; // what is left of it for the softmax
   mlir::Value lead; // rows before the sequence that the first tile begins with
   mlir::Value distances; // what products begin with, by distance
+  mlir::Value entries;   // or by entry of a table
+  mlir::Value table;     // all of them, where they are loaded
   mlir::ValueRange extras, columns;
   int64_t headDim = 0, headDimV = 0;
   mlir::Type dtype;

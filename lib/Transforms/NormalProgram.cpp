@@ -29,7 +29,12 @@ NormalProgram::NormalProgram(AttentionOp op)
   split();
   foldFactors();
   fuse();
-  for (Operation &step : llvm::make_early_inc_range(llvm::reverse(block)))
+  eraseDead();
+}
+
+void NormalProgram::eraseDead() {
+  for (Operation &step :
+       llvm::make_early_inc_range(llvm::reverse(program().block())))
     if (isOpTriviallyDead(&step))
       step.erase();
 }
@@ -268,8 +273,50 @@ NormalProgram::Terms NormalProgram::terms() {
   Value c = sum.getC();
   if (!dependsOn(c, ScoreProgram::Row) && dependsOn(c, ScoreProgram::Column))
     return llvm::is_contained(columns(), c) ? Terms::OfKeys : Terms::Other;
-  return isTile(c) && program().byDistance(c) ? Terms::OfDistances
-                                              : Terms::Other;
+  if (!isTile(c))
+    return Terms::Other;
+  if (program().byDistance(c))
+    return Terms::OfDistances;
+  return entryOf(c) ? Terms::OfEntries : Terms::Other;
+}
+
+tensor::ExtractOp NormalProgram::entryOf(Value v) {
+  auto varies = [&](Value x) {
+    return dependsOn(x, ScoreProgram::Row) ||
+           dependsOn(x, ScoreProgram::Column);
+  };
+  tensor::ExtractOp entry;
+  SmallVector<Value> from{v};
+  while (!from.empty()) {
+    Value x = from.pop_back_val();
+    Operation *step = x.getDefiningOp();
+    if (!varies(x))
+      continue;
+    if (!step)
+      return {};
+    auto read = dyn_cast<tensor::ExtractOp>(step);
+    if (!read) {
+      llvm::append_range(from, step->getOperands());
+      continue;
+    }
+    SmallVector<Value> own(llvm::make_filter_range(read.getIndices(), varies));
+    if ((entry && entry != read) || own.size() != 1 || !isTile(own[0]))
+      return {};
+    entry = read;
+  }
+  return entry;
+}
+
+unsigned NormalProgram::entryDimension() {
+  OperandRange indices = entry().getIndices();
+  return llvm::find_if(indices, [&](Value v) { return isTile(v); }) -
+         indices.begin();
+}
+
+void NormalProgram::takeEntriesForKeys() {
+  entry().getIndicesMutable()[entryDimension()].set(
+      program().block().getArgument(ScoreProgram::Column));
+  eraseDead();
 }
 
 void NormalProgram::preloadTerms() {
@@ -279,18 +326,22 @@ void NormalProgram::preloadTerms() {
   b.setInsertionPoint(end);
   // (x log2(e)) / (scale log2(e)) = x / scale
   Value x = withoutLog2e(sum.getC());
-  begins = arith::DivFOp::create(b, loc, x ? x : sum.getC(),
-                                 x ? withoutLog2e(sum.getB()) : sum.getB());
+  Value terms = x ? x : sum.getC(),
+        by = x ? withoutLog2e(sum.getB()) : sum.getB();
+  if (this->terms() == Terms::OfEntries) { // some kernels do so for each score
+    Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+    begins = arith::MulFOp::create(b, loc, terms,
+                                   arith::DivFOp::create(b, loc, one, by));
+  } else {
+    begins = arith::DivFOp::create(b, loc, terms, by);
+  }
   SmallVector<Value> results{sum.getA()};
   if (row)
     results.push_back(row);
   results.push_back(begins);
   end->setOperands(results);
   factor.reset();
-  for (Operation &step :
-       llvm::make_early_inc_range(llvm::reverse(program().block())))
-    if (isOpTriviallyDead(&step))
-      step.erase();
+  eraseDead();
 }
 
 SmallVector<Value> NormalProgram::columns() {

@@ -38,14 +38,22 @@ public:
 
   /// Where the result is the score, times the scale and the factor of powers of
   /// two, plus terms of keys, or plus a function of the distance of row and
-  /// column: which of the two.
-  enum class Terms { Other, OfKeys, OfDistances };
+  /// column, or of the entry of a table at a place that each score has of its
+  /// own: which of them.
+  enum class Terms { Other, OfKeys, OfDistances, OfEntries };
   Terms terms();
   /// Of such a program: leaves the score as it is for the result, and the
   /// operation's scale to the softmax. Products of scores begin with `start`.
   void preloadTerms();
   /// The terms over the scale; null where they are added to the score.
   mlir::Value start() { return begins; }
+  /// The read of the entry that `start` is made of.
+  mlir::tensor::ExtractOp entry() { return entryOf(begins); }
+  /// The dimension of the table that has entries.
+  unsigned entryDimension();
+  /// In its place, the entry whose number is that of the key: `start` is then
+  /// that of each entry.
+  void takeEntriesForKeys();
 
 private:
   /// The result, if it is a score with its factor and something besides.
@@ -61,9 +69,12 @@ private:
   mlir::Value sumOf(llvm::ArrayRef<Term> terms);
   /// v c, with the product as far down as it costs least.
   mlir::Value times(mlir::Value v, mlir::Value c);
-  mlir::Value signedTerm(Term term);
   /// Whether it is computed for each score.
   bool isTile(mlir::Value v);
+  /// The one read through which rows and columns decide a value; null of
+  /// others.
+  mlir::tensor::ExtractOp entryOf(mlir::Value v);
+  void eraseDead();
   bool takesFactor(mlir::Value v);
   bool leaveFactor(mlir::Value result);
   void invertDivisors();

@@ -41,6 +41,7 @@ FailureOr<Problem> fa2::problemOf(AttentionOp op) {
   NormalProgram::Terms terms = normal.terms();
   problem.termsOfKeys = terms == NormalProgram::Terms::OfKeys;
   problem.termsOfDistances = terms == NormalProgram::Terms::OfDistances;
+  problem.termsOfEntries = terms == NormalProgram::Terms::OfEntries;
   problem.tileReads = int64_t(program.tileReads().size());
   problem.wideReads = int64_t(program.wideReads().size());
   problem.elementReads = program.readsElements();

@@ -257,7 +257,6 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
     to = 0;
   }
   Value length = memref::DimOp::create(b, loc, source, rows);
-  bool wide = cast<MemRefType>(source.getType()).getElementTypeBitWidth() == 32;
   return ViewOp::create(
       b, loc,
       ViewType::get(b.getContext(), ShapedType::kDynamic,
@@ -265,7 +264,7 @@ Value ProgramTiler::writeView(Value extra, ValueRange given, Value source) {
                     /*heads=*/1, SumOrderAttr()),
       source, at[0], at[2], zero, length, /*first_column=*/0,
       b.getDenseI64ArrayAttr(dims), CacheHintAttr(), /*column=*/Value(),
-      wide || place.loads == ScorePlace::Loads::Unaligned);
+      place.loads == ScorePlace::Loads::Unaligned);
 }
 
 Value ProgramTiler::writeRead(tensor::ExtractOp read, Axes to) {
@@ -363,20 +362,23 @@ Value ProgramTiler::writeDistance(Operation &step, Axes to) {
 
 void ProgramTiler::write(Axes which) {
   for (Operation &step : program.block().without_terminator())
-    for (Value result : step.getResults()) {
-      if (axesOf(result) != which || result.use_empty())
-        continue;
-      bool hasDiagonals = diagonal.contains(result);
-      if (hasDiagonals)
-        diagonal[result] = writeStep(step, Diagonals);
-      if (hasDiagonals && isBrought(result))
-        written[result] =
-            BroadcastOp::create(b, loc, typeWith(Tile, b.getF32Type()),
-                                diagonal.lookup(result), /*columns=*/false,
-                                /*diagonals=*/true);
-      else if (!hasDiagonals || onTile.contains(result))
-        written[result] = writeStep(step, which);
-    }
+    write(step, which);
+}
+
+void ProgramTiler::write(Operation &step, Axes which) {
+  for (Value result : step.getResults()) {
+    if (axesOf(result) != which || result.use_empty())
+      continue;
+    bool hasDiagonals = diagonal.contains(result);
+    if (hasDiagonals)
+      diagonal[result] = writeStep(step, Diagonals);
+    if (hasDiagonals && isBrought(result))
+      written[result] = BroadcastOp::create(
+          b, loc, typeWith(Tile, b.getF32Type()), diagonal.lookup(result),
+          /*columns=*/false, /*diagonals=*/true);
+    else if (!hasDiagonals || onTile.contains(result))
+      written[result] = writeStep(step, which);
+  }
 }
 
 void ProgramTiler::atColumns(Value block) {
@@ -396,6 +398,18 @@ Value ProgramTiler::atStart(Value v, Value ofDistances) {
                                /*diagonals=*/true);
   write(Tile);
   return spread(v, Tile);
+}
+
+Value ProgramTiler::gather(tensor::ExtractOp read, unsigned dim, Value vector) {
+  Value index = read.getIndices()[dim];
+  llvm::SetVector<Operation *> needed = ScoreProgram::neededBy(index);
+  for (Operation &step : program.block().without_terminator())
+    if (needed.contains(&step))
+      write(step, Tile);
+  Value places = writeIndex(read.getTensor(), dim, index,
+                            written.lookup(read.getTensor()), Tile);
+  return GatherOp::create(b, loc, typeWith(Tile, b.getF32Type()), vector,
+                          places);
 }
 
 Value ProgramTiler::atScores(Value scores, Value by) {

@@ -56,6 +56,10 @@ public:
   /// them; of one that depends on the distance alone, from the vector of a
   /// value each, if given.
   mlir::Value atStart(mlir::Value v, mlir::Value ofDistances = {});
+  /// Then too: the vector's elements in place of those of dimension `dim` that
+  /// `read` reads.
+  mlir::Value gather(mlir::tensor::ExtractOp read, unsigned dim,
+                     mlir::Value vector);
   /// The program's first result, or all, for scores, which are products by
   /// `factors` where those are given.
   mlir::Value atScores(mlir::Value scores, mlir::Value factors = {});
@@ -94,6 +98,7 @@ private:
   Axes axesOfAll(mlir::ValueRange values) const;
   /// Writes the steps that have these axes.
   void write(Axes which);
+  void write(mlir::Operation &step, Axes which);
   mlir::Value writeRead(mlir::tensor::ExtractOp read, Axes to);
   /// Before the loop: the matrices that its tiles are loaded from.
   void writeViews();

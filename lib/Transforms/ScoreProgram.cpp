@@ -220,7 +220,7 @@ std::string ScoreProgram::loadsTiles(bool unaligned) const {
     };
     for (int64_t dim = 0; dim < last; ++dim) {
       all.push_back(stride(dim) + " >= 0");
-      if (!unaligned && is16Bit(type.getElementType()))
+      if (!unaligned)
         all.push_back(llvm::formatv("{0} % {1} == 0", stride(dim), multiple));
     }
     all.push_back(stride(last) + " == 1");

@@ -26,12 +26,6 @@ using namespace fa2;
 
 namespace {
 
-/// Whether kernels load tiles of what a program reads. The rows of packed heads
-/// are not one after the other.
-bool loadsTiles(ScheduleAttr schedule) {
-  return schedule.getSlotsReads() > 0 && schedule.getPackedHeads() == 1;
-}
-
 /// The same bits without copies of tiles. Addresses of elements take registers,
 /// of which threads of two warpgroups have more than those of three.
 ScheduleAttr byElements(ScheduleAttr schedule) {
@@ -58,6 +52,8 @@ ScheduleAttr unaligned(ScheduleAttr schedule) {
           .pitch();
   fields.slotsReads = std::min(schedule.getSlotsReads(),
                                schedule.getSlotsReads() * boxes / rows);
+  // Before a turn is passed a slot is waited for that is released behind it.
+  fields.pingPong &= fields.slotsReads > 1;
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
@@ -70,13 +66,18 @@ public:
       return;
     copied = scores->program().loadsTiles();
     there = scores->program().loadsTiles(/*unaligned=*/true);
+    hasTiles = !copied.empty();
+    if (scores.hasEntries())
+      for (std::string *guard : {&copied, &there})
+        *guard = guard->empty() ? scores.entriesFit()
+                                : *guard + " && " + scores.entriesFit();
   }
 
   /// The kernel of a schedule, for launches where `when` holds (empty: always)
   /// and for parts of the rows besides.
   void add(ScheduleAttr schedule, const Twine &name, StringRef when,
            ArrayRef<Attribute> parts) {
-    if (copied.empty() || !loadsTiles(schedule))
+    if (copied.empty() || !loads(schedule))
       return tile(name, schedule, Loads::None, when, parts);
     tile(name, schedule, Loads::Aligned, both(when, copied));
     Schedule fields = byElements(schedule).getFields();
@@ -115,6 +116,13 @@ private:
     std::string name, when;
   };
 
+  /// Whether a kernel loads what a program reads: tiles, or a table. The rows
+  /// of packed heads are not one after the other, and of several heads.
+  bool loads(ScheduleAttr schedule) const {
+    return schedule.getPackedHeads() == 1 &&
+           (schedule.getSlotsReads() > 0 || !hasTiles);
+  }
+
   static std::string both(StringRef when, const std::string &also) {
     return when.empty() ? also
                         : llvm::formatv("({0}) && {1}", when, also).str();
@@ -132,6 +140,7 @@ private:
   AttentionOp op;
   ForwardProgram &scores;
   std::string copied, there; // where tiles are loaded, aligned or not
+  bool hasTiles = false;
   SmallVector<Other> others;
 };
 
@@ -180,16 +189,18 @@ SmallVector<Launched> launchedKernels(AttentionOp op, StringRef name,
   return all;
 }
 
-/// Where a kernel runs that takes what scores begin with from distances: rows
-/// of packed heads read it by elements. Empty: always.
-GuardAttr whenDistances(MLIRContext *ctx, ArrayRef<Launched> launched) {
+/// Where a kernel runs that takes what scores begin with from a vector, in
+/// launches where `when` holds: rows of packed heads read it by elements.
+/// Empty: always.
+GuardAttr whenVectors(MLIRContext *ctx, ArrayRef<Launched> launched,
+                      std::string when = "") {
   SmallVector<std::string> packed;
   for (const Launched &l : launched)
     if (l.schedule.getPackedHeads() > 1)
       packed.push_back("(" + l.when + ")");
-  if (packed.empty())
-    return {};
-  return GuardAttr::get(ctx, "!(" + llvm::join(packed, " || ") + ")");
+  if (!packed.empty())
+    when += (when.empty() ? "!(" : " && !(") + llvm::join(packed, " || ") + ")";
+  return when.empty() ? GuardAttr() : GuardAttr::get(ctx, when);
 }
 
 /// A kernel for the schedule and one for each variant.
@@ -204,14 +215,19 @@ LogicalResult tileAttention(func::FuncOp func, AttentionOp op) {
   ForwardProgram scores(op, schedules);
   if (schedules[0].getPreloadTerms() && !scores.start())
     return op.emitOpError() << "expected preload_terms = false where a score "
-                               "program does not add terms of keys, or of "
-                               "distances, and nothing else";
+                               "program does not add terms of keys, of "
+                               "distances, or of entries of a table, and "
+                               "nothing else";
   if (!scores.columns().empty())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
   SmallVector<Launched> launched = launchedKernels(op, name, variants);
   if (scores.hasDistances())
     ForwardTiler(func, op, schedules[0], scores)
-        .runDistances(name, whenDistances(op.getContext(), launched));
+        .runDistances(name, whenVectors(op.getContext(), launched));
+  if (scores.hasEntries())
+    ForwardTiler(func, op, schedules[0], scores)
+        .runEntries(
+            name, whenVectors(op.getContext(), launched, scores.entriesFit()));
   Kernels kernels(func, op, scores);
   for (const Launched &each : launched)
     kernels.add(each.schedule, each.name, each.when, each.parts);

@@ -438,9 +438,6 @@ private:
                 tensor.name, tensor.shape.size());
     else
       parameter.mapDims = {3, 1, 2, 0};
-    if (tensor.dtype == FA2RT_I32)
-      of.refuse("'{}' has dtype i32; a tensor map takes bf16, f16 and f32",
-                tensor.name);
     parameter.boxRows = uint32_t(object.required("box_rows").integer(1, 256));
     if (object.has("box_heads"))
       parameter.boxHeads =

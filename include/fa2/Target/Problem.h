@@ -39,9 +39,13 @@ struct Problem {
   /// it by elements.
   bool headColumns = false;
   /// Whether all that the forward program does is add what depends on a key
-  /// alone (columnVectors), or on the distance alone: products of scores
-  /// may begin with it.
-  bool termsOfKeys = false, termsOfDistances = false;
+  /// alone (columnVectors), on the distance alone, or on the entry of a table
+  /// at a place that differs from score to score: products of scores may begin
+  /// with it.
+  bool termsOfKeys = false, termsOfDistances = false, termsOfEntries = false;
+  bool hasTerms() const {
+    return termsOfKeys || termsOfDistances || termsOfEntries;
+  }
   /// Tiles that it reads (rings.reads), and those among them whose elements
   /// have 32 bits, not 16.
   int64_t tileReads = 0, wideReads = 0;
@@ -63,6 +67,8 @@ struct Problem {
   /// "slope"; "dim" is the larger head dim. Nothing for an unknown name.
   std::optional<int64_t> number(llvm::StringRef name) const;
 };
+/// So many entries of such a table may lie in shared memory.
+constexpr int64_t kTableEntries = 4096;
 /// That of probabilities of an element type.
 int64_t maxSlack(mlir::Type dtype);
 

@@ -299,8 +299,9 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
                   ConversionPatternRewriter &rewriter) const override {
     auto to = tensorType(op.getResult());
     auto acc = dyn_cast<AccAttr>(to.getEncoding());
-    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView())
-      return rewriter.notifyMatchFailure(op, "not rows of an accumulator");
+    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView() ||
+        !isPacked(to))
+      return rewriter.notifyMatchFailure(op, "not pairs of an accumulator's");
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
     SharedLayout shared = sharedLayout(tensorType(op.getSource()));
@@ -324,6 +325,59 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
             regs[*reg / 2] = quad[i];
       }
     rewriter.replaceOpWithMultiple(op, {ValueRange(regs)});
+    return success();
+  }
+};
+
+/// Elements of 32 bits, two neighbours of a row at once.
+struct LocalLoadWideLowering : public OpConversionPattern<LocalLoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto to = tensorType(op.getResult());
+    auto acc = dyn_cast<AccAttr>(to.getEncoding());
+    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView() ||
+        op.getTransposed() || to.getElementTypeBitWidth() != 32)
+      return rewriter.notifyMatchFailure(op, "not 32 bits of an accumulator");
+    Emit e(rewriter, op.getLoc());
+    constexpr int64_t bytes = 4, chunkBytes = SharedLayout::kChunkBytes;
+    TileLayout layout = acc.tileLayout(to.getShape());
+    SharedLayout shared = sharedLayout(tensorType(op.getSource()));
+    Value row = laneRow(e, layout), byte = e.mul(laneCol(e, layout), bytes);
+    // A lane's columns begin within two chunks, and its rows lie multiples of
+    // eight apart: as for ldmatrix, what is constant of the swizzle is one xor.
+    std::map<std::pair<int64_t, int64_t>, Value> addresses;
+    auto address = [&](int64_t panel, int64_t chunk) -> Value {
+      Value &known = addresses[{panel, chunk}];
+      if (known)
+        return known;
+      Value &origin = addresses[{panel, -1}];
+      if (!origin) {
+        Value own = e.bitXor(e.shr(byte, llvm::Log2_64(chunkBytes)),
+                             xorOf(e, row, panel));
+        Value inRow =
+            e.add(e.mul(own, chunkBytes), e.bitAnd(byte, chunkBytes - 1));
+        origin = e.add(adaptor.getSource()[0], e.add(e.mul(row, panel), inRow));
+      }
+      return known = e.sharedPointer(e.bitXor(origin, chunk * chunkBytes));
+    };
+    Type element = to.getElementType();
+    SmallVector<Value> values;
+    for (int64_t r = 0; r < layout.numRegs(); r += 2) {
+      Coord at = layout.at(0, 0, r);
+      const SharedLayout::Panel &panel = shared.panelOf(at.col);
+      Value from =
+          e.gep(address(panel.bytes, (at.col - panel.col) * bytes / chunkBytes),
+                panel.offset + at.row * panel.bytes);
+      Value pair = LLVM::LoadOp::create(
+          rewriter, op.getLoc(), VectorType::get({2}, element), from, 2 * bytes,
+          /*isVolatile=*/op->hasAttr(kAgainName));
+      for (int64_t i : {0, 1})
+        values.push_back(LLVM::ExtractElementOp::create(rewriter, op.getLoc(),
+                                                        pair, e.i32(i)));
+    }
+    rewriter.replaceOpWithMultiple(op, {ValueRange(values)});
     return success();
   }
 };
@@ -407,6 +461,6 @@ struct LocalLoadLowering : public OpConversionPattern<LocalLoadOp> {
 void fa2::gpu::populateDotPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
   patterns.add<DotStartLowering, DotWaitLowering, LocalLoadLowering,
-               LocalLoadAccLowering, LocalLoadUnalignedLowering>(
-      converter, patterns.getContext());
+               LocalLoadAccLowering, LocalLoadWideLowering,
+               LocalLoadUnalignedLowering>(converter, patterns.getContext());
 }

@@ -98,10 +98,11 @@ struct SoftmaxRecomputeLowering
 /// before the matmul, beside others in flight, for which ptxas waits (C7517).
 class OwnRegisters {
 public:
-  explicit OwnRegisters(BroadcastOp op)
+  explicit OwnRegisters(Operation *op)
       : accumulates(llvm::any_of(op->getUsers(), [&](Operation *user) {
           auto dot = dyn_cast<DotStartOp>(user);
-          return dot && dot.isAsynchronous() && dot.getAcc() == op.getResult();
+          return dot && dot.isAsynchronous() &&
+                 dot.getAcc() == op->getResult(0);
         })) {}
   /// The value, or a copy of it where it has been taken.
   Value of(Emit &e, Value v) {
@@ -209,10 +210,33 @@ struct BroadcastLowering : public OpConversionPattern<BroadcastOp> {
   }
 };
 
+/// A load from shared memory for each element.
+struct GatherLowering : public OpConversionPattern<GatherOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(GatherOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getVector().getType());
+    if (!isa_and_nonnull<SharedAttr>(type.getEncoding()))
+      return rewriter.notifyMatchFailure(op, "not a vector in shared memory");
+    Emit e(rewriter, op.getLoc());
+    OwnRegisters own(op);
+    SmallVector<Value> out;
+    for (Value place : adaptor.getPlaces()) {
+      Value at = e.add(adaptor.getVector()[0], e.mul(e.toI32(place), 4));
+      Value x = LLVM::LoadOp::create(rewriter, op.getLoc(), e.b.getF32Type(),
+                                     e.sharedPointer(at));
+      out.push_back(own.of(e, x));
+    }
+    rewriter.replaceOpWithMultiple(op, {out});
+    return success();
+  }
+};
+
 } // namespace
 
 void fa2::gpu::populateVectorPatterns(TypeConverter &converter,
                                       RewritePatternSet &patterns) {
-  patterns.add<SoftmaxRecomputeLowering, BroadcastLowering>(
+  patterns.add<SoftmaxRecomputeLowering, BroadcastLowering, GatherLowering>(
       converter, patterns.getContext());
 }

@@ -93,10 +93,12 @@ static bool isUnaligned(fa2::LoadOp load) {
 }
 
 /// Whether a load brings its tile straight into registers: vectors of one value
-/// a row, and f32 that is not unaligned.
+/// a row, and f32 that no program reads.
 static bool staysInRegisters(fa2::LoadOp load, Attribute layout) {
   auto type = cast<RankedTensorType>(load.getTile().getType());
-  return !isa<SharedAttr>(layout) && !isUnaligned(load) &&
+  auto view = load.getView().getDefiningOp<ViewOp>();
+  bool ofProgram = view && view.getDims();
+  return !isa<SharedAttr>(layout) && !ofProgram &&
          (type.getRank() == 1 || type.getElementType().isF32());
 }
 
@@ -379,7 +381,11 @@ struct ConvertFA2ToFA2GPUPass
         return false;
       auto turned = dyn_cast<TransposeOp>(op);
       auto load = dyn_cast<fa2::LoadOp>(op);
-      if (load && isUnaligned(load) && !isReadByValue(load))
+      auto gather = dyn_cast<GatherOp>(op);
+      if (gather && !gather.getVector().getDefiningOp<fa2::LoadOp>())
+        op->emitOpError() << "expected the vector to be loaded, so that it "
+                             "lies in shared memory";
+      else if (load && isUnaligned(load) && !isReadByValue(load))
         op->emitOpError() << "expected elementwise operations alone to take a "
                              "tile of an unaligned view, which lies as memory "
                              "has it";

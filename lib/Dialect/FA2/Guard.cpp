@@ -184,12 +184,24 @@ private:
       rest = rest.drop_front(name.size());
       return true;
     }
+    if (isExtent(name)) {
+      layoutsRead = true;
+      rest = rest.drop_front(name.size());
+      return true;
+    }
     batchRead |= name == "batch";
     if (!llvm::is_contained(kNames, name))
       return fail(formatv("unknown name '{0}' (known: {1})", name,
                           llvm::join(ArrayRef(kNames), ", ")));
     rest = rest.drop_front(name.size());
     return true;
+  }
+
+  /// NAME_N: that of what a program reads, where no coordinate says it.
+  static bool isExtent(StringRef name) {
+    auto [extra, dim] = name.rsplit('_');
+    return !extra.empty() && !dim.empty() && !extra.contains('.') &&
+           llvm::all_of(dim, llvm::isDigit);
   }
 
   /// NAME.stride[N]

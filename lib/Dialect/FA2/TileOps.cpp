@@ -233,6 +233,19 @@ LogicalResult BroadcastOp::verify() {
   return verifyVector(*this, v, t, getColumns());
 }
 
+LogicalResult GatherOp::verify() {
+  auto v = cast<RankedTensorType>(getVector().getType()),
+       at = cast<RankedTensorType>(getPlaces().getType()),
+       t = cast<RankedTensorType>(getResult().getType());
+  if (v.getRank() == 1 && v.getElementType().isF32() && t.getRank() == 2 &&
+      t.getElementType().isF32() && at.getElementType().isIndex() &&
+      at.getShape() == t.getShape())
+    return success();
+  return emitOpError() << "expected a tile of f32 from a vector of f32, with a "
+                          "place of type index for each element, got "
+                       << t << " from " << v << " at " << at;
+}
+
 LogicalResult ReadOp::verify() {
   auto source = cast<MemRefType>(getSource().getType());
   if (int64_t(getIndices().size()) != source.getRank())

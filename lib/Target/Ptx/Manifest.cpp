@@ -348,6 +348,13 @@ private:
     json.attributeEnd();
   }
 
+  int64_t elementBytes(StringRef argument) {
+    for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>())
+      if (arg.getName() == argument)
+        return arg.getDtype().getIntOrFloatBitWidth() / 8;
+    llvm_unreachable("an operation's verifier has seen that it is one");
+  }
+
   void parameter(OStream &o, ParamAttr p,
                  const llvm::StringMap<std::string> &offsets) {
     o.attribute("kind", p.getKind());
@@ -359,12 +366,12 @@ private:
       else
         o.attribute("offset", offsets.lookup(p.getOf()));
     } else if (p.getKind() == "tensor_map") {
-      constexpr int64_t elementBytes = 2;
       o.attribute("of", p.getOf());
       o.attribute("box_rows", p.getDim() / p.getHeads());
       if (p.getHeads() > 1)
         o.attribute("box_heads", p.getHeads());
-      o.attribute("box_cols", target.sharedPanelBytes() / elementBytes);
+      o.attribute("box_cols",
+                  target.sharedPanelBytes() / elementBytes(p.getOf()));
       o.attribute("swizzle", target.sharedPanelBytes());
       if (p.getDims()) // [batch, row, head, column], here from the innermost
         o.attributeArray("dims", [&] {

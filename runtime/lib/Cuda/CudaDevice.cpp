@@ -130,6 +130,7 @@ public:
            request.tensor);
     TensorMapType type = request.dtype == FA2RT_BF16  ? kMapBfloat16
                          : request.dtype == FA2RT_F16 ? kMapFloat16
+                         : request.dtype == FA2RT_I32 ? kMapInt32
                                                       : kMapFloat32;
     TensorMapSwizzle swizzle = request.swizzle == 128  ? kSwizzle128
                                : request.swizzle == 64 ? kSwizzle64

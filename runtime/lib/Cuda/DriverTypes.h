@@ -87,6 +87,7 @@ struct LaunchConfig {
 
 // Tensor maps (CUtensorMapDataType and its neighbours).
 enum TensorMapType : int {
+  kMapInt32 = 3,
   kMapFloat16 = 6,
   kMapFloat32 = 7,
   kMapBfloat16 = 9,

@@ -578,6 +578,20 @@ def FA2_BroadcastOp : FA2_Op<"broadcast", [Pure]> {
   let hasVerifier = 1;
 }
 
+def FA2_GatherOp : FA2_Op<"gather", [Pure]> {
+  let summary = "a tile whose elements are those of a vector at given places";
+  let description = [{
+    `result[i, j] = vector[places[i, j]]`, of f32. The vector is what `fa2.load` gives, before the loop: it lies in
+    shared memory, where threads read an element each at any place. All places are within the vector.
+
+    Example: `%t = fa2.gather %table[%places] : tensor<4096xf32>, tensor<64x128xindex> -> tensor<64x128xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$vector, AnyRankedTensor:$places);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{ $vector `[` $places `]` attr-dict `:` type($vector) `,` type($places) `->` type($result) }];
+  let hasVerifier = 1;
+}
+
 def FA2_TransposeOp : FA2_Op<"transpose", [Pure]> {
   let summary = "a tile with rows and columns changed, on its way through shared memory";
   let description = [{
