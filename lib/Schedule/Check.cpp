@@ -336,13 +336,10 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                              "with (preload_terms)"
                            : "speculate_max, whose exponentials alone begin "
                              "while scores are multiplied");
-  if (s.fromEnd && (p.wideReads || p.dropout || s.packedHeads > 1))
+  if (s.fromEnd && (p.dropout || s.packedHeads > 1))
     return formatv("expected from_end = false with {0}, whose rows are counted "
                    "from the sequence's begin; got true",
-                   p.wideReads ? "a score program that reads a value of 32 "
-                                 "bits for each score"
-                   : p.dropout ? "dropout"
-                               : "packed_heads");
+                   p.dropout ? "dropout" : "packed_heads");
   if (s.preload == Preload::Both && p.program)
     return "expected preload = delta or none because a score program changes "
            "the scores, which then cannot begin with -lse / scale; got both";

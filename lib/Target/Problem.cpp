@@ -23,6 +23,7 @@ constexpr Need kNeeds[] = {
     {"transcendental", &Problem::transcendental, nullptr},
     {"sums", &Problem::sums, nullptr},
     {"row_sums", &Problem::rowSums, nullptr},
+    {"key_sums", &Problem::keySums, nullptr},
     {"stores_scores", &Problem::storesScores, nullptr},
     {"dropout", &Problem::dropout, nullptr},
     {"column_vectors", nullptr, &Problem::columnVectors},

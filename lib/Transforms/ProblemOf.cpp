@@ -62,14 +62,17 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
   ScoreProgram program = programOf(op);
   problem.tileReads = int64_t(program.tileReads().size());
   problem.distanceReads = program.readsByDistance();
+  problem.distance = program.usesDistance();
   problem.slope = !program.onlyAdds();
   for (Type gradient : op.getDextras().getTypes())
     (formOfGradient(gradient) == GradientForm::Whole ? problem.storesScores
                                                      : problem.sums) = true;
   if (problem.sums)
     op->walk([&](ContributeOp part) {
-      for (Value index : part.getIndices())
+      for (Value index : part.getIndices()) {
         problem.rowSums |= program.dependsOn(index, ScoreProgram::Row);
+        problem.keySums |= program.dependsOn(index, ScoreProgram::Column);
+      }
     });
   return problem;
 }

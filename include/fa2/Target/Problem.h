@@ -29,6 +29,8 @@ struct Problem {
   /// Whether some of them are a query's, to which each tile of queries adds in
   /// memory.
   bool rowSums = false;
+  /// Whether some are a key's.
+  bool keySums = false;
   /// Whether it stores tiles of dS as such a gradient.
   bool storesScores = false;
   /// Whether probabilities are dropped: their numbers take registers.
@@ -54,7 +56,7 @@ struct Problem {
   /// Whether the distance of row and column alone chooses what that is, in
   /// forward and in backward.
   bool distanceReads = false;
-  /// Whether the forward program computes with that distance.
+  /// Whether the program computes with that distance.
   bool distance = false;
 
   /// What of it is not the head dims, the mask, the pass and the type, as

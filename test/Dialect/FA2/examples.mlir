@@ -145,6 +145,11 @@ func.func @diagonals(%d: tensor<191xf32>) {
   return
 }
 
+func.func @entries(%table: tensor<4096xf32>, %places: tensor<64x128xindex>) {
+  %t = fa2.gather %table[%places] : tensor<4096xf32>, tensor<64x128xindex> -> tensor<64x128xf32>
+  return
+}
+
 func.func @transposed(%b: tensor<64x128xbf16>, %view: !fa2.view<? x ? x bf16>, %i: index, %b0: index, %h: index, %i0: index, %j0: index, %b1: index, %h1: index, %i1: index, %j1: index, %dbias: memref<?x?x?x?xbf16, strided<[?, ?, ?, ?]>>) {
   %t = fa2.transpose %b : tensor<64x128xbf16> -> tensor<128x64xbf16>
   fa2.store %t, %view[%i, %i] : tensor<128x64xbf16>, !fa2.view<? x ? x bf16>

@@ -402,6 +402,22 @@ func.func @distance_of(%j: index, %i: index) {
 
 // -----
 
+func.func @gather_places(%v: tensor<128xf32>, %at: tensor<128x64xi32>) {
+  // expected-error @+1 {{expected a tile of f32 from a vector of f32, with a place of type index for each element, got 'tensor<128x64xf32>' from 'tensor<128xf32>' at 'tensor<128x64xi32>'}}
+  %t = fa2.gather %v[%at] : tensor<128xf32>, tensor<128x64xi32> -> tensor<128x64xf32>
+  return
+}
+
+// -----
+
+func.func @gather_shape(%v: tensor<128xf32>, %at: tensor<64x64xindex>) {
+  // expected-error @+1 {{expected a tile of f32 from a vector of f32, with a place of type index for each element, got 'tensor<128x64xf32>' from 'tensor<128xf32>' at 'tensor<64x64xindex>'}}
+  %t = fa2.gather %v[%at] : tensor<128xf32>, tensor<64x64xindex> -> tensor<128x64xf32>
+  return
+}
+
+// -----
+
 func.func @broadcast_diagonals(%v: tensor<128xf32>) {
   // expected-error @+1 {{expected a value of f32 for each of the 191 diagonals, or more, got 'tensor<128xf32>' for 'tensor<128x64xf32>'}}
   %t = fa2.broadcast %v {diagonals} : tensor<128xf32> -> tensor<128x64xf32>
