@@ -168,7 +168,7 @@ func.func @program_of_f64(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, 
 
 func.func @terms_of_a_program_that_does_more(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected preload_terms = false where a score program does not add terms of keys, or of distances, and nothing else}}
+  // expected-error @+1 {{expected preload_terms = false where a score program does not add terms of keys, of distances, or of entries of a table, and nothing else}}
   %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1, preload_terms = true>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
       score {
@@ -183,7 +183,7 @@ func.func @terms_of_a_program_that_does_more(%q: tensor<?x?x?x64xbf16>, %k: tens
 
 func.func @terms_of_no_program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
-  // expected-error @+1 {{expected preload_terms = false where a score program does not add terms of keys, or of distances, and nothing else}}
+  // expected-error @+1 {{expected preload_terms = false where a score program does not add terms of keys, of distances, or of entries of a table, and nothing else}}
   %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1, preload_terms = true>}
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>

@@ -49,13 +49,13 @@ func.func @dense(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
 // -----
 
 // Rows may come first, and there may be less than four dimensions. What is computed is brought into its extent. Rows and
-// columns in each other's places, or at an index of their own, are no such tile. One of 32 bits threads copy wherever its rows begin.
+// columns in each other's places, or at an index of their own, are no such tile. Of 32 bits, four elements are 16 bytes.
 
 // CHECK-LABEL: fa2.kernel @some
-// CHECK-SAME: when = #fa2.guard<"rows_first.misalignment == 0 && rows_first.stride[0] >= 0 && rows_first.stride[0] % 8 == 0 && rows_first.stride[1] >= 0 && rows_first.stride[1] % 8 == 0 && rows_first.stride[2] == 1 && wide.misalignment == 0 && wide.stride[0] >= 0 && wide.stride[1] == 1">
+// CHECK-SAME: when = #fa2.guard<"rows_first.misalignment == 0 && rows_first.stride[0] >= 0 && rows_first.stride[0] % 8 == 0 && rows_first.stride[1] >= 0 && rows_first.stride[1] % 8 == 0 && rows_first.stride[2] == 1 && wide.misalignment == 0 && wide.stride[0] >= 0 && wide.stride[0] % 4 == 0 && wide.stride[1] == 1">
 // CHECK: %[[AT:.*]] = arith.maxsi
 // CHECK: fa2.view %rows_first[%{{.*}}, %[[AT]]] rows({{.*}}) {dims = array<i64: -1, 0, 1, 2>}
-// CHECK: fa2.view %wide[%{{.*}}, %{{.*}}] rows({{.*}}) {dims = array<i64: -1, 0, -1, 1>, unaligned}
+// CHECK: fa2.view %wide[%{{.*}}, %{{.*}}] rows({{.*}}) {dims = array<i64: -1, 0, -1, 1>}
 // CHECK: fa2.load {{.*}} : <? x ? x f16> -> tensor<64x64xf16>
 // CHECK: fa2.read %turned
 // CHECK: fa2.load {{.*}} : <? x ? x f32> -> tensor<64x64xf32>
