@@ -163,8 +163,8 @@ fa2::selectVariants(MLIRContext *context, const Target &target,
       return failure();
     for (GuardAttr each : {*guard, *after})
       if (each && each.readsLayouts()) {
-        error = formatv("expected a guard of a variant to read no strides or "
-                        "addresses, got '{0}'",
+        error = formatv("expected a guard of a variant to read no strides, "
+                        "addresses or extents of arguments, got '{0}'",
                         each.getExpression());
         return failure();
       }

@@ -53,7 +53,7 @@
 // MANIFEST: "kernel": "attention_variant1",
 // MANIFEST: "offset":0}
 
-// LAYOUT: error: 'fa2.attention' op expected a guard of a variant to read no strides or addresses, got 'q.stride[0]'
+// LAYOUT: error: 'fa2.attention' op expected a guard of a variant to read no strides, addresses or extents of arguments, got 'q.stride[0]'
 // NAME: error: 'fa2.attention' op guard 'rows': unknown name 'rows'
 // FORM: error: 'fa2.attention' op unknown schedule field 'behind 64: block_q'; the nearest is block_q
 

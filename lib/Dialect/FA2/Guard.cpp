@@ -302,8 +302,8 @@ LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   for (GuardAttr guard : {when, after})
     if (guard && guard.readsLayouts())
       return emitError()
-             << "expected a guard of a variant to read no strides or "
-                "addresses, got '"
+             << "expected a guard of a variant to read no strides, "
+                "addresses or extents of arguments, got '"
              << guard.getExpression() << "'";
   return success();
 }

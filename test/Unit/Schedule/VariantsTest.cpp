@@ -202,7 +202,7 @@ TEST_F(Variants, Guards) {
         << error;
   EXPECT_EQ(
       wrong("q.stride[0] > 1"),
-      "expected a guard of a variant to read no strides or addresses, got "
+      "expected a guard of a variant to read no strides, addresses or extents of arguments, got "
       "'q.stride[0] > 1'");
   EXPECT_NE(wrong(std::string(200, '(')).find("nested deeper than 100 levels"),
             std::string::npos)

@@ -189,8 +189,9 @@ def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
     An expression in the grammar of docs/manifest.md; the kernel is launched where it is
     not 0. Its names are `batch`, `seqlen_q`, `seqlen_k`, `heads`, `heads_kv` and `device`'s
     fields. One that reads `batch` chooses only between schedules of one class of bits
-    (`#fa2.variant`). A kernel's may read strides of its arguments too, and
-    how their addresses lie (`bias.misalignment`), a variant's may not.
+    (`#fa2.variant`). A kernel's may read strides of its arguments too,
+    how their addresses lie (`bias.misalignment`), and extents of what a program reads, where no
+    coordinate says them (`table_1`, that of its second dimension); a variant's may not.
 
     Examples: `#fa2.guard<"seqlen_k <= 1024">`, `#fa2.guard<"bias.stride[2] % 8 == 0">`.
   }];
@@ -200,7 +201,7 @@ def FA2_GuardAttr : FA2_Attr<"Guard", "guard"> {
   let extraClassDeclaration = [{
     /// Whether `batch` is one of its names.
     bool readsBatch() const;
-    /// Whether strides or addresses of arguments are.
+    /// Whether strides, addresses or own extents of arguments are.
     bool readsLayouts() const;
   }];
 }
