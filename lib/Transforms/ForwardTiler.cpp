@@ -253,7 +253,7 @@ void ForwardTiler::buildTile(Value qBlock, Value head, Value batch) {
     row = arith::SubIOp::create(b, loc, row, lead);
   Value qTile = LoadOp::create(b, loc, tile(bq, headDim, dtype),
                                view(q, batch, head, qSeq, packed), row);
-  if (scores.hasEntries() && loads != ScorePlace::Loads::None)
+  if (loadsTable)
     table = LoadOp::create(
         b, loc, RankedTensorType::get({kTableEntries}, b.getF32Type()),
         entryView(batch, head), constant(0));

@@ -16,9 +16,10 @@ class ForwardTiler : TileBuilder {
 public:
   ForwardTiler(mlir::func::FuncOp func, AttentionOp op, ScheduleAttr schedule,
                ForwardProgram &scores,
-               ScorePlace::Loads loads = ScorePlace::Loads::None)
+               ScorePlace::Loads loads = ScorePlace::Loads::None,
+               bool loadsTable = false)
       : TileBuilder(func), func(func), op(op), schedule(schedule),
-        scores(scores), loads(loads) {
+        scores(scores), loads(loads), loadsTable(loadsTable) {
     loc = op.getLoc();
   }
 
@@ -111,6 +112,7 @@ private:
   ScheduleAttr schedule;
   ForwardProgram &scores;
   ScorePlace::Loads loads;
+  bool loadsTable; // the entries that products begin with
   // The kernel's arguments.
   mlir::Value q, k, v, out, lse, scale, sink, dropped, rng;
   mlir::Value softmaxScale; // what is left of it for the softmax

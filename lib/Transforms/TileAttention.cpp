@@ -26,15 +26,21 @@ using namespace fa2;
 
 namespace {
 
-/// The same bits without copies of tiles. Addresses of elements take registers,
-/// of which threads of two warpgroups have more than those of three.
-ScheduleAttr byElements(ScheduleAttr schedule) {
+/// The same bits with rows of two warpgroups at most. Addresses of elements take
+/// registers, of which their threads have more than those of three.
+ScheduleAttr fewerRows(ScheduleAttr schedule) {
   Schedule fields = schedule.getFields();
-  fields.slotsReads = 0;
   if (int64_t rows = 2 * kGroupRows; fields.blockQ > rows) {
     fields.warps = fields.warps * rows / fields.blockQ;
     fields.blockQ = rows;
   }
+  return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
+}
+
+/// The same without copies of tiles.
+ScheduleAttr byElements(ScheduleAttr schedule) {
+  Schedule fields = fewerRows(schedule).getFields();
+  fields.slotsReads = 0;
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
@@ -64,9 +70,8 @@ public:
       : func(func), op(op), scores(scores) {
     if (!scores)
       return;
-    copied = scores->program().loadsTiles();
+    tiles = copied = scores->program().loadsTiles();
     there = scores->program().loadsTiles(/*unaligned=*/true);
-    hasTiles = !copied.empty();
     if (scores.hasEntries())
       for (std::string *guard : {&copied, &there})
         *guard = guard->empty() ? scores.entriesFit()
@@ -79,7 +84,8 @@ public:
            ArrayRef<Attribute> parts) {
     if (copied.empty() || !loads(schedule))
       return tile(name, schedule, Loads::None, when, parts);
-    tile(name, schedule, Loads::Aligned, both(when, copied));
+    tile(name, schedule, Loads::Aligned, both(when, copied), /*parts=*/{},
+         scores.hasEntries());
     Schedule fields = byElements(schedule).getFields();
     fields.querySlots = 1;
     auto alike =
@@ -92,17 +98,23 @@ public:
     others.push_back({schedule, alike, name.str(), when.str()});
   }
 
-  /// Beside those that load tiles of what the program reads two others: for
-  /// where rows begin anywhere, and for where nothing can be copied. They are
-  /// shared by schedules that differ in nothing of theirs.
+  /// Beside those that load tiles of what the program reads others: for where
+  /// rows begin anywhere, for a table that shared memory does not hold, and for
+  /// where nothing can be copied. They are shared by schedules that differ in
+  /// nothing of theirs.
   void addOthers() {
     for (const Other &other : others) {
       std::string when = both(other.when, "!(" + copied + ")");
       if (ScheduleAttr fewer = unaligned(other.schedule);
           there != copied && fewer.getSlotsReads() > 0) {
         tile(other.name + "_unaligned", fewer, Loads::Unaligned,
-             when + " && " + there);
+             when + " && " + there, /*parts=*/{}, scores.hasEntries());
         when += " && !(" + there + ")";
+      }
+      if (scores.hasEntries() && !tiles.empty()) {
+        tile(other.name + "_large", fewerRows(other.schedule), Loads::Aligned,
+             when + " && " + tiles);
+        when += " && !(" + tiles + ")";
       }
       tile(other.name + "_elements", byElements(other.schedule), Loads::None,
            when);
@@ -120,7 +132,7 @@ private:
   /// of packed heads are not one after the other, and of several heads.
   bool loads(ScheduleAttr schedule) const {
     return schedule.getPackedHeads() == 1 &&
-           (schedule.getSlotsReads() > 0 || !hasTiles);
+           (schedule.getSlotsReads() > 0 || tiles.empty());
   }
 
   static std::string both(StringRef when, const std::string &also) {
@@ -129,9 +141,10 @@ private:
   }
 
   void tile(const Twine &name, ScheduleAttr schedule, Loads loads,
-            StringRef guard, ArrayRef<Attribute> parts = {}) {
+            StringRef guard, ArrayRef<Attribute> parts = {},
+            bool loadsTable = false) {
     MLIRContext *ctx = op.getContext();
-    ForwardTiler(func, op, schedule, scores, loads)
+    ForwardTiler(func, op, schedule, scores, loads, loadsTable)
         .run(name, guard.empty() ? GuardAttr() : GuardAttr::get(ctx, guard),
              parts.empty() ? ArrayAttr() : ArrayAttr::get(ctx, parts));
   }
@@ -139,8 +152,9 @@ private:
   func::FuncOp func;
   AttentionOp op;
   ForwardProgram &scores;
-  std::string copied, there; // where tiles are loaded, aligned or not
-  bool hasTiles = false;
+  // Where tiles are aligned, and a table fits besides; and where it does and
+  // tiles may be unaligned.
+  std::string tiles, copied, there;
   SmallVector<Other> others;
 };
 

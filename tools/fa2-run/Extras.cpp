@@ -103,8 +103,9 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
   for (size_t d = 0; d < rule.shape.size(); ++d) {
     int64_t extent = rule.summed[d] ? 1 : extentOf(rule.shape[d], c);
     bool own = extent < 0;
-    if (own)
-      extent = random.between(1, 40);
+    // One in forty is more than kernels bring to shared memory.
+    if (own && (extent = random.between(1, 40)) == 40)
+      extent = 5000;
     bool repeats =
         rule.broadcast && !rule.wholeGradient && !own && random.chance(0.25);
     values.shape.push_back(repeats ? 1 : extent);
