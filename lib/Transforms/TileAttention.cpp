@@ -26,8 +26,8 @@ using namespace fa2;
 
 namespace {
 
-/// The same bits with rows of two warpgroups at most. Addresses of elements take
-/// registers, of which their threads have more than those of three.
+/// The same bits with rows of two warpgroups at most. Addresses of elements
+/// take registers, of which their threads have more than those of three.
 ScheduleAttr fewerRows(ScheduleAttr schedule) {
   Schedule fields = schedule.getFields();
   if (int64_t rows = 2 * kGroupRows; fields.blockQ > rows) {

@@ -301,9 +301,8 @@ LogicalResult VariantAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                   ScheduleAttr) {
   for (GuardAttr guard : {when, after})
     if (guard && guard.readsLayouts())
-      return emitError()
-             << "expected a guard of a variant to read no strides, "
-                "addresses or extents of arguments, got '"
-             << guard.getExpression() << "'";
+      return emitError() << "expected a guard of a variant to read no strides, "
+                            "addresses or extents of arguments, got '"
+                         << guard.getExpression() << "'";
   return success();
 }

@@ -200,10 +200,10 @@ TEST_F(Variants, Guards) {
     EXPECT_NE(wrong(guard).find(std::string("guard '") + guard + "': " + says),
               std::string::npos)
         << error;
-  EXPECT_EQ(
-      wrong("q.stride[0] > 1"),
-      "expected a guard of a variant to read no strides, addresses or extents of arguments, got "
-      "'q.stride[0] > 1'");
+  EXPECT_EQ(wrong("q.stride[0] > 1"),
+            "expected a guard of a variant to read no strides, addresses or "
+            "extents of arguments, got "
+            "'q.stride[0] > 1'");
   EXPECT_NE(wrong(std::string(200, '(')).find("nested deeper than 100 levels"),
             std::string::npos)
       << error;
