@@ -69,6 +69,7 @@ class Expected:
     out: np.ndarray
     lse: np.ndarray
     out_allowed: np.ndarray
+    subnormal: np.ndarray  # of out_allowed, what P's subnormal numbers are where a row's largest is 1
     lse_allowed: np.ndarray
     decided: np.ndarray  # the rows of which something is claimed
 
@@ -112,17 +113,18 @@ def expect(attention, program):
     lse_allowed = drift + sums + 2.0**-21 * np.abs(np.where(np.isfinite(lse), lse, 0.0)) + 2.0**-22 * np.abs(most[..., 0])
     magnitude = np.abs(attention.v)
     weight = p * (UNIT[dtype] + growth + drift[..., None] + keys * 2.0**-25 + sums)
-    out_allowed = (weight @ magnitude + UNIT[dtype] * np.abs(out) * 1.01 + SUBNORMAL[dtype]
-                   + SUBNORMAL[dtype] * ((p > 0) / np.where(total == 0, 1, total)) @ magnitude)
-    out_allowed = np.where(total == 0, 0.0, out_allowed)
+    subnormal = SUBNORMAL[dtype] * ((p > 0) / np.where(total == 0, 1, total)) @ magnitude
+    out_allowed = weight @ magnitude + UNIT[dtype] * np.abs(out) * 1.01 + SUBNORMAL[dtype] + subnormal
+    out_allowed, subnormal = (np.where(total == 0, 0.0, x) for x in (out_allowed, subnormal))
     lse_allowed = np.where(np.isfinite(lse), lse_allowed, 0.0)
-    return Expected(out, lse, out_allowed, lse_allowed, ~undecided)
+    return Expected(out, lse, out_allowed, subnormal, lse_allowed, ~undecided)
 
 
-def excess(expected, out, lse):
-    """By how many times what is allowed each row is off, at worst: out and lse, [batch, heads, rows]."""
+def excess(expected, out, lse, least=1.0):
+    """By how many times what is allowed each row is off, at worst: out and lse, [batch, heads, rows]. A row's largest P may
+    be as small as `least`."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        off = np.abs(out - expected.out) / expected.out_allowed
+        off = np.abs(out - expected.out) / (expected.out_allowed + (1 / least - 1) * expected.subnormal)
         off = np.where(out == expected.out, 0.0, off)
         lse_off = np.where(lse == expected.lse, 0.0, np.abs(lse - expected.lse) / expected.lse_allowed)
     off, lse_off = (np.where(np.isnan(x), np.inf, x) for x in (off, lse_off))

@@ -191,7 +191,7 @@ class Builder:
     def index(self):
         """Of a table: what the program computes."""
         r = self.r
-        way = r.between(0, 9)
+        way = r.between(0, 11)
         if way < 4:
             x = self.distance()
             if r.chance(0.2):
@@ -204,8 +204,28 @@ class Builder:
             return self.cast("index_cast", x, "index")
         if way == 7:
             return self.constant(r.between(0, 5), "index")
+        if way < 10:
+            return self.place()
         return self.whole(r.pick(("divsi", "floordivsi", "remsi", "remui", "andi", "divui")), self.at[r.pick("hijj")],
                           self.constant(r.pick((1, 2, 7, 16)), "index"))
+
+    def place(self):
+        """An index that each score has of its own, read or computed."""
+        r = self.r
+        if r.chance(0.6) and self.reads > 0:
+            read = self.extract("i32", [self.at[letter] for letter in r.pick(("bij", "hij", "ij", "bji"))])
+            return self.cast("index_cast", read, "index")
+        row = self.whole("remui", self.at["i"], self.constant(r.pick((3, 7)), "index"))
+        return self.whole(r.pick(("xori", "muli", "addi")), row, self.at["j"])
+
+    def entry(self):
+        """A table's entry at such a place, with or without a factor."""
+        r = self.r
+        first = [self.at[letter] for letter in r.pick(("", "h", "h", "b", "bh"))]
+        y = self.extract(r.pick(("f32", "f32", "bf16", "f16")), first + [self.place()])
+        if r.chance(0.4):
+            y = self.binary("mulf", y, self.extract("f32", [self.at["h"]]) if self.reads > 0 else self.constant(r.pick(FLOATS)))
+        return y
 
     def reading(self):
         """A float that is read, or that was."""
@@ -392,6 +412,11 @@ def draw_program(random):
     """The text of a region, and the operands that it reads."""
     while True:
         builder = Builder(random, random.pick((0, 1, 1, 2, 2, 2, 3, 3, 3)))
-        result = builder.grow(builder.score, random.between(2, 14), 14)
-        if builder.operations >= 2:
+        adds = random.chance(0.3)  # one value to the score, and nothing else
+        if adds:
+            value = builder.entry() if builder.reads > 1 and random.chance(0.5) else builder.beside()
+            result = builder.binary("addf", *builder.either_way(builder.score, value))
+        else:
+            result = builder.grow(builder.score, random.between(2, 14), 14)
+        if adds or builder.operations >= 2:
             return "\n".join(f"        {line}" for line in builder.lines + [f"fa2.yield {result.name} : f32"]), builder.extras
