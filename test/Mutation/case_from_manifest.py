@@ -47,7 +47,8 @@ def main():
         if argument["kind"] == "scalar":
             scalars[argument["name"]] = argument
             continue
-        shape = [names.get(e, e) for e in argument["shape"]]
+        # Where no coordinate says an extent, such as a table's, 40.
+        shape = [e if isinstance(e, int) else names.setdefault(e, 40) for e in argument["shape"]]
         if len(shape) == 4:  # [batch, length, heads, dim], heads before lengths in memory
             _, n, h, d = shape
             stride, order = [h * n * d, d, n * d, 1], [h, n, d]
