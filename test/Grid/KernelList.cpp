@@ -34,8 +34,15 @@ template <typename Visit> void forEachLine(const std::string &path, Visit v) {
       v(text, number);
 }
 
-bool isFile(const std::string &text) {
-  return text.size() > 4 && text.substr(text.size() - 4) == ".ptx";
+bool isFile(const std::string &text) { return text.ends_with(".ptx"); }
+
+/// Flags, of which the last may be the operation's file, beside the list.
+std::string withFile(const std::string &text,
+                     const std::filesystem::path &folder) {
+  if (!text.ends_with(".mlir"))
+    return text;
+  size_t file = text.rfind(' ') + 1;
+  return text.substr(0, file) + (folder / text.substr(file)).string();
 }
 
 } // namespace
@@ -49,18 +56,18 @@ uint64_t KernelEntry::seed() const {
 
 std::vector<KernelEntry> readKernelList(const std::string &path) {
   std::vector<KernelEntry> entries;
+  auto folder = std::filesystem::path(path).parent_path();
   forEachLine(path, [&](const std::string &text, unsigned number) {
     if (isFile(text))
-      entries.push_back(
-          {(std::filesystem::path(path).parent_path() / text).string(),
-           number});
+      entries.push_back({(folder / text).string(), number});
     else if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                    "0123456789-_= .'<>():,;!&|%") == text.npos)
-      entries.push_back({text, number});
+                                    "0123456789-_= .'<>():,;!&|%/") ==
+             text.npos)
+      entries.push_back({text, number, withFile(text, folder)});
     else
-      refuse("{}, line {}: expected flags of fa2-compile or a .ptx file, got "
-             "'{}'",
+      refuse("{}, line {}: expected flags of fa2-compile, with an operation's "
+             "file behind them or none, or a .ptx file, got '{}'",
              path, number, text);
   });
   if (entries.empty())
@@ -71,7 +78,7 @@ std::vector<KernelEntry> readKernelList(const std::string &path) {
 std::string ptxOf(const KernelEntry &entry, const std::string &compiler) {
   if (isFile(entry.text))
     return fa2run::readFile(entry.text);
-  std::string command = "'" + compiler + "' " + entry.text + " 2>&1";
+  std::string command = "'" + compiler + "' " + entry.flags + " 2>&1";
   FILE *pipe = popen(command.c_str(), "r");
   if (!pipe)
     refuse("cannot run {}", command);

@@ -13,12 +13,13 @@ namespace fa2grid {
 struct KernelEntry {
   std::string text;
   unsigned line = 0;
+  std::string flags = ""; // the text, with its file where it is found
   /// What its configurations are drawn by: the text's, so that a line above
   /// it changes nothing.
   uint64_t seed() const;
 };
 
-/// Throws fa2run::Failure with the line's number. PTX files are looked for
+/// Throws fa2run::Failure with the line's number. Files are looked for
 /// beside the list.
 std::vector<KernelEntry> readKernelList(const std::string &path);
 

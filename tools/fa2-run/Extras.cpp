@@ -103,8 +103,8 @@ void Extra::drawShape(const Configuration &c, Sequence &random) {
   for (size_t d = 0; d < rule.shape.size(); ++d) {
     int64_t extent = rule.summed[d] ? 1 : extentOf(rule.shape[d], c);
     bool own = extent < 0;
-    // One in forty is more than kernels bring to shared memory.
-    if (own && (extent = random.between(1, 40)) == 40)
+    // One in four is more than kernels bring to shared memory.
+    if (own && (extent = random.between(1, 40)) > 30)
       extent = 5000;
     bool repeats =
         rule.broadcast && !rule.wholeGradient && !own && random.chance(0.25);
