@@ -349,9 +349,10 @@ private:
   }
 
   int64_t elementBytes(StringRef argument) {
-    for (auto arg : launch.getArguments().getAsRange<ArgumentAttr>())
-      if (arg.getName() == argument)
-        return arg.getDtype().getIntOrFloatBitWidth() / 8;
+    for (LaunchOp each : launches)
+      for (auto arg : each.getArguments().getAsRange<ArgumentAttr>())
+        if (arg.getName() == argument)
+          return arg.getDtype().getIntOrFloatBitWidth() / 8;
     llvm_unreachable("an operation's verifier has seen that it is one");
   }
 
