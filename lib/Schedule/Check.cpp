@@ -431,8 +431,8 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                      "probabilities of this element type may reach; got {2}",
                      name, p.maxSlack, slack);
   if (s.slotsReads > 0 && p.tileReads == 0)
-    return formatv("expected rings.reads = 0 because no score program reads a "
-                   "value of 16 bits for each score, got {0}",
+    return formatv("expected rings.reads = 0 because no score program reads "
+                   "a tile: a value at each score's row and column; got {0}",
                    s.slotsReads);
   if (s.slotsReads > 0 && p.backward &&
       (s.derived().keyWarps != s.warps || s.cluster > 1))

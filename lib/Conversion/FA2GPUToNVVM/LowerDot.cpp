@@ -288,6 +288,14 @@ struct DotWaitLowering : public OpConversionPattern<DotWaitOp> {
   }
 };
 
+/// The accumulator whose rows a load gives each warp whole, of a tile that lies
+/// in panels; null of others.
+AccAttr loadedRows(LocalLoadOp op) {
+  auto acc = dyn_cast<AccAttr>(tensorType(op.getResult()).getEncoding());
+  bool whole = acc && acc.warpCols() == 1 && acc.getSplitK() == 1;
+  return whole && !op.getView() ? acc : AccAttr();
+}
+
 /// Packed pairs of an accumulator's tile: ldmatrix gives each lane two
 /// neighbours of a row, as accumulators have them. Four matrices are two
 /// fragments of 8 columns, each of 16 rows, side by side. Transposed, a warp's
@@ -298,9 +306,8 @@ struct LocalLoadAccLowering : public OpConversionPattern<LocalLoadOp> {
   matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto to = tensorType(op.getResult());
-    auto acc = dyn_cast<AccAttr>(to.getEncoding());
-    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView() ||
-        !isPacked(to))
+    AccAttr acc = loadedRows(op);
+    if (!acc || !isPacked(to))
       return rewriter.notifyMatchFailure(op, "not pairs of an accumulator's");
     Emit e(rewriter, op.getLoc());
     TileLayout layout = acc.tileLayout(to.getShape());
@@ -336,9 +343,8 @@ struct LocalLoadWideLowering : public OpConversionPattern<LocalLoadOp> {
   matchAndRewrite(LocalLoadOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     auto to = tensorType(op.getResult());
-    auto acc = dyn_cast<AccAttr>(to.getEncoding());
-    if (!acc || acc.warpCols() != 1 || acc.getSplitK() != 1 || op.getView() ||
-        op.getTransposed() || to.getElementTypeBitWidth() != 32)
+    AccAttr acc = loadedRows(op);
+    if (!acc || op.getTransposed() || to.getElementTypeBitWidth() != 32)
       return rewriter.notifyMatchFailure(op, "not 32 bits of an accumulator");
     Emit e(rewriter, op.getLoc());
     constexpr int64_t bytes = 4, chunkBytes = SharedLayout::kChunkBytes;
