@@ -12,6 +12,7 @@
 #include "fa2/Loops/LoopGraph.h"
 #include "fa2/Target/Target.h"
 
+#include "mlir/Pass/Pass.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace fa2 {

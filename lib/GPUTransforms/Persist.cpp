@@ -3,6 +3,8 @@
 #include "fa2/Dialect/FA2GPU/Roles.h"
 #include "fa2/GPUTransforms/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 namespace fa2 {
 #define GEN_PASS_DEF_PERSIST
 #include "fa2/GPUTransforms/Passes.h.inc"

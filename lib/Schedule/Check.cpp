@@ -340,13 +340,18 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected from_end = false with {0}, whose rows are counted "
                    "from the sequence's begin; got true",
                    p.dropout ? "dropout" : "packed_heads");
-  if (s.preload == Preload::Both && p.program)
-    return "expected preload = delta or none because a score program changes "
-           "the scores, which then cannot begin with -lse / scale; got both";
-  if (s.roundedP && (p.slope || p.sums))
-    return "expected rounded_p = false with a score program whose derivative "
-           "is not 1, or by which gradients are summed, since P is multiplied "
-           "with it; got true";
+  if (s.preload == Preload::Both && p.slope)
+    return "expected preload = delta or none because the score program does "
+           "more than add to the scores, which then cannot begin with "
+           "-lse / scale; got both";
+  if (s.roundedP && p.sums)
+    return "expected rounded_p = false with a score program by which gradients "
+           "are summed, which are exact in f32; got true";
+  // bf16 has f32's exponents; of f16 probabilities may reach 2^15.
+  if (s.roundedP && p.slope && p.maxSlack <= 15)
+    return "expected rounded_p = false in f16 with a score program whose "
+           "derivative is not 1, since P is multiplied with it before; got "
+           "true";
   if (s.order == TileOrder::Balanced && (p.backward || !s.persistent))
     return formatv("expected order = longest_first or another in place of "
                    "balanced, which shares tiles of forward among persistent "

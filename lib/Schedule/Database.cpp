@@ -181,7 +181,9 @@ FailureOr<ScheduleDatabase> ScheduleDatabase::shipped(std::string &error) {
 static int fitness(const ScheduleRow &row, const Target &target,
                    const Problem &p) {
   const Problem &q = row.problem;
-  if (q.needs() != p.needs() || q.headDim != p.headDim ||
+  bool same = q.needs() == p.needs();
+  bool begins = target.asynchronousMatmul() && p.number("begins").value_or(0);
+  if ((!same && !(begins && q.needs().empty())) || q.headDim != p.headDim ||
       q.headDimV != p.headDimV || q.masked != p.masked ||
       q.backward != p.backward)
     return 0;
@@ -191,7 +193,8 @@ static int fitness(const ScheduleRow &row, const Target &target,
                 measured->computeCapability() <= target.computeCapability();
   if (measured != &target && !family)
     return 0;
-  return 1 + (measured == &target ? 2 : 0) + (q.maxSlack == p.maxSlack ? 1 : 0);
+  return 1 + (same ? 4 : 0) + (measured == &target ? 2 : 0) +
+         (q.maxSlack == p.maxSlack ? 1 : 0);
 }
 
 const ScheduleRow *ScheduleDatabase::find(const Target &target,
@@ -214,11 +217,20 @@ Schedule fa2::scheduleOf(const ScheduleRow &row, const Target &target,
   if (s.dq == GradQ::Atomic && target.name() != row.arch &&
       target.hasVectorReductions())
     s.dq = GradQ::AtomicV4;
+  if (row.problem.needs() == problem.needs())
+    return s;
+  s.preload = Preload::Both;        // Problem::number, "begins"
+  if (s.roundedP && problem.sums) { // of P in f32, which is kept longer
+    s.roundedP = false;
+    s.loopOrder = LoopOrder::Written;
+  }
   return s;
 }
 
 std::optional<std::vector<Variant>> fa2::variantsOf(const ScheduleRow &row,
                                                     const Problem &problem) {
+  if (row.problem.needs() != problem.needs())
+    return std::nullopt;
   auto variants = row.variants;
   if (!variants || problem.maxSlack == row.problem.maxSlack)
     return variants;

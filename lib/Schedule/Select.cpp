@@ -211,8 +211,11 @@ bool Choice::tryMeasured() {
   Candidate tried{tryOut(schedule),
                   "database",
                   formatv("schedule from the database for head dims {0} and "
-                          "{1}: the best of {2} on {3}, {4}, {5}, {6}",
+                          "{1}{2}: the best of {3} on {4}, {5}, {6}, {7}",
                           problem.headDim, problem.headDimV,
+                          measured->problem.program == problem.program
+                              ? ""
+                              : " without a program",
                           measured->candidates, measured->device,
                           measured->arch, measured->dtype, measured->date),
                   {{"Candidates", std::to_string(measured->candidates)},

@@ -133,7 +133,7 @@ private:
     return {TileOrder::Ascending, longestFirst(problem, persistent)};
   }
   std::vector<Preload> names(const ScheduleField<Preload> &) const {
-    if (!problem.backward || problem.program)
+    if (!problem.backward || problem.slope)
       return {Preload::Delta};
     return {Preload::Delta, Preload::None, Preload::Both};
   }

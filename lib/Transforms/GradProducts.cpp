@@ -16,13 +16,47 @@ using namespace fa2;
 
 static constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Of derivatives that are finite wherever they are computed.
-static bool isFinite(Value slope) {
+/// The largest absolute value that an element of a tile may have; infinite
+/// where nothing is known.
+static double boundOf(Value tile) {
+  Operation *step = tile.getDefiningOp();
+  auto of = [&](unsigned i) { return boundOf(step->getOperand(i)); };
+  if (auto always = dyn_cast_or_null<tensor::SplatOp>(step))
+    return boundOf(always.getInput());
+  if (auto constant = dyn_cast_or_null<arith::ConstantOp>(step)) {
+    FloatAttr value;
+    bool is = matchPattern(constant.getResult(), m_Constant(&value));
+    if (auto all = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      return std::abs(all.getSplatValue<APFloat>().convertToDouble());
+    return is ? std::abs(value.getValueAsDouble()) : kInf;
+  }
+  if (isa_and_nonnull<DistanceOp>(step))
+    return double(std::numeric_limits<int32_t>::max());
+  if (isa_and_nonnull<math::TanhOp>(step))
+    return 1;
+  if (isa_and_nonnull<arith::NegFOp>(step))
+    return of(0);
+  if (isa_and_nonnull<arith::AddFOp, arith::SubFOp>(step))
+    return of(0) + of(1);
+  if (isa_and_nonnull<arith::MulFOp>(step))
+    return of(0) * of(1);
+  if (isa_and_nonnull<math::FmaOp>(step))
+    return of(0) * of(1) + of(2);
+  return kInf;
+}
+
+/// Of derivatives that need not be kept: the same for all, or the distance.
+static bool isCheap(Value slope) {
   while (auto negative = slope.getDefiningOp<arith::NegFOp>())
     slope = negative.getOperand();
   auto always = slope.getDefiningOp<tensor::SplatOp>();
   return slope.getDefiningOp<DistanceOp>() ||
          (always && always.getInput().getDefiningOp<arith::ConstantOp>());
+}
+
+/// Whether its product with a probability of 0 is 0.
+static bool isFinite(Value slope) {
+  return boundOf(slope) < double(std::numeric_limits<float>::max());
 }
 
 /// The same, computed once more, so that it need not be kept till here.
@@ -34,6 +68,8 @@ Value GradTiler::again(Value slope) {
     return slope;
   Operation *copy = b.clone(*distance);
   copy->setAttr(gpu::kAgainName, b.getUnitAttr());
+  if (schedule.getPersistent())
+    copy->setAttr(gpu::kThreadAnewName, b.getUnitAttr());
   return copy->getResult(0);
 }
 
@@ -49,6 +85,21 @@ Value GradTiler::weighed(Value p, Value slope) {
   Value hidden =
       arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, p, zeros);
   return arith::SelectOp::create(b, loc, hidden, zeros, product);
+}
+
+/// What products of scores begin with: -lse / scale, and what the program adds.
+Value GradTiler::startOf(ProgramTiler *program, Value lse) {
+  Value start = program ? normal->start() : Value();
+  if (!start)
+    return lse;
+  start = program->atStart(start);
+  auto product = start.getDefiningOp<arith::MulFOp>();
+  if (!product || !product->use_empty())
+    return arith::AddFOp::create(b, loc, start, lse);
+  Value sum =
+      math::FmaOp::create(b, loc, product.getLhs(), product.getRhs(), lse);
+  product.erase();
+  return sum;
 }
 
 /// -inf for queries past the end, which are columns here: who knows what the
@@ -317,7 +368,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   };
   Value begins, slope;
   if (scoresBeginWithLse())
-    begins = everyKey(load(nView, row, bq));
+    begins =
+        startOf(program ? &*program : nullptr, everyKey(load(nView, row, bq)));
   Value s = dot("s", bkv, bq, kTile, qTile, begins, false, true, keyWarps(),
                 schedule.getKeysInRegisters(), scoresRole());
   if (program) {
@@ -325,9 +377,13 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     if (!programOf(op).allowsRowsPastEnd())
       s = hideColumns(s, i, sequence.getLength());
   }
-  s = ApplyMaskOp::create(b, loc, s.getType(), s, i, kvBlock,
-                          sequence.getLength(), keys.getLength(), Value(),
-                          op.getMaskAttr(), /*transposed=*/true);
+  auto masked = ApplyMaskOp::create(
+      b, loc, s.getType(), s, i, kvBlock, sequence.getLength(),
+      keys.getLength(), Value(), op.getMaskAttr(), /*transposed=*/true);
+  // A program takes registers through all tiles, so that the mask keeps none.
+  if (program && schedule.getPersistent())
+    masked->setAttr(gpu::kThreadAnewName, b.getUnitAttr());
+  s = masked;
   Value p = SoftmaxRecomputeOp::create(b, loc, s.getType(), s,
                                        begins ? Value() : load(nView, row, bq),
                                        softmaxScale, /*columns=*/true);
@@ -337,7 +393,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (contributions)
     slopes = contributions->slopes();
   for (Value by : slopes)
-    weights.push_back(isFinite(by) ? Value() : weighed(p, by));
+    weights.push_back(isCheap(by) ? Value() : weighed(p, by));
   Value doTile = load(doView, row, bq);
   Value kept = keptAt(place, i);
   // dV += P^T dO_i. Where P goes through shared memory, dS goes with it.
@@ -362,8 +418,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
   if (kept)
     dp = arith::SelectOp::create(b, loc, kept, dp, delta);
   dp = withoutExponentOfP(dp);
-  if (schedule.getRoundedP() && !slope)
-    weight = arith::ExtFOp::create(b, loc, p.getType(), relayed(round(p)));
+  if (schedule.getRoundedP())
+    weight = arith::ExtFOp::create(b, loc, p.getType(), relayed(round(weight)));
   Value ds = round(arith::MulFOp::create(b, loc, weight, dp));
   SmallVector<Value> next;
   if (contributions) {
@@ -521,8 +577,9 @@ void GradTiler::createQueries() {
     Value kTile = load(kView, kvRow, bkv);
     Value begins, slope;
     if (scoresBeginWithLse())
-      begins = BroadcastOp::create(b, loc, tile(bq, bkv, f32), n,
-                                   /*columns=*/false);
+      begins = startOf(program ? &*program : nullptr,
+                       BroadcastOp::create(b, loc, tile(bq, bkv, f32), n,
+                                           /*columns=*/false));
     Value scores = dot("s", bq, bkv, qTile, kTile, begins, false, true, rows);
     if (program)
       std::tie(scores, slope) = applyProgram(*program, scores);

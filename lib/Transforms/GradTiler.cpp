@@ -64,6 +64,8 @@ void GradTiler::run() {
 void GradTiler::createAlternative(const Alternative &each) {
   alternative = &each;
   schedule = each.kernels.front().schedule;
+  if (!op.getScore().empty())
+    normal.emplace(op, /*preload=*/scoresBeginWithLse());
   bool atomic = schedule.getDq() != GradQ::Recompute;
   sumWidth = 1;
   bool roundsP = llvm::any_of(each.kernels, [](const OfKeys &keys) {
@@ -264,10 +266,9 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   dextras = entry->getArguments().slice(fixed + extras.size(), grads.size());
   if (op.getDsink())
     dsink = entry->getArguments().back();
-  // A score program sees, and gives, scores in natural units.
   softmaxScale = scale;
-  if (!op.getScore().empty())
-    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+  if (auto own = normal ? normal->scale() : std::nullopt)
+    softmaxScale = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(*own));
 
   auto extent = [&](int64_t dim) -> Value {
     return memref::DimOp::create(b, loc, rowsOf == Keys ? k : q, dim);
@@ -318,9 +319,10 @@ ScheduleAttr GradTiler::plainSchedule() {
 }
 
 /// n = -log2(e) lse, or -lse / scale where scores begin with it, for P times a
-/// power of two with that in it, and -delta = -rowsum(dO o O), to which what
-/// lse has of a gradient is added; dQ's sum and its turns are zeroed, or, where
-/// turns finish it, dQ where nobody adds.
+/// power of two with that in it, and with what a program adds to all scores of
+/// the row; and -delta = -rowsum(dO o O), to which what lse has of a gradient
+/// is added; dQ's sum and its turns are zeroed, or, where turns finish it, dQ
+/// where nobody adds.
 void GradTiler::createStatistics() {
   // What the next kernel reads first is written last, and is in the cache.
   auto tiles = createKernel("_statistics", plainSchedule(), Queries, statRows,
@@ -352,6 +354,11 @@ void GradTiler::createStatistics() {
     exponent = arith::SubFOp::create(
         b, loc, l,
         splat({statRows}, float(exponentOfP) * std::numbers::ln2_v<float>));
+  if (Value own = normal ? normal->row() : Value()) {
+    ScorePlace place{batch, head, body.getArgument(0), statRows, /*cols=*/8};
+    exponent =
+        arith::SubFOp::create(b, loc, exponent, programAt(place)->rowsOf(own));
+  }
   Value n = arith::MulFOp::create(b, loc, exponent, factor);
   Value none = splat({statRows}, -kInf), empty;
   // What a program makes may be so large that f32 holds nothing of exp(x -

@@ -3,6 +3,7 @@
 #define FA2_LIB_TRANSFORMS_GRADTILER_H
 
 #include "Dropout.h"
+#include "NormalProgram.h"
 #include "ProgramTiler.h"
 #include "TileBuilder.h"
 #include "fa2/Dialect/FA2GPU/Layout.h"
@@ -331,19 +332,22 @@ private:
   }
   /// The program for tiles there, where the operation has one.
   std::optional<ProgramTiler> programAt(ScorePlace place) {
-    if (op.getScore().empty())
+    if (!normal)
       return std::nullopt;
-    return ProgramTiler(b, loc, programOf(op), extras, place);
+    llvm::SmallVector<mlir::Value> operands(extras);
+    operands.push_back(scale);
+    return ProgramTiler(b, loc, normal->program(), operands, place);
   }
-  /// scale q.k through the program, and the program's derivative there; none
-  /// where that is 1.
+  /// q.k through the program, and the program's derivative there; none where
+  /// that is 1.
   std::pair<mlir::Value, mlir::Value> applyProgram(ProgramTiler &program,
                                                    mlir::Value s) {
-    mlir::Value factors =
-        mlir::tensor::SplatOp::create(b, loc, s.getType(), scale);
-    auto results = program.allAtScores(s, factors);
-    return {results[0], programOf(op).onlyAdds() ? mlir::Value() : results[1]};
+    s = program.atScores(s);
+    if (programOf(op).onlyAdds())
+      return {s, {}};
+    return {s, program.tileOf(normal->program().result(1))};
   }
+  mlir::Value startOf(ProgramTiler *program, mlir::Value lse);
   mlir::Value again(mlir::Value slope);
   mlir::Value weighed(mlir::Value p, mlir::Value slope);
   mlir::Value hideColumns(mlir::Value scores, mlir::Value block,
@@ -360,6 +364,7 @@ private:
   int64_t sumWidth = 1;    // elements of dQ's sum that are added at once
   int64_t exponentOfP = 0; // of the power of two in P
   const Alternative *alternative = nullptr; // whose kernels are written
+  std::optional<NormalProgram> normal;      // and their program
   // The current kernel's.
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,

@@ -16,9 +16,9 @@ using namespace fa2;
 /// Up to here the softmax may round scores times its scale: docs/contract.md.
 constexpr double kLargestScaled = 1e7;
 
-NormalProgram::NormalProgram(AttentionOp op)
-    : copy(cast<AttentionOp>(op->clone())), b(op.getContext()),
-      loc(op.getLoc()), factor(std::numbers::ln2_v<float>) {
+NormalProgram::NormalProgram(Operation *op, unsigned results)
+    : copy(op->clone()), results(results), b(op->getContext()),
+      loc(op->getLoc()) {
   Block &block = program().block();
   Value score = block.getArgument(ScoreProgram::Score);
   Value scale = block.addArgument(b.getF32Type(), loc);
@@ -26,10 +26,27 @@ NormalProgram::NormalProgram(AttentionOp op)
   auto scaled = arith::MulFOp::create(b, loc, score, scale);
   score.replaceAllUsesExcept(scaled, scaled);
   invertDivisors();
+}
+
+NormalProgram::NormalProgram(AttentionOp op)
+    : NormalProgram(op.getOperation(), /*results=*/1u) {
+  factor = std::numbers::ln2_v<float>;
   split();
   foldFactors();
   fuse();
   eraseDead();
+}
+
+NormalProgram::NormalProgram(AttentionGradOp op, bool preload)
+    : NormalProgram(op.getOperation(), /*results=*/2u) {
+  factor = 1;
+  bool begun = splitGradient(preload);
+  eraseDead(); // whose uses keep others from being folded
+  foldFactors();
+  fuse();
+  eraseDead();
+  if (begun)
+    begins = program().block().getTerminator()->getOperands().back();
 }
 
 void NormalProgram::eraseDead() {
@@ -92,6 +109,36 @@ Value NormalProgram::sumOf(ArrayRef<Term> terms) {
       sum = arith::AddFOp::create(b, loc, sum, term.value);
   }
   return sum;
+}
+
+Value NormalProgram::added(Value sum, Term term) {
+  if (!sum)
+    return sumOf(term);
+  return term.negative
+             ? arith::SubFOp::create(b, loc, sum, term.value).getResult()
+             : arith::AddFOp::create(b, loc, term.value, sum).getResult();
+}
+
+NormalProgram::SortedTerms NormalProgram::sortedTerms() {
+  SmallVector<Term> terms;
+  collectTerms(program().result(), false, terms);
+  SortedTerms sorted;
+  for (Term term : terms)
+    (isTile(term.value)                            ? sorted.others
+     : dependsOn(term.value, ScoreProgram::Column) ? sorted.columns
+                                                   : sorted.rows)
+        .push_back(term);
+  return sorted;
+}
+
+void NormalProgram::setResults(Value first, Value row, Value start) {
+  Operation *end = program().block().getTerminator();
+  SmallVector<Value> values(end->getOperands().take_front(results));
+  values.front() = first;
+  for (Value more : {row, start})
+    if (more)
+      values.push_back(more);
+  end->setOperands(values);
 }
 
 bool NormalProgram::takesFactor(Value v) {
@@ -160,38 +207,64 @@ bool NormalProgram::leaveFactor(Value result) {
 void NormalProgram::split() {
   Operation *end = program().block().getTerminator();
   b.setInsertionPoint(end);
-  SmallVector<Term> terms, rows, columns, others;
-  collectTerms(end->getOperand(0), false, terms);
-  for (Term term : terms)
-    (isTile(term.value)                            ? others
-     : dependsOn(term.value, ScoreProgram::Column) ? columns
-                                                   : rows)
-        .push_back(term);
-  Value row = sumOf(rows);
-  Value whole = sumOf(others);
-  if (columns.empty() && leaveFactor(whole)) {
+  SortedTerms terms = sortedTerms();
+  Value row = sumOf(terms.rows);
+  Value whole = sumOf(terms.others);
+  if (terms.columns.empty() && leaveFactor(whole)) {
     whole = end->getOperand(0);
   } else {
     Value c = arith::ConstantOp::create(
         b, loc, b.getF32FloatAttr(std::numbers::log2e_v<float>));
-    Value sum = columns.empty()
-                    ? Value()
-                    : arith::MulFOp::create(b, loc, sumOf(columns), c);
-    for (Term term : others) {
-      Value x = times(term.value, c);
-      if (!sum)
-        sum = term.negative ? arith::NegFOp::create(b, loc, x).getResult() : x;
-      else if (term.negative)
-        sum = arith::SubFOp::create(b, loc, sum, x);
-      else
-        sum = arith::AddFOp::create(b, loc, x, sum);
-    }
+    Value sum;
+    if (!terms.columns.empty())
+      sum = arith::MulFOp::create(b, loc, sumOf(terms.columns), c);
+    for (Term term : terms.others)
+      sum = added(sum, {times(term.value, c), term.negative});
     whole = sum;
   }
-  SmallVector<Value> results{whole};
-  if (row)
-    results.push_back(row);
-  end->setOperands(results);
+  setResults(whole, row, Value());
+}
+
+/// The same in natural units. With `preload`, all but the score divided by the
+/// scale; returns whether there is something.
+bool NormalProgram::splitGradient(bool preload) {
+  Block &block = program().block();
+  Operation *end = block.getTerminator();
+  b.setInsertionPoint(end);
+  SortedTerms terms = sortedTerms();
+  Value row = sumOf(terms.rows);
+  if (terms.columns.empty() && leaveFactor(sumOf(terms.others))) {
+    setResults(end->getOperand(0), row, Value());
+    return false;
+  }
+  Value score = block.getArgument(ScoreProgram::Score), whole, start;
+  if (preload) {
+    Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+    Value inverse =
+        arith::DivFOp::create(b, loc, one, block.getArguments().back());
+    if (!terms.columns.empty())
+      start = arith::MulFOp::create(b, loc, sumOf(terms.columns), inverse);
+    for (Term term : terms.others)
+      if (!dependsOn(term.value, ScoreProgram::Score))
+        start = added(start, {times(term.value, inverse), term.negative});
+    whole = score;
+    factor.reset();
+  } else {
+    whole = terms.columns.empty() ? Value() : sumOf(terms.columns);
+    for (Term term : terms.others)
+      whole = added(whole, term);
+  }
+  setResults(whole, row, start);
+  return bool(start);
+}
+
+/// Whether one of them is 1 by the other.
+static bool areInverse(Value x, Value y) {
+  for (auto [quotient, of] : {std::pair(x, y), std::pair(y, x)})
+    if (auto one = quotient.getDefiningOp<arith::DivFOp>();
+        one && one.getRhs() == of && matchPattern(one.getLhs(), m_OneFloat()))
+      return true;
+  return false;
 }
 
 /// (x a) b = x (a b), where a b is computed seldom.
@@ -210,6 +283,11 @@ void NormalProgram::foldFactors() {
     if (isTile(v))
       continue;
     b.setInsertionPoint(product);
+    if (areInverse(v, y)) {
+      product.replaceAllUsesWith(u);
+      product.erase();
+      continue;
+    }
     Value both = arith::MulFOp::create(b, loc, v, y);
     if (isTile(both)) { // a row's and a column's
       both.getDefiningOp()->erase();
@@ -220,20 +298,26 @@ void NormalProgram::foldFactors() {
   }
 }
 
-/// a b + c in one operation, where nothing else reads a b: best of the score,
-/// as elements of a distance share products.
+/// a b + c, or c - a b, in one operation, where nothing else reads a b: best of
+/// the score, as elements of a distance share products.
 void NormalProgram::fuse() {
-  for (auto sum :
-       llvm::make_early_inc_range(program().block().getOps<arith::AddFOp>())) {
-    bool first = dependsOn(sum.getLhs(), ScoreProgram::Score);
+  for (Operation &sum : llvm::make_early_inc_range(program().block())) {
+    if (!isa<arith::AddFOp, arith::SubFOp>(sum) || !isTile(sum.getResult(0)))
+      continue;
+    bool minus = isa<arith::SubFOp>(sum);
+    bool first = !minus && dependsOn(sum.getOperand(0), ScoreProgram::Score);
     for (unsigned i : {first ? 0 : 1, first ? 1 : 0}) {
-      auto product = sum->getOperand(i).getDefiningOp<arith::MulFOp>();
-      if (!product || !isTile(sum) || !isTile(product) || !product->hasOneUse())
+      auto product = sum.getOperand(i).getDefiningOp<arith::MulFOp>();
+      if (!product || !isTile(product) || !product->hasOneUse() ||
+          (minus && i == 0))
         continue;
-      b.setInsertionPoint(sum);
-      Value fused = math::FmaOp::create(
-          b, loc, product.getLhs(), product.getRhs(), sum->getOperand(1 - i));
-      sum.replaceAllUsesWith(fused);
+      b.setInsertionPoint(&sum);
+      Value factor = product.getLhs();
+      if (minus)
+        factor = arith::NegFOp::create(b, loc, factor);
+      Value fused = math::FmaOp::create(b, loc, factor, product.getRhs(),
+                                        sum.getOperand(1 - i));
+      sum.getResult(0).replaceAllUsesWith(fused);
       sum.erase();
       product.erase();
       break;
@@ -243,8 +327,9 @@ void NormalProgram::fuse() {
 
 Value NormalProgram::row() {
   Operation *end = program().block().getTerminator();
-  Value last = end->getOperands().back();
-  return end->getNumOperands() > 1 && last != begins ? last : Value();
+  Value next =
+      end->getNumOperands() > results ? end->getOperand(results) : Value();
+  return next != begins ? next : Value();
 }
 
 /// x, of x log2(e); null of anything else.

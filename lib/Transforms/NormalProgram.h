@@ -23,8 +23,21 @@ namespace fa2 {
 class NormalProgram {
 public:
   explicit NormalProgram(AttentionOp op);
+  /// Of a gradient's operation, for backward, where lse has what all scores of
+  /// a row share, so that
+  ///
+  ///     P = exp(scale r + row - lse)
+  ///
+  /// in natural units. With `preload`, where the program is a sum of the score
+  /// and of what does not depend on it, products of scores begin with the
+  /// latter (`start`), and r is the score. Derivatives are those of before.
+  NormalProgram(AttentionGradOp op, bool preload);
 
-  ScoreProgram program() { return programOf(*copy); }
+  ScoreProgram program() {
+    if (auto forward = llvm::dyn_cast<AttentionOp>(*copy))
+      return programOf(forward);
+    return programOf(llvm::cast<AttentionGradOp>(*copy));
+  }
   /// What the softmax scales by, where it is not the operation's scale.
   std::optional<float> scale() const { return factor; }
   /// Whether the softmax gets scores as limited as those without a program.
@@ -56,6 +69,7 @@ public:
   void takeEntriesForKeys();
 
 private:
+  NormalProgram(mlir::Operation *op, unsigned results);
   /// The result, if it is a score with its factor and something besides.
   mlir::math::FmaOp scoreAndTerms();
   /// A term of a sum.
@@ -75,14 +89,27 @@ private:
   /// others.
   mlir::tensor::ExtractOp entryOf(mlir::Value v);
   void eraseDead();
+  /// The result's terms: what all scores of a row share, what those of a column
+  /// do, and what differs from score to score.
+  struct SortedTerms {
+    llvm::SmallVector<Term> rows, columns, others;
+  };
+  SortedTerms sortedTerms();
+  /// `sum`, if there is one, and the term.
+  mlir::Value added(mlir::Value sum, Term term);
+  /// Of the operation's results the first in place, and behind them what is
+  /// there of the row's and of what products begin with.
+  void setResults(mlir::Value first, mlir::Value row, mlir::Value start);
   bool takesFactor(mlir::Value v);
   bool leaveFactor(mlir::Value result);
   void invertDivisors();
   void split();
+  bool splitGradient(bool preload);
   void foldFactors();
   void fuse();
 
-  mlir::OwningOpRef<AttentionOp> copy;
+  mlir::OwningOpRef<mlir::Operation *> copy;
+  unsigned results; // of the operation's region
   mlir::OpBuilder b;
   mlir::Location loc;
   std::optional<float> factor;

@@ -61,9 +61,10 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
     return failure();
   ScoreProgram program = programOf(op);
   problem.tileReads = int64_t(program.tileReads().size());
+  problem.elementReads = program.readsElements();
   problem.distanceReads = program.readsByDistance();
   problem.distance = program.usesDistance();
-  problem.slope = !program.onlyAdds();
+  problem.slope = !(program.onlyAdds() && program.addsToScore());
   for (Type gradient : op.getDextras().getTypes())
     (formOfGradient(gradient) == GradientForm::Whole ? problem.storesScores
                                                      : problem.sums) = true;

@@ -150,10 +150,6 @@ Value ProgramTiler::spread(Value v, Axes to) {
   if (to == Diagonals && diagonal.contains(v))
     return diagonal.lookup(v);
   Value &x = written[v];
-  if (factors && v == program.block().getArgument(ScoreProgram::Score)) {
-    x = arith::MulFOp::create(b, loc, x, factors);
-    factors = Value();
-  }
   Axes from = axesOf(v);
   if (from == to)
     return x;
@@ -309,25 +305,12 @@ Value ProgramTiler::writeStep(Operation &step, Axes to) {
                            : written.lookup(step.getOperand(0)); // reads extend
   if (Value distance = writeDistance(step, to))
     return distance;
-  if (Value sum = writeSum(step))
-    return sum;
   SmallVector<Value> operands;
   for (Value v : step.getOperands())
     operands.push_back(spread(v, to));
   OperationState state(step.getLoc(), step.getName(), operands,
                        {typeWith(to, result.getType())}, step.getAttrs());
   return b.create(state)->getResult(0);
-}
-
-/// Where nothing else reads the score.
-Value ProgramTiler::writeSum(Operation &step) {
-  Value score = program.block().getArgument(ScoreProgram::Score);
-  if (!factors || !isa<arith::AddFOp>(step) || !score.hasOneUse() ||
-      !llvm::is_contained(step.getOperands(), score))
-    return {};
-  Value other = step.getOperand(step.getOperand(0) == score ? 1 : 0);
-  return math::FmaOp::create(b, loc, written.lookup(score), factors,
-                             spread(other, Tile));
 }
 
 Value ProgramTiler::writeDistance(Operation &step, Axes to) {
@@ -362,7 +345,15 @@ Value ProgramTiler::writeDistance(Operation &step, Axes to) {
 
 void ProgramTiler::write(Axes which) {
   for (Operation &step : program.block().without_terminator())
-    write(step, which);
+    if (!early.contains(&step))
+      write(step, which);
+}
+
+void ProgramTiler::writeEarly(Value v) {
+  llvm::SetVector<Operation *> needed = ScoreProgram::neededBy(v);
+  for (Operation &step : program.block().without_terminator())
+    if (needed.contains(&step) && early.insert(&step))
+      write(step, Tile);
 }
 
 void ProgramTiler::write(Operation &step, Axes which) {
@@ -383,6 +374,7 @@ void ProgramTiler::write(Operation &step, Axes which) {
 
 void ProgramTiler::atColumns(Value block) {
   columnBlock = block;
+  early.clear();
   Value columns = program.block().getArgument(
       place.transposed ? ScoreProgram::Row : ScoreProgram::Column);
   if (!columns.use_empty())
@@ -396,33 +388,21 @@ Value ProgramTiler::atStart(Value v, Value ofDistances) {
     return BroadcastOp::create(b, loc, typeWith(Tile, b.getF32Type()),
                                ofDistances, /*columns=*/false,
                                /*diagonals=*/true);
-  write(Tile);
+  writeEarly(v);
   return spread(v, Tile);
 }
 
 Value ProgramTiler::gather(tensor::ExtractOp read, unsigned dim, Value vector) {
   Value index = read.getIndices()[dim];
-  llvm::SetVector<Operation *> needed = ScoreProgram::neededBy(index);
-  for (Operation &step : program.block().without_terminator())
-    if (needed.contains(&step))
-      write(step, Tile);
+  writeEarly(index);
   Value places = writeIndex(read.getTensor(), dim, index,
                             written.lookup(read.getTensor()), Tile);
   return GatherOp::create(b, loc, typeWith(Tile, b.getF32Type()), vector,
                           places);
 }
 
-Value ProgramTiler::atScores(Value scores, Value by) {
+Value ProgramTiler::atScores(Value scores) {
   written[program.block().getArgument(ScoreProgram::Score)] = scores;
-  factors = by;
   write(Tile);
-  return spread(program.result(), Tile);
-}
-
-SmallVector<Value> ProgramTiler::allAtScores(Value scores, Value by) {
-  SmallVector<Value> results{atScores(scores, by)};
-  for (Value result :
-       llvm::drop_begin(program.block().getTerminator()->getOperands()))
-    results.push_back(spread(result, Tile));
-  return results;
+  return tileOf(program.result());
 }

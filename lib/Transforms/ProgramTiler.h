@@ -60,11 +60,10 @@ public:
   /// `read` reads.
   mlir::Value gather(mlir::tensor::ExtractOp read, unsigned dim,
                      mlir::Value vector);
-  /// The program's first result, or all, for scores, which are products by
-  /// `factors` where those are given.
-  mlir::Value atScores(mlir::Value scores, mlir::Value factors = {});
-  llvm::SmallVector<mlir::Value> allAtScores(mlir::Value scores,
-                                             mlir::Value factors = {});
+  /// The program's result for scores.
+  mlir::Value atScores(mlir::Value scores);
+  /// Then: any value as a tile.
+  mlir::Value tileOf(mlir::Value v) { return spread(v, Tile); }
   /// A value that depends on the tile's rows alone.
   mlir::Value rowsOf(mlir::Value v) { return spread(v, Rows); }
   Axes axesOf(mlir::Value v) const { return axes.lookup(v); }
@@ -80,9 +79,7 @@ public:
   /// their row.
   bool byDistance(ContributeOp part) const;
   /// Its slope as a tile, after `atScores`.
-  mlir::Value slopeOf(ContributeOp part) {
-    return spread(part.getSlope(), Tile);
-  }
+  mlir::Value slopeOf(ContributeOp part) { return tileOf(part.getSlope()); }
   /// Before the loop: a view of `whole`, an argument of the extra's rank that
   /// has a place of its own for each score: queries for rows and keys for
   /// columns.
@@ -99,6 +96,8 @@ private:
   /// Writes the steps that have these axes.
   void write(Axes which);
   void write(mlir::Operation &step, Axes which);
+  /// The tiles that a value is computed of.
+  void writeEarly(mlir::Value v);
   mlir::Value writeRead(mlir::tensor::ExtractOp read, Axes to);
   /// Before the loop: the matrices that its tiles are loaded from.
   void writeViews();
@@ -117,8 +116,6 @@ private:
   mlir::Value writeStep(mlir::Operation &step, Axes to);
   /// Column less row, where that is what the step computes.
   mlir::Value writeDistance(mlir::Operation &step, Axes to);
-  /// The score plus another value, in one operation with its factor.
-  mlir::Value writeSum(mlir::Operation &step);
   /// The value with other axes: repeated along those that it lacks.
   mlir::Value spread(mlir::Value v, Axes to);
   mlir::Type typeWith(Axes which, mlir::Type element) const;
@@ -132,8 +129,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> views; // by read
   llvm::DenseMap<mlir::Value, mlir::Value> diagonal;
   llvm::DenseSet<mlir::Value> costly, onTile; // onTile: needed by element
+  llvm::SetVector<mlir::Operation *> early;   // of a tile, before its scores
   mlir::Value columnBlock;
-  mlir::Value factors; // of the score that is written
 };
 
 } // namespace fa2

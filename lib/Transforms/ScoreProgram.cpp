@@ -153,13 +153,14 @@ std::optional<bool> ScoreProgram::distance(Operation *step) const {
 bool ScoreProgram::addsToScore() const {
   Value x = result();
   while (x != block().getArgument(Score)) {
-    auto sum = x.getDefiningOp<arith::AddFOp>();
-    if (!sum)
+    Operation *sum = x.getDefiningOp();
+    if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum))
       return false;
-    bool first = dependsOn(sum.getLhs(), Score);
-    if (first == dependsOn(sum.getRhs(), Score))
+    Value lhs = sum->getOperand(0), rhs = sum->getOperand(1);
+    bool first = dependsOn(lhs, Score);
+    if (first == dependsOn(rhs, Score) || (!first && isa<arith::SubFOp>(sum)))
       return false;
-    x = first ? sum.getLhs() : sum.getRhs();
+    x = first ? lhs : rhs;
   }
   return true;
 }

@@ -43,7 +43,7 @@ public:
 
   /// Of a gradient's region, whether its derivative is 1 everywhere.
   bool onlyAdds() const;
-  /// Forward's: whether the result is the score plus what does not depend on
+  /// Whether the result is the score plus, or less, what does not depend on
   /// it.
   bool addsToScore() const;
   /// Whether a step of each score takes the unit of exponentials.

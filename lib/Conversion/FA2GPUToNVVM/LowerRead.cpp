@@ -53,6 +53,8 @@ struct DistanceLowering : public OpConversionPattern<DistanceOp> {
     auto diagonal = dyn_cast_or_null<DiagonalAttr>(type.getEncoding());
     if (!acc && !diagonal)
       return rewriter.notifyMatchFailure(op, "not a tile in registers");
+    if (op->hasAttr(kThreadAnewName))
+      e.readThreadAnew();
     std::optional<DiagonalWindows> windows;
     if (diagonal)
       windows.emplace(diagonal, type);

@@ -64,6 +64,8 @@ struct ApplyMaskLowering : public OpConversionPattern<ApplyMaskOp> {
   matchAndRewrite(ApplyMaskOp op, OneToNOpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
     Emit e(rewriter, op.getLoc());
+    if (op->hasAttr(kThreadAnewName))
+      e.readThreadAnew();
     auto type = cast<RankedTensorType>(op.getScores().getType());
     TileLayout layout = layoutOf(op.getScores());
     Value sq = op.getSeqlenQ(), sk = op.getSeqlenK();

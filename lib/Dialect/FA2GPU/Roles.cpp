@@ -190,7 +190,8 @@ LogicalResult FA2GPUDialect::verifyOperationAttribute(Operation *op,
   StringRef name = attr.getName().getValue();
   if (name == kRoleName)
     return verifyRole(op, attr.getValue());
-  if (name == kAgainName && isa<UnitAttr>(attr.getValue()))
+  if ((name == kAgainName || name == kThreadAnewName) &&
+      isa<UnitAttr>(attr.getValue()))
     return success();
   if (name == kOrderName && isa<OrderAttr>(attr.getValue()) &&
       isa<LoopLikeOpInterface>(op))

@@ -36,6 +36,9 @@ constexpr llvm::StringLiteral kTileCounters = "tile_counters";
 constexpr llvm::StringLiteral kOrderName = "fa2gpu.order";
 /// An operation that computes once more what would else be kept in registers.
 constexpr llvm::StringLiteral kAgainName = "fa2gpu.again";
+/// Marks an operation whose places follow from the thread's number, which it
+/// reads anew, so that no register keeps them through loops around it.
+constexpr llvm::StringLiteral kThreadAnewName = "fa2gpu.thread_anew";
 } // namespace fa2::gpu
 
 #define GET_OP_CLASSES
