@@ -271,12 +271,13 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
                  part(s.blockKV, d - s.roleColumns, along, 1) +
                      part(s.blockKV, dv - s.roleColumns, along, 1));
   // S^T becomes P^T, beside dP^T; P^T once more, packed, or packed alone where
-  // nothing packed is in flight beside both. (As written, dV's product has ended
-  // before dP's begins.) Then dQ, whose reductions wait for all of it.
+  // nothing packed is in flight beside both. (As written, dV's product has
+  // ended before dP's begins; without dQ's, that leaves room for what waits.)
+  // Then dQ, whose reductions wait for all of it.
   int64_t share = s.blockKV * s.blockQ / (s.warps * kLanes);
   bool one = s.loopOrder == LoopOrder::Written ||
              s.loopOrder == LoopOrder::ValuesFirst; // tile of scores at a time
-  bool ended = t.asynchronousMatmul() && s.loopOrder == LoopOrder::Written;
+  bool ended = s.dqRole && s.loopOrder == LoopOrder::Written;
   bool alone = ended || (s.roundedP && one);
   f.scoreRegisters = 2 * share + (alone ? 0 : share / 2);
   if (roles) // S becomes P, or dP dS, beside P
