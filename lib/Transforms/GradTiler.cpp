@@ -58,6 +58,7 @@ SmallVector<GradTiler::Alternative> GradTiler::alternativesOf() {
 void GradTiler::run() {
   for (const Alternative &each : alternativesOf())
     createAlternative(each);
+  normal.reset(); // a copy of what is erased, with its operands
   func.erase();
 }
 
