@@ -71,8 +71,9 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
           program.walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       Parts parts(loop);
-      if (!parts.copies.empty() && !parts.rest.empty())
-        takeAhead(parts);
+      if (!parts.copies.empty() && !parts.rest.empty() &&
+          failed(takeAhead(parts)))
+        return signalPassFailure();
     }
   }
 
@@ -85,7 +86,7 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
     return std::max<int64_t>(slots - 1, 1);
   }
 
-  static void takeAhead(Parts &parts) {
+  static LogicalResult takeAhead(Parts &parts) {
     scf::ForOp loop = parts.loop;
     Location loc = loop.getLoc();
     OpBuilder b(loop);
@@ -103,8 +104,25 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
                  /*copy=*/true, /*work=*/false);
     state = part(b, parts, lower, last, state, ahead, true, true);
     state = part(b, parts, last, upper, state, Value(), false, true);
+    if (isNeededOutside(loop))
+      return loop.emitError("expected copies that need nothing of the role's "
+                            "other work, so that they can go ahead of it");
     loop.replaceAllUsesWith(state);
     loop.erase();
+    return success();
+  }
+
+  /// Whether what was written for the loop needs something of its body.
+  static bool isNeededOutside(scf::ForOp loop) {
+    auto leaves = [&](Value v) {
+      return llvm::any_of(v.getUsers(), [&](Operation *user) {
+        return !loop->isAncestor(user);
+      });
+    };
+    return llvm::any_of(loop.getBody()->getArguments(), leaves) ||
+           llvm::any_of(*loop.getBody(), [&](Operation &op) {
+             return llvm::any_of(op.getResults(), leaves);
+           });
   }
 
   /// A loop over [lower, upper) with the copies of places `ahead` further on,

@@ -98,8 +98,9 @@ struct SplitMaskedTilesPass
     auto at = tileOf(mask).getDefiningOp<TileAtOp>();
     std::optional<int64_t> ahead = placesAhead(at, loop);
     if (!ahead)
-      return mask.emitOpError()
-             << "expected " << (mask.getTransposed() ? "q_block" : "kv_block")
+      return mask.emitError()
+             << "expected the mask's "
+             << (mask.getTransposed() ? "q_block" : "kv_block")
              << " to be the tile at the loop's place, or so many further on";
     OpBuilder b(loop);
     Value lower = loop.getLowerBound(), upper = loop.getUpperBound();

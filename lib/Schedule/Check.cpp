@@ -383,6 +383,9 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.turnsResume && !(s.turnsFinish && s.dqByProducer))
     return "expected turns_resume = false without turns_finish and "
            "dq_by_producer, whose product begins with the sum; got true";
+  if (s.groupLimits && p.backward && s.cluster > 1)
+    return "expected group_limits = false in backward with cluster = 2, whose "
+           "blocks give each other dS of every tile; got true";
   if (s.rotateQueries && p.masked)
     return formatv("expected rotate_queries = 0 under a mask, where each tile "
                    "of keys begins with other queries already; got {0}",

@@ -12,7 +12,7 @@ fa2.kernel @by_two(%s: !s, %n: index)
   %r = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %s) -> (!s) {
     %p = arith.addi %i, %i : index
     %j = fa2.tile_at %tiles[%p]
-    // expected-error @+1 {{expected kv_block to be the tile at the loop's place, or so many further on}}
+    // expected-error @+1 {{expected the mask's kv_block to be the tile at the loop's place, or so many further on}}
     %sm = fa2.apply_mask %acc at(%c0, %j) lengths(%n, %n) : !s
     scf.yield %sm : !s
   }

@@ -156,14 +156,38 @@ private:
           norm(dout) * (factor * norm(v) + norm(out)) + std::abs(dlse);
     }
     ProgramLine line{batch, head, row, 0, false, &operands};
+    std::vector<double> begun(scores.size());
+    if (tensorCore) {
+      std::vector<Number> changed = scores;
+      kernel.program->apply(line, changed);
+      for (int64_t j = 0; j < keys; ++j)
+        begun[size_t(j)] =
+            errorBegun(scores[size_t(j)], changed[size_t(j)], lse, q.data(),
+                       rowOf(tensors.k, batch, j, headKv).data());
+    }
     for (size_t place : kernel.program->placesOf(name)) {
       std::vector<Number> by = scores;
       std::vector<size_t> elements;
       kernel.program->applyBy(place, line, by, elements);
+      for (size_t j = 0; j < by.size(); ++j)
+        by[j].error += begun[j];
       std::lock_guard lock(mutex);
       for (size_t j = 0; j < by.size(); ++j)
         add(sums[elements[j]], by[j], lse, dp[j], size[j]);
     }
+  }
+
+  /// Where the program adds, products may begin with what it adds less lse,
+  /// over the scale: how far off the tensor core's sums are from there.
+  double errorBegun(const Number &score, const Number &changed, double lse,
+                    const float *q, const float *k) const {
+    double whole = changed.value - lse;
+    float start = float((whole - score.value) / scale);
+    if (changed.slope != 1 || !std::isfinite(start))
+      return 0;
+    return std::abs(scale * tensorCoreDot(core, kernel.precision, q, k,
+                                          kernel.headDim, start) -
+                    whole);
   }
 
   /// P (dP - delta) times the slope, and how far f32 may be from it. `size`

@@ -145,8 +145,9 @@ def draw_sm90a_terms(d):
 def draw(seed, number, families):
     d = Draw(f"{seed}/{number}")
     family = d.pick(*families)
-    fields = {"sm_90a": draw_sm90a, "sm_90a-backward": draw_sm90a_backward, "sm_90a-terms": draw_sm90a_terms, "sm_80": draw_sm80}[family](d)
-    kernel = {"arch": family.removesuffix("-backward").removesuffix("-terms"), "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
+    fields = {"sm_90a": draw_sm90a, "sm_90a-backward": draw_sm90a_backward, "sm_90a-terms": draw_sm90a_terms,
+              "sm_90a-terms-backward": draw_sm90a_backward, "sm_80": draw_sm80}[family](d)
+    kernel = {"arch": family.partition("-")[0], "head-dim": d.pick(8, 40, 64, 64, 72, 96, 128, 128, 160, 192, 200, 256),
               "mask": d.pick("none", "causal", "causal-top-left"), "dtype": d.pick("bf16", "f16")}
     if d.chance(0.15):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
@@ -155,6 +156,9 @@ def draw(seed, number, families):
         words.append("--pass=backward")
     if family.endswith("-terms"):
         words += d.pick(["--bias=key"], ["--bias=head-key"], ["--alibi=head"])
+    elif "-terms-" in family:
+        words += d.pick(["--bias=key", "--grads=bias"], ["--bias=head-key"], ["--alibi=head", "--bias=query"], ["--bias=full"],
+                        ["--alibi=head", "--grads=slopes"], ["--softcap=20", "--bias=head"])
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
     beside = Draw(f"{seed}/{number}/beside")
     words += [f"--{name}={value}" for name, value in (("sink", "head"), ("dropout", "argument")) if beside.chance(0.25)]

@@ -27,9 +27,9 @@ TensorCore tensorCoreOf(int capability) {
 }
 
 float tensorCoreDot(TensorCore core, Precision precision, const float *q,
-                    const float *k, int64_t dim) {
+                    const float *k, int64_t dim, float start) {
   int least = precision == Precision::BF16 ? -126 : -14;
-  float sum = 0;
+  float sum = start;
   for (int64_t first = 0; first < dim; first += core.terms) {
     int64_t end = std::min(first + core.terms, dim);
     int top = exponentOf(sum, -126);

@@ -22,10 +22,10 @@ struct TensorCore {
 /// Of a device whose compute capability is `capability` (90 for 9.0).
 TensorCore tensorCoreOf(int capability);
 
-/// q.k accumulated in f32 by the tensor core, d ascending. The values are
-/// finite and those of the precision.
+/// start + q.k accumulated in f32 by the tensor core, d ascending. The values
+/// are finite and those of the precision.
 float tensorCoreDot(TensorCore core, Precision precision, const float *q,
-                    const float *k, int64_t dim);
+                    const float *k, int64_t dim, float start = 0);
 
 /// What the tensor core's scores t_j in place of the exact s_j can do to a
 /// row's lse, to first order:
