@@ -16,34 +16,47 @@ using namespace fa2;
 
 static constexpr float kInf = std::numeric_limits<float>::infinity();
 
+namespace {
 /// The largest absolute value that an element of a tile may have; infinite
 /// where nothing is known.
-static double boundOf(Value tile) {
-  Operation *step = tile.getDefiningOp();
-  auto of = [&](unsigned i) { return boundOf(step->getOperand(i)); };
-  if (auto always = dyn_cast_or_null<tensor::SplatOp>(step))
-    return boundOf(always.getInput());
-  if (auto constant = dyn_cast_or_null<arith::ConstantOp>(step)) {
-    FloatAttr value;
-    bool is = matchPattern(constant.getResult(), m_Constant(&value));
-    if (auto all = dyn_cast<SplatElementsAttr>(constant.getValue()))
-      return std::abs(all.getSplatValue<APFloat>().convertToDouble());
-    return is ? std::abs(value.getValueAsDouble()) : kInf;
+class Bounds {
+public:
+  double of(Value tile) {
+    auto known = bounds.find(tile);
+    if (known != bounds.end())
+      return known->second;
+    double bound = ofStep(tile.getDefiningOp());
+    bounds[tile] = bound;
+    return bound;
   }
-  if (isa_and_nonnull<DistanceOp>(step))
-    return double(std::numeric_limits<int32_t>::max());
-  if (isa_and_nonnull<math::TanhOp>(step))
-    return 1;
-  if (isa_and_nonnull<arith::NegFOp>(step))
-    return of(0);
-  if (isa_and_nonnull<arith::AddFOp, arith::SubFOp>(step))
-    return of(0) + of(1);
-  if (isa_and_nonnull<arith::MulFOp>(step))
-    return of(0) * of(1);
-  if (isa_and_nonnull<math::FmaOp>(step))
-    return of(0) * of(1) + of(2);
-  return kInf;
-}
+
+private:
+  double ofStep(Operation *step) {
+    auto operand = [&](unsigned i) { return of(step->getOperand(i)); };
+    if (isa_and_nonnull<tensor::SplatOp, arith::NegFOp>(step))
+      return operand(0);
+    if (auto constant = dyn_cast_or_null<arith::ConstantOp>(step)) {
+      if (auto all = dyn_cast<SplatElementsAttr>(constant.getValue()))
+        return std::abs(all.getSplatValue<APFloat>().convertToDouble());
+      auto value = dyn_cast<FloatAttr>(constant.getValue());
+      return value ? std::abs(value.getValueAsDouble()) : kInf;
+    }
+    if (isa_and_nonnull<DistanceOp>(step))
+      return double(std::numeric_limits<int32_t>::max());
+    if (isa_and_nonnull<math::TanhOp>(step))
+      return 1;
+    if (isa_and_nonnull<arith::AddFOp, arith::SubFOp>(step))
+      return operand(0) + operand(1);
+    if (isa_and_nonnull<arith::MulFOp>(step))
+      return operand(0) * operand(1);
+    if (isa_and_nonnull<math::FmaOp>(step))
+      return operand(0) * operand(1) + operand(2);
+    return kInf;
+  }
+
+  llvm::DenseMap<Value, double> bounds; // each step is looked at once
+};
+} // namespace
 
 /// Of derivatives that need not be kept: the same for all, or the distance.
 static bool isCheap(Value slope) {
@@ -56,7 +69,7 @@ static bool isCheap(Value slope) {
 
 /// Whether its product with a probability of 0 is 0.
 static bool isFinite(Value slope) {
-  return boundOf(slope) < double(std::numeric_limits<float>::max());
+  return Bounds().of(slope) < double(std::numeric_limits<float>::max());
 }
 
 /// The same, computed once more, so that it need not be kept till here.

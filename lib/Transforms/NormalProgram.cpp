@@ -84,6 +84,11 @@ void NormalProgram::invertDivisors() {
 
 void NormalProgram::collectTerms(Value v, bool negative,
                                  SmallVectorImpl<Term> &terms) {
+  // A sum that is added to itself again and again has as many as there are
+  // powers of two.
+  constexpr size_t kMostTerms = 64;
+  if (terms.size() >= kMostTerms)
+    return terms.push_back({v, negative});
   if (auto sum = v.getDefiningOp<arith::AddFOp>()) {
     collectTerms(sum.getLhs(), negative, terms);
     collectTerms(sum.getRhs(), negative, terms);
