@@ -249,9 +249,19 @@ bool NormalProgram::splitGradient(bool preload) {
         arith::DivFOp::create(b, loc, one, block.getArguments().back());
     if (!terms.columns.empty())
       start = arith::MulFOp::create(b, loc, sumOf(terms.columns), inverse);
-    for (Term term : terms.others)
-      if (!dependsOn(term.value, ScoreProgram::Score))
-        start = added(start, {times(term.value, inverse), term.negative});
+    for (Term term : terms.others) {
+      // Of a term that is a sum with the score in it, all but the score.
+      Value x = term.value, scaled = score.user_begin()->getResult(0);
+      while (dependsOn(x, ScoreProgram::Score) && x != scaled) {
+        Operation *sum = x.getDefiningOp();
+        bool first = dependsOn(sum->getOperand(0), ScoreProgram::Score);
+        start = added(start, {times(sum->getOperand(first ? 1 : 0), inverse),
+                              isa<arith::SubFOp>(sum)});
+        x = sum->getOperand(first ? 0 : 1);
+      }
+      if (x != scaled)
+        start = added(start, {times(x, inverse), term.negative});
+    }
     whole = score;
     factor.reset();
   } else {
