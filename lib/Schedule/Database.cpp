@@ -3,6 +3,7 @@
 #include "fa2/Schedule/Database.h"
 #include "Asked.h"
 #include "Shipped.h"
+#include "Table.h"
 #include "fa2/Target/Target.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -182,10 +183,11 @@ static int fitness(const ScheduleRow &row, const Target &target,
                    const Problem &p) {
   const Problem &q = row.problem;
   bool same = q.needs() == p.needs();
-  bool begins = target.asynchronousMatmul() && p.number("begins").value_or(0);
-  if ((!same && !(begins && q.needs().empty())) || q.headDim != p.headDim ||
-      q.headDimV != p.headDimV || q.masked != p.masked ||
-      q.backward != p.backward)
+  if (q.headDim != p.headDim || q.headDimV != p.headDimV ||
+      q.masked != p.masked || q.backward != p.backward)
+    return 0;
+  if (!same && !(q.needs().empty() && p.backward &&
+                 target.asynchronousMatmul() && holds("begins", p)))
     return 0;
   std::string error;
   const Target *measured = lookupTarget(row.arch, error);
@@ -219,7 +221,7 @@ Schedule fa2::scheduleOf(const ScheduleRow &row, const Target &target,
     s.dq = GradQ::AtomicV4;
   if (row.problem.needs() == problem.needs())
     return s;
-  s.preload = Preload::Both;        // Problem::number, "begins"
+  s.preload = Preload::Both;        // "begins" holds
   if (s.roundedP && problem.sums) { // of P in f32, which is kept longer
     s.roundedP = false;
     s.loopOrder = LoopOrder::Written;

@@ -353,6 +353,12 @@ std::string fa2::tableError(StringRef text) {
   return "";
 }
 
+bool fa2::holds(StringRef condition, const Problem &problem) {
+  std::string error;
+  return holdsOn(condition, {problem, Schedule(), /*rows=*/0},
+                 shippedTable().conditions, error);
+}
+
 std::vector<Schedule> fa2::tableSchedules(const Target &target,
                                           const Problem &problem) {
   return Lookup(target, problem, passOf(problem)).schedules();

@@ -33,6 +33,9 @@ namespace fa2 {
 
 class Target;
 
+/// Whether a condition that has a name holds of a problem.
+bool holds(llvm::StringRef condition, const Problem &problem);
+
 /// The table's schedules for a problem, the best first.
 std::vector<Schedule> tableSchedules(const Target &target,
                                      const Problem &problem);

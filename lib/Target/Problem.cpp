@@ -80,22 +80,6 @@ std::string Problem::setNeeds(StringRef text) {
   return "";
 }
 
-/// Whether backward's products of scores had best begin with all that the
-/// program does, so that a loop is that of no program: of those that add what
-/// is read for a head, a key or a query, or what their distance decides. Sums
-/// for each query in memory are more work, and so are those along diagonals.
-/// With 64 columns, what rows and keys have is as well added later, which ends
-/// with fewer registers taken; with 16 all is.
-static bool beginsWithProgram(const Problem &p) {
-  int64_t dim = std::max(p.headDim, p.headDimV);
-  bool adds = p.backward && p.program && !p.slope && !p.dropout &&
-              !p.tileReads && !p.storesScores && !p.rowSums;
-  bool tables = p.elementReads && !(p.distanceReads && !p.sums && dim > 120);
-  bool pays = (16 < dim && dim <= 56) || (64 < dim && dim <= 128) ||
-              (56 < dim && dim <= 64 && p.distance && !p.masked);
-  return adds && !tables && pays;
-}
-
 std::optional<int64_t> Problem::number(StringRef name) const {
   if (name == "head_dim")
     return headDim;
@@ -105,8 +89,6 @@ std::optional<int64_t> Problem::number(StringRef name) const {
     return std::max(headDim, headDimV);
   if (name == "masked")
     return masked;
-  if (name == "begins")
-    return beginsWithProgram(*this);
   if (const Need *need = needOf(name))
     return need->flag ? this->*need->flag : this->*need->count;
   return std::nullopt;
