@@ -12,8 +12,9 @@ static RankedTensorType tileType(Value v) {
   return dyn_cast<RankedTensorType>(v.getType());
 }
 
-static bool isLoaded(Value v) {
-  return isa_and_nonnull<fa2::LoadOp>(v.getDefiningOp());
+/// Whether a vector lies in shared memory: what is loaded, or another role's.
+static bool isShared(Value v) {
+  return isa_and_nonnull<fa2::LoadOp, RelayOp>(v.getDefiningOp());
 }
 
 LayoutAssignment::LayoutAssignment(KernelOp kernel, MatmulFamilyAttr family)
@@ -169,12 +170,12 @@ void LayoutAssignment::visit(Operation *op) {
     auto acc = dyn_cast_or_null<AccAttr>(of(tile.getResult()));
     if (tile.getDiagonals()) {
       int64_t rows = cast<RankedTensorType>(tile.getType()).getDimSize(0);
-      if (acc && !isLoaded(tile.getVector()))
+      if (acc && !isShared(tile.getVector()))
         set(tile.getVector(), DiagonalAttr::get(op->getContext(), acc, rows),
             op);
     } else if (!tile.getColumns())
       sharedRows(op, tile.getResult(), tile.getVector());
-    else if (acc && !isLoaded(tile.getVector()))
+    else if (acc && !isShared(tile.getVector()))
       set(tile.getVector(), ColumnAttr::get(op->getContext(), acc), op);
   } else if (auto tile = dyn_cast<GatherOp>(op)) {
     same(op, {tile.getPlaces(), tile.getResult()});
@@ -220,6 +221,13 @@ void LayoutAssignment::spread() {
   }
 }
 
+/// A vector that one warp computes for others.
+RowAttr LayoutAssignment::rowsOfOneWarp() {
+  MLIRContext *ctx = kernel.getContext();
+  auto acc = AccAttr::get(ctx, LanesAttr::get(ctx), {1, 1}, 1);
+  return RowAttr::get(ctx, acc, Partial::None);
+}
+
 /// What says a layout by itself.
 void LayoutAssignment::anchor(Operation *op) {
   auto sum = [&](Value view, Value tile) {
@@ -244,10 +252,13 @@ void LayoutAssignment::anchor(Operation *op) {
     set(p.getN(), columns, op);
   else if (auto tile = dyn_cast<BroadcastOp>(op);
            tile && (tile.getColumns() || tile.getDiagonals()) &&
-           isLoaded(tile.getVector()))
+           isShared(tile.getVector()))
     set(tile.getVector(), columns, op);
   else if (auto tile = dyn_cast<GatherOp>(op))
     set(tile.getVector(), columns, op);
+  else if (auto relay = dyn_cast<RelayOp>(op);
+           relay && tileType(relay.getTile()).getRank() == 1)
+    set(relay.getTile(), rowsOfOneWarp(), op);
 }
 
 /// Tiles that arithmetic takes from shared memory come as operands; all else is

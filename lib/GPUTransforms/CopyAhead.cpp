@@ -15,6 +15,7 @@
 #include "fa2/Dialect/FA2GPU/Roles.h"
 
 #include "fa2/GPUTransforms/Passes.h"
+#include "fa2/Loops/RotateLoop.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -70,11 +71,49 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
         if (!onlyCopies(program))
           program.walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
+      if (givesWhatItReads(loop)) {
+        if (failed(readAhead(loop)))
+          return signalPassFailure();
+        continue;
+      }
       Parts parts(loop);
       if (!parts.copies.empty() && !parts.rest.empty() &&
           failed(takeAhead(parts)))
         return signalPassFailure();
     }
+  }
+
+  /// Whether nothing is done but to fill slots with what is read of memory.
+  static bool givesWhatItReads(scf::ForOp loop) {
+    Block &body = *loop.getBody();
+    return !body.getOps<ReadOp>().empty() &&
+           !body.getOps<LocalStoreOp>().empty() &&
+           llvm::all_of(body, [](Operation &op) {
+             return op.getNumRegions() == 0 &&
+                    (op.hasTrait<OpTrait::IsTerminator>() ||
+                     isMemoryEffectFree(&op) ||
+                     isa<ReadOp, LocalStoreOp, RingAcquireOp, RingCommitOp>(
+                         op));
+           });
+  }
+
+  /// Reads are a tile ahead of what is computed of them.
+  static LogicalResult readAhead(scf::ForOp loop) {
+    decided(loop, "fa2gpu-copy-ahead", "ahead",
+            "reads are a tile ahead of the role's other work");
+    llvm::SetVector<Operation *> users;
+    for (ReadOp read : loop.getBody()->getOps<ReadOp>())
+      for (Operation *user : read->getUsers())
+        if (!isa<ReadOp>(user))
+          users.insert(user);
+    llvm::DenseSet<Operation *> behind = takeBehind(loop, users.getArrayRef());
+    // What is given does not wait for the next reads.
+    LoopStages stages;
+    for (unsigned stage : {1, 0})
+      for (Operation &op : loop.getBody()->without_terminator())
+        if (behind.contains(&op) == (stage == 1))
+          stages.push_back({&op, stage});
+    return rotateLoop(loop, stages);
   }
 
   /// As far as every ring has slots but the one that is read.

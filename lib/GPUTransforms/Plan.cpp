@@ -115,8 +115,18 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     if (sums)
       roles.push_back(
           RoleAttr::get(ctx, kSums, s.warpsOfGradQ(), registers.sums));
-    // Of the producer's warps one copies; others may see to turns.
+    // Of the producer's warps one copies; others may see to turns, or compute
+    // what products begin with.
     int64_t left = target.producerWarps();
+    auto computes = [&](Operation *op) {
+      auto role = op->getAttrOfType<StringAttr>(kRoleName);
+      return role && role.getValue() == kTermsRole ? WalkResult::interrupt()
+                                                   : WalkResult::advance();
+    };
+    if (getOperation().walk(computes).wasInterrupted()) {
+      roles.push_back(RoleAttr::get(ctx, kTermsRole, 1, registers.producer));
+      --left;
+    }
     if (s.turns == TurnChange::ByRoles)
       for (StringRef name : {kLooksRole, kPassesRole}) {
         roles.push_back(RoleAttr::get(ctx, name, 1, registers.producer));
@@ -134,6 +144,8 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     // the next one's write. Roles need not wait for each other so soon.
     slots[kExchangeRing] = roles ? s.exchangeSlots : 1;
     slots[kPeerRing] = s.exchangeSlots;
+    if (s.termsRole)
+      slots[kTermsRing] = s.slotsOf(kTermsRing, /*inLoop=*/true);
     if (s.turns == TurnChange::ByRoles)
       slots[kTurnRing] = slots[kAddedRing] = kTurnSlots;
     WalkResult result = getOperation().walk([&](fa2::gpu::LoadOp op) {

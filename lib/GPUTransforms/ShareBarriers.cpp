@@ -27,7 +27,8 @@ struct ShareBarriersPass
           vector.getRing().getType().getTile().getRank() != 1)
         continue;
       if (RingAcquireOp acquire = mostOften(ring))
-        if (RingCreateOp tiles = copiedBefore(acquire))
+        if (RingCreateOp tiles =
+                isCopied(ring) ? copiedBefore(acquire) : waitedForBefore(ring))
           share(vector, tiles);
     }
     getOperation().walk([](RingWaitOp wait) {
@@ -82,6 +83,26 @@ struct ShareBarriersPass
                   tiles.getName(), why);
           return {};
         }
+    return {};
+  }
+
+  /// Of a vector that threads of a role write for others: the ring of a tile
+  /// that these wait for wherever they wait for it.
+  RingCreateOp waitedForBefore(Value vector) {
+    bool written = llvm::any_of(vector.getUsers(), [](Operation *user) {
+      auto acquire = dyn_cast<RingAcquireOp>(user);
+      return acquire && llvm::any_of(acquire.getSlot().getUsers(),
+                                     llvm::IsaPred<LocalStoreOp>);
+    });
+    for (auto tiles : getOperation().getOps<RingCreateOp>()) {
+      if (!written || tiles.getRing().getType().getTile().getRank() == 1)
+        continue;
+      Moved moved = waitForTilesFirst(vector, tiles.getRing());
+      if (whyNotShared(vector, tiles).empty())
+        return tiles;
+      for (auto [wait, next] : llvm::reverse(moved))
+        wait->moveBefore(next);
+    }
     return {};
   }
 

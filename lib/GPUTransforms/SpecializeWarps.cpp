@@ -99,10 +99,13 @@ struct SpecializeWarpsPass
       Operation *tiles = b.clone(*loop);
       keep(tiles->getRegion(0).front(), roles.getRoleName(i));
       draws = dyn_cast<TileLoopOp>(tiles); // the last that can
-      // What only copies runs ahead.
-      if (copies(tiles->getRegion(0)) && onlyCopies(tiles->getRegion(0)) &&
-          getOperation().getSchedule().getOverlap() &&
-          failed(firstTileFirst(tiles->getRegion(0).front())))
+      Region &body = tiles->getRegion(0);
+      if (!fills(body) || !getOperation().getSchedule().getOverlap())
+        continue;
+      // What only copies runs ahead. What else fills slots does so as often.
+      if (onlyCopies(body) && failed(firstTileFirst(body.front())))
+        return failure();
+      if (!onlyCopies(body) && failed(alwaysOneTile(body.front())))
         return failure();
     }
     if (draws)
@@ -111,7 +114,7 @@ struct SpecializeWarpsPass
     return success();
   }
 
-  static bool copies(Region &program) {
+  static bool fills(Region &program) {
     return program.walk([](RingCommitOp) { return WalkResult::interrupt(); })
         .wasInterrupted();
   }
@@ -159,6 +162,17 @@ struct SpecializeWarpsPass
       loop.erase();
   }
 
+  /// Loops have a tile always where the roles that copy, and those that wait
+  /// for copies, peel the first.
+  static LogicalResult alwaysOneTile(Block &block) {
+    for (ForTilesOp loop : block.getOps<ForTilesOp>())
+      if (fills(loop->getRegion(0)) &&
+          !loop.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
+        return loop.emitOpError() << "expected a range that can have a tile "
+                                     "always, because the first is peeled";
+    return success();
+  }
+
   /// The loop's first tile is fetched before what stands in front of the loop,
   /// whose slots are free later: keys before queries. What the loop copies into
   /// other rings than its first comes after them; before them where an output
@@ -172,9 +186,8 @@ struct SpecializeWarpsPass
                 "first; got "
              << std::distance(loops.begin(), loops.end());
     ForTilesOp loop = *loops.begin();
-    if (!loop.getRange().getDefiningOp<RangeOfTiles>().makeNonempty())
-      return loop.emitOpError() << "expected a range that can have a tile "
-                                   "always, because the first is peeled";
+    if (failed(alwaysOneTile(block)))
+      return failure();
     SmallVector<Operation *> inFront;
     for (Operation &op : block)
       if (isOfCopy(&op) && op.isBeforeInBlock(loop))

@@ -47,10 +47,11 @@ static void place(LoopBody &body, const Order &order, Products &named,
 
 LoopStages fa2::gpu::stagesOf(scf::ForOp loop, const Order &order) {
   Products named = productsOf(loop);
-  SmallVector<DotStartOp> late;
+  SmallVector<Operation *> late;
   for (const Product &product : order.products)
     if (product.behind)
-      llvm::append_range(late, named.lookup(product.name));
+      for (DotStartOp dot : named.lookup(product.name))
+        late.push_back(dot);
   llvm::DenseSet<Operation *> behind = takeBehind(loop, late);
   LoopBody body(*loop.getBody(), behind);
   place(body, order, named, behind);

@@ -194,11 +194,11 @@ private:
 };
 } // namespace
 
-llvm::DenseSet<Operation *>
-fa2::gpu::takeBehind(scf::ForOp loop, ArrayRef<DotStartOp> products) {
+llvm::DenseSet<Operation *> fa2::gpu::takeBehind(scf::ForOp loop,
+                                                 ArrayRef<Operation *> first) {
   Behind behind(loop);
-  for (DotStartOp dot : products)
-    behind.addUsers(dot);
+  for (Operation *op : first)
+    behind.addUsers(op);
   behind.addRings();
   behind.nameAgain();
   behind.ownNumbers();

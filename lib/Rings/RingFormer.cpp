@@ -183,10 +183,11 @@ void RingFormer::formShare(ShareOp op) {
   Location loc = op.getLoc();
   OpBuilder b(op);
   auto tile = cast<RankedTensorType>(op.getResult().getType());
-  Value ring =
-      createRing(loc, kExchangeRing, tile, plan.slotsOf(kExchangeRing));
-  Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   StringAttr role = roleOf(op);
+  StringRef name =
+      role && role.getValue() == kTermsRole ? kTermsRing : kExchangeRing;
+  Value ring = createRing(loc, name, tile, plan.slotsOf(name));
+  Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   Value slot =
       createFor<RingAcquireOp>(role, b, loc, tile, ring, use).getSlot();
   createFor<LocalStoreOp>(role, b, loc, op.getSource(), slot,

@@ -48,6 +48,10 @@ Schedule fa2::withAsked(const Schedule &standing,
   }
   if (s.splitScores && s.speculateMax == 0 && !asked.splitScores)
     s.splitScores = false;
+  if (s.termsRole && !s.preloadTerms && !asked.termsRole)
+    s.termsRole = false;
+  if (s.termsRole && !asked.chained) // no kernel is left in front
+    s.chained = Chain::None;
   if (s.fromEnd && s.packedHeads > 1 && !asked.fromEnd)
     s.fromEnd = false;
   if (s.directOutput && s.separateOutput)

@@ -285,7 +285,13 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (auto [expected, got] = fieldsOf({FieldGroup::GradientRoles}, s);
       !got.empty())
     return formatv("expected {0} in forward kernels; got {1}", expected, got);
-  bool several = p.columnVectors > 0 || (s.preloadTerms && p.hasTerms());
+  if (s.termsRole &&
+      !(s.preloadTerms && (p.termsOfKeys || p.termsOfDistances)))
+    return "expected terms_role = false but where products of scores begin "
+           "with what a score program adds for a key or a distance "
+           "(preload_terms); got true";
+  bool several =
+      !s.termsRole && (p.columnVectors > 0 || (s.preloadTerms && p.hasTerms()));
   if (s.chained != Chain::None && !several)
     return formatv("expected chained = none in forward, whose score programs "
                    "alone have a kernel before, of what they have of keys, "

@@ -95,6 +95,7 @@ private:
     if (field.member == &Schedule::directOutput ||
         field.member == &Schedule::fromEnd ||
         field.member == &Schedule::splitScores ||
+        field.member == &Schedule::termsRole ||
         field.member == &Schedule::turnsFinish ||
         field.member == &Schedule::turnsResume ||
         field.member == &Schedule::joinLoops ||

@@ -22,8 +22,9 @@ ForwardProgram::ForwardProgram(AttentionOp op,
     bool fromVector = llvm::any_of(schedules, [](ScheduleAttr schedule) {
       return schedule.getPackedHeads() == 1;
     });
+    byRole = schedules.front().getTermsRole();
     distances = fromVector && terms == NormalProgram::Terms::OfDistances;
-    normal->preloadTerms();
+    normal->preloadTerms(/*often=*/byRole);
     if (fromVector && terms == NormalProgram::Terms::OfEntries) {
       entries.emplace(op);
       entries->preloadTerms();

@@ -20,6 +20,10 @@ public:
   llvm::ArrayRef<mlir::Value> columns() const { return values; }
   /// Whether they are those of one batch entry or head.
   bool columnsDependOn(ScoreProgram::Argument argument);
+  /// Whether a role of each kernel computes them, and what products begin with,
+  /// tile by tile, or else a kernel before all of them.
+  bool byRoles() const { return byRole; }
+  bool hasColumns() const { return !values.empty() && !byRole; }
   /// Keys of one block that computes them: whole tiles of all kernels' loops.
   int64_t columnRows() const { return rows; }
   /// How many vectors there are, and their extent, for a launcher.
@@ -33,7 +37,9 @@ public:
   /// Whether a kernel before computes that for each distance. The distance d,
   /// column less row, has place d - 1 + ceil(seqlen_q / n) n, with as many rows
   /// n as whole tiles of all kernels have.
-  bool hasDistances() const { return distances; }
+  bool hasDistances() const { return distances && !byRole; }
+  /// Whether such values come from a vector, whoever computes it.
+  bool takesDistances() const { return distances; }
   int64_t distanceRows() const { return queries; }
   llvm::SmallVector<std::string> distanceExtents();
   /// Whether one does so for each entry of a table, if those are at most
@@ -50,7 +56,7 @@ private:
   std::optional<NormalProgram> normal, entries;
   llvm::SmallVector<mlir::Value> values;
   int64_t rows = kGroupRows, queries = kGroupRows;
-  bool distances = false;
+  bool distances = false, byRole = false;
 };
 
 /// The output and lse of rows all of whose scores have a term of their own. It

@@ -64,7 +64,7 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
     addDropout(types, args);
   size_t fixed = types.size();
   addExtras(programOf(op), types, args);
-  if (scores && !scores.columns().empty())
+  if (scores.hasColumns())
     addVectors("column_values", scores.columns().size(), scores.columnExtents(),
                types, args);
   if (scores.hasDistances())
@@ -95,7 +95,8 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
   }
   extras = entry->getArguments().slice(fixed, op.getExtras().size());
   size_t values = fixed + extras.size();
-  columns = entry->getArguments().slice(values, scores.columns().size());
+  if (scores.hasColumns())
+    columns = entry->getArguments().slice(values, scores.columns().size());
   if (scores.hasDistances())
     distances = entry->getArguments().back();
   if (scores.hasEntries())
@@ -107,40 +108,71 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
                     b.getF32FloatAttr(float(1.0 / std::sqrt(double(headDim)))));
 }
 
-/// What the program computes for keys comes from memory, behind the keys.
-void ForwardTiler::loadColumns(ProgramTiler &program, Value row,
+/// What the program computes for keys comes from memory, behind the keys, or
+/// from a role that computes it for this tile.
+void ForwardTiler::loadColumns(ProgramTiler &program, Value keyBlock, Value row,
                                ScorePlace place) {
   auto vector = RankedTensorType::get({place.cols}, b.getF32Type());
-  for (auto [i, v] : llvm::enumerate(scores.columns()))
-    if (program.axesOf(v) == ProgramTiler::Columns)
-      program.useColumns(
-          v, LoadOp::create(b, loc, vector,
-                            columnView(i, place.batch, place.head), row));
+  for (auto [i, v] : llvm::enumerate(scores.columns())) {
+    if (program.axesOf(v) != ProgramTiler::Columns)
+      continue;
+    Value x = scores.byRoles()
+                  ? RelayOp::create(b, loc,
+                                    columnsOf(v, place.batch, place.head,
+                                              keyBlock, place.cols))
+                        .getResult()
+                  : LoadOp::create(b, loc, vector,
+                                   columnView(i, place.batch, place.head), row)
+                        .getTile();
+    program.useColumns(v, x);
+  }
 }
 
-/// Of a tile, column j and row i have the element j - i + rows - 1 of a vector
-/// that begins at the place of its last row's first column. It has one element
-/// more, which makes it whole multiples of 16 bytes.
+Value ForwardTiler::columnsOf(Value v, Value batch, Value head, Value keyBlock,
+                              int64_t keys) {
+  auto program =
+      programAt({batch, head, keyBlock, keys, /*cols=*/8, /*transposed=*/true});
+  auto vector = RankedTensorType::get({keys}, b.getF32Type());
+  Value x = program->rowsOf(v);
+  return x.getType() == vector
+             ? x
+             : arith::BitcastOp::create(b, loc, vector, x).getResult();
+}
+
 Value ForwardTiler::startOf(ProgramTiler &program, Value row,
                             ScorePlace place) {
   if (!scores.start())
     return {};
   if (table)
     return program.gather(scores->entry(), scores->entryDimension(), table);
-  if (!scores.hasDistances() || place.packedHeads > 1)
+  if (!scores.takesDistances() || place.packedHeads > 1)
     return program.atStart(scores.start());
+  return program.atStart(scores.start(), distancesOf(row, place));
+}
+
+/// Of a tile, column j and row i have the element j - i + rows - 1 of a vector
+/// that begins at the distance of its last row's first column. It has one
+/// element more, which makes it whole multiples of 16 bytes.
+Value ForwardTiler::distancesOf(Value row, ScorePlace place) {
+  int64_t count = place.rows + place.cols;
   Value rows =
       arith::MulIOp::create(b, loc, place.rowBlock, constant(place.rows));
   if (lead)
     rows = arith::SubIOp::create(b, loc, rows, lead);
   Value behind = arith::AddIOp::create(b, loc, rows, constant(place.rows));
+  if (scores.byRoles()) {
+    // As columns 0, 1, ... have them of a row as far behind.
+    Value last = arith::SubIOp::create(b, loc, behind, constant(1));
+    ScorePlace there{place.batch, place.head, constant(0), count, /*cols=*/8,
+                     /*transposed=*/true};
+    there.row = arith::SubIOp::create(b, loc, last, row);
+    return RelayOp::create(b, loc, programAt(there)->rowsOf(scores.start()));
+  }
   Value before = arith::SubIOp::create(b, loc, distanceRows(), behind);
   Value first = arith::AddIOp::create(b, loc, before, row);
-  auto vector =
-      RankedTensorType::get({place.rows + place.cols}, b.getF32Type());
-  Value values = LoadOp::create(b, loc, vector,
-                                distanceView(place.batch, place.head), first);
-  return program.atStart(scores.start(), values);
+  auto vector = RankedTensorType::get({count}, b.getF32Type());
+  return LoadOp::create(b, loc, vector, distanceView(place.batch, place.head),
+                        first);
 }
 
 Value ForwardTiler::distanceRows() {
@@ -183,7 +215,7 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   // S = Q K_j^T
   Value kTile = LoadOp::create(b, loc, tile(bkv, headDim, dtype), kView, row);
   if (program)
-    loadColumns(*program, row, place);
+    loadColumns(*program, j, row, place);
   Value terms = program ? startOf(*program, row, place) : Value();
   Value s =
       DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile, terms,
@@ -344,15 +376,9 @@ void ForwardTiler::runColumns(const Twine &name) {
   Value tile = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
   Value row = arith::MulIOp::create(b, loc, tile, constant(block));
-  auto program = programAt({batch, head, tile, block, /*cols=*/8,
-                            /*transposed=*/true});
-  auto vector = RankedTensorType::get({block}, b.getF32Type());
-  for (auto [i, v] : llvm::enumerate(scores.columns())) {
-    Value x = program->rowsOf(v);
-    if (x.getType() != vector)
-      x = arith::BitcastOp::create(b, loc, vector, x);
-    StoreOp::create(b, loc, x, columnView(i, batch, head), row);
-  }
+  for (auto [i, v] : llvm::enumerate(scores.columns()))
+    StoreOp::create(b, loc, columnsOf(v, batch, head, tile, block),
+                    columnView(i, batch, head), row);
 }
 
 /// Those of keys from place 0 on and one row, the last.

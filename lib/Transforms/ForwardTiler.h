@@ -94,10 +94,16 @@ private:
   }
   /// The place of distance 1.
   mlir::Value distanceRows();
-  void loadColumns(ProgramTiler &program, mlir::Value row, ScorePlace place);
+  void loadColumns(ProgramTiler &program, mlir::Value keyBlock, mlir::Value row,
+                   ScorePlace place);
+  /// What keys have, a vector of f32: those of block `keyBlock` of `keys` each.
+  mlir::Value columnsOf(mlir::Value v, mlir::Value batch, mlir::Value head,
+                        mlir::Value keyBlock, int64_t keys);
   /// What products begin with, of keys from `row` on; null where they begin
   /// with nothing.
   mlir::Value startOf(ProgramTiler &program, mlir::Value row, ScorePlace place);
+
+  mlir::Value distancesOf(mlir::Value row, ScorePlace place);
 
   /// One pass over the key tiles: the final (m, l, o).
   ForTilesOp buildLoop(mlir::Value qTile, ScorePlace place,

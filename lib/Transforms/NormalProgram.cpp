@@ -419,7 +419,7 @@ void NormalProgram::takeEntriesForKeys() {
   eraseDead();
 }
 
-void NormalProgram::preloadTerms() {
+void NormalProgram::preloadTerms(bool often) {
   math::FmaOp sum = scoreAndTerms();
   Operation *end = program().block().getTerminator();
   Value row = this->row();
@@ -428,7 +428,8 @@ void NormalProgram::preloadTerms() {
   Value x = withoutLog2e(sum.getC());
   Value terms = x ? x : sum.getC(),
         by = x ? withoutLog2e(sum.getB()) : sum.getB();
-  if (this->terms() == Terms::OfEntries) { // some kernels do so for each score
+  // Some kernels read entries of a table for each score.
+  if (often || this->terms() == Terms::OfEntries) {
     Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
     begins = arith::MulFOp::create(b, loc, terms,
                                    arith::DivFOp::create(b, loc, one, by));

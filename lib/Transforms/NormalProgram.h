@@ -57,7 +57,7 @@ public:
   Terms terms();
   /// Of such a program: leaves the score as it is for the result, and the
   /// operation's scale to the softmax. Products of scores begin with `start`.
-  void preloadTerms();
+  void preloadTerms(bool often = false);
   /// The terms over the scale; null where they are added to the score.
   mlir::Value start() { return begins; }
   /// The read of the entry that `start` is made of.

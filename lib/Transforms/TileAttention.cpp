@@ -232,7 +232,7 @@ LogicalResult tileAttention(func::FuncOp func, AttentionOp op) {
                                "program does not add terms of keys, of "
                                "distances, or of entries of a table, and "
                                "nothing else";
-  if (!scores.columns().empty())
+  if (scores.hasColumns())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
   SmallVector<Launched> launched = launchedKernels(op, name, variants);
   if (scores.hasDistances())

@@ -37,6 +37,7 @@ private:
   AccAttr accOf(mlir::Operation *op, WarpGridAttr warps);
   /// That of a value a row of a tile of layout `tile`.
   RowAttr rowsOf(mlir::Operation *op, mlir::Attribute tile, Partial partial);
+  RowAttr rowsOfOneWarp();
   void set(mlir::Value value, mlir::Attribute layout, mlir::Operation *by);
   void anchor(mlir::Operation *op);
   void addDefaults();

@@ -268,6 +268,42 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
+/// A value a row to shared memory, for other roles.
+struct LocalStoreRowsLowering : public OpConversionPattern<LocalStoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult
+  matchAndRewrite(LocalStoreOp op, OneToNOpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getValue().getType());
+    auto encoding = dyn_cast_or_null<RowAttr>(type.getEncoding());
+    if (!encoding)
+      return rewriter.notifyMatchFailure(op, "not a row vector");
+    Emit e(rewriter, op.getLoc());
+    TileLayout layout = rowLayout(encoding, type);
+    int64_t others = 0;
+    for (int64_t mask : layout.rowReductionLanes())
+      others |= mask;
+    inStoringWarps(e, encoding.getAcc(), [&] {
+      Value leads = rewriter.createOrFold<arith::CmpIOp>(
+          op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
+          e.i32(0));
+      Value lane = laneRow(e, layout);
+      Value start = e.add(adaptor.getSlot()[0], e.mul(lane, 4));
+      int64_t last = layout.fragment().rows - 1;
+      for (auto [slot, value] : llvm::enumerate(adaptor.getValue())) {
+        int64_t row = rowOfSlot(layout, slot);
+        Value stores = leads;
+        if (row + last >= layout.rows()) // rows that pad the fragment
+          stores = e.both(stores, e.less(lane, e.i32(layout.rows() - row)));
+        Value operands[] = {e.add(start, row * 4), value, stores};
+        e.ptx("@$2 st.shared.f32 [$0], $1;", "r,f,b", operands);
+      }
+    });
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 constexpr int64_t kLanesOfRow = 4, kColumns = 8;
 
 /// Of four times four values, four in each lane, the transposed ones: lane i's
@@ -328,7 +364,8 @@ void fa2::gpu::storeElements(Emit &e, RankedTensorType type, ValueRange packed,
 
 void fa2::gpu::populateRowPatterns(TypeConverter &converter,
                                    RewritePatternSet &patterns) {
-  patterns.add<LoadRowsLowering, LoadTileLowering, StoreTileLowering,
-               StoreElementsLowering, StoreRowsLowering>(converter,
-                                                         patterns.getContext());
+  patterns
+      .add<LoadRowsLowering, LoadTileLowering, StoreTileLowering,
+           StoreElementsLowering, StoreRowsLowering, LocalStoreRowsLowering>(
+          converter, patterns.getContext());
 }

@@ -153,7 +153,8 @@ void acquire(Emit &e, const RingParts &ring, const RingUse &use,
 int64_t sharedBytes(Value ring) {
   int64_t bytes = 0;
   for (RingCreateOp sharer : sharersOf(ring))
-    bytes += sharedLayout(sharer.getRing().getType().getTile()).bytes();
+    if (isCopied(sharer.getRing()))
+      bytes += sharedLayout(sharer.getRing().getType().getTile()).bytes();
   return bytes;
 }
 

@@ -318,6 +318,17 @@ void Partitioner::convertDots() {
     dot.erase();
   });
   kernel.walk([&](RelayOp op) {
+    // A vector is read where it lies.
+    if (auto type = cast<RankedTensorType>(op.getResult().getType());
+        type.getRank() == 1) {
+      b.setInsertionPoint(op);
+      auto share = ShareOp::create(b, op.getLoc(), type, op.getTile(),
+                                   /*transposed=*/false);
+      share->setAttr(kRoleName, b.getStringAttr(kTermsRole));
+      op.replaceAllUsesWith(share.getResult());
+      op.erase();
+      return;
+    }
     Value there = asShared(op.getTile());
     b.setInsertionPoint(op);
     op.replaceAllUsesWith(LocalLoadOp::create(b, op.getLoc(),

@@ -116,6 +116,22 @@ std::string MmaSyncAttr::checkProduct(RankedTensorType, RankedTensorType,
 }
 
 //===----------------------------------------------------------------------===//
+// Rows by lanes
+//===----------------------------------------------------------------------===//
+
+Fragment LanesAttr::accumulator() const {
+  return {32, 1, {{1, 0}, {2, 0}, {4, 0}, {8, 0}, {16, 0}}, {}};
+}
+Fragment LanesAttr::operandA() const { return accumulator(); }
+Fragment LanesAttr::operandB() const { return accumulator(); }
+int64_t LanesAttr::warpsPerInstruction() const { return 1; }
+int64_t LanesAttr::panelColumns() const { return 0; }
+std::string LanesAttr::checkProduct(RankedTensorType, RankedTensorType,
+                                    RankedTensorType, bool, bool) const {
+  return "expected instructions that multiply, got those of lanes";
+}
+
+//===----------------------------------------------------------------------===//
 // wgmma: PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"
 //===----------------------------------------------------------------------===//
 

@@ -161,7 +161,17 @@ LogicalResult LocalStoreOp::verify() {
   auto value = cast<RankedTensorType>(getValue().getType());
   auto slot = cast<RankedTensorType>(getSlot().getType());
   auto shared = dyn_cast_or_null<SharedAttr>(slot.getEncoding());
-  int64_t rows = value.getDimSize(0), cols = value.getDimSize(1);
+  int64_t rows = value.getDimSize(0);
+  if (value.getRank() == 1) {
+    if (shared && isa_and_nonnull<RowAttr>(value.getEncoding()) &&
+        slot.getShape() == value.getShape() &&
+        slot.getElementType() == value.getElementType() && !getTransposed())
+      return success();
+    return emitOpError() << "expected a vector of rows, and a slot in shared "
+                            "memory for it, got "
+                         << value << " and " << slot;
+  }
+  int64_t cols = value.getDimSize(1);
   if (getTransposed())
     std::swap(rows, cols);
   // A slot of another tensor may have other columns, and padding.

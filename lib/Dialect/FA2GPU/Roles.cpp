@@ -79,7 +79,7 @@ bool fa2::gpu::isWaitedFor(Value ring) {
 
 RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
   // Warps of the roles in which one of such operations stands.
-  auto warpsOf = [&](auto stands) {
+  auto warpsOfRing = [&](Value ring, auto stands) {
     llvm::SmallSet<unsigned, 4> found;
     for (Operation *user : ring.getUsers())
       if (roles->isProperAncestor(user) && stands(user))
@@ -89,6 +89,7 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
       warps += roles.getWarps()[role];
     return warps / cast<RingType>(ring.getType()).getParts();
   };
+  auto warpsOf = [&](auto stands) { return warpsOfRing(ring, stands); };
   bool copied = isCopied(ring);
   auto fills = [&](Operation *op) {
     auto tiles = dyn_cast<TileLoopOp>(op);
@@ -108,6 +109,9 @@ RingArrivals fa2::gpu::arrivalsOf(Value ring, RolesOp roles) {
       draws = tiles;
   if (!draws)
     arrivals.fillers = copied ? 1 : warpsOf(fills);
+  for (RingCreateOp sharer : sharersOf(ring))
+    if (!isCopied(sharer.getRing()))
+      arrivals.fillers += warpsOfRing(sharer.getRing(), fills);
   // The queue of the block that draws is released by the cluster's others too,
   // of which a role of one thread reads as well.
   if (int64_t others = draws ? int64_t(draws.getCluster()) - 1 : 0) {

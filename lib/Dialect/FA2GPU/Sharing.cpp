@@ -88,8 +88,10 @@ std::string fa2::gpu::whyNotShared(Value vectors, RingCreateOp create) {
   Value tiles = create.getRing();
   auto inner = cast<RingType>(vectors.getType()),
        outer = cast<RingType>(tiles.getType());
-  if (!isCopied(vectors) || !isCopied(tiles) || create.getShares())
-    return "both must be filled by copies, and the tiles' have mbarriers";
+  // Threads of a role arrive at a tile's mbarriers beside its copy.
+  bool byThreads = !isCopied(vectors);
+  if (!isCopied(tiles) || create.getShares())
+    return "the tiles must be filled by copies, and have mbarriers";
   if (inner.getSlots() != outer.getSlots() || inner.getParts() != 1 ||
       outer.getParts() != 1)
     return formatv("they must have as many slots, in one part, got {0} and {1}",
@@ -99,6 +101,8 @@ std::string fa2::gpu::whyNotShared(Value vectors, RingCreateOp create) {
     acquired += isa<RingAcquireOp>(user);
   for (Operation *user : vectors.getUsers()) {
     if (auto acquire = dyn_cast<RingAcquireOp>(user)) {
+      if (byThreads)
+        continue;
       auto before = sameUse<RingAcquireOp>(user, tiles, acquire.getUse());
       if (!before || !before->isBeforeInBlock(user))
         return "a use is not acquired behind the tile's in its block";
@@ -111,7 +115,7 @@ std::string fa2::gpu::whyNotShared(Value vectors, RingCreateOp create) {
         return "a use is not released in the block where it is waited for";
     }
   }
-  if (filled != acquired)
+  if (!byThreads && filled != acquired)
     return formatv("each use of the tiles must be one of the vectors', got {0} "
                    "places that fill these and {1} that fill those",
                    filled, acquired);

@@ -139,6 +139,8 @@ def draw_sm90a_terms(d):
         fields["chained"] = d.pick("none", "early", "late")
     if d.chance(0.3):
         fields.update(split_scores=1, speculate_max=8)
+    if fields["preload_terms"] and d.chance(0.5):
+        fields.update(terms_role=1, chained="none")
     return fields
 
 

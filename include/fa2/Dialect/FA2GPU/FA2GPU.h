@@ -30,6 +30,9 @@ constexpr llvm::StringLiteral kExchangeRing = "exchange", kPeerRing = "peer",
 /// Roles that look for turns at a sum, and that pass them on, for one that
 /// adds.
 constexpr llvm::StringLiteral kLooksRole = "looks", kPassesRole = "passes";
+/// The role that computes what products of scores begin with, and the ring
+/// through which it gives that to others.
+constexpr llvm::StringLiteral kTermsRole = "terms", kTermsRing = "terms";
 /// The region of the workspace from which persistent blocks draw their tiles.
 constexpr llvm::StringLiteral kTileCounters = "tile_counters";
 /// The order in which a loop's products start (#fa2gpu.order).

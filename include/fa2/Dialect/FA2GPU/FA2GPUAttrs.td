@@ -36,6 +36,17 @@ def FA2GPU_WgmmaAttr : FA2GPU_Attr<"Wgmma", "wgmma",
   }];
 }
 
+def FA2GPU_LanesAttr : FA2GPU_Attr<"Lanes", "lanes",
+    [DeclareAttrInterfaceMethods<FA2GPU_MatmulFamily>]> {
+  let summary = "no instruction: 32 rows are a warp's lanes";
+  let description = [{
+    Nothing is multiplied. What a role computes for others, a value a row, is so computed once, and not in each of the
+    lanes that have the row's accumulators.
+
+    Example: `#fa2gpu.lanes`.
+  }];
+}
+
 def FA2GPU_Partial : I32EnumAttr<"Partial", "over what a row vector is still to be reduced", [
     I32EnumAttrCase<"None", 0, "none">,
     I32EnumAttrCase<"Lanes", 1, "lanes">]> {
