@@ -285,8 +285,7 @@ static std::string rolesError(const Target &t, const Problem &p,
   if (auto [expected, got] = fieldsOf({FieldGroup::GradientRoles}, s);
       !got.empty())
     return formatv("expected {0} in forward kernels; got {1}", expected, got);
-  if (s.termsRole &&
-      !(s.preloadTerms && (p.termsOfKeys || p.termsOfDistances)))
+  if (s.termsRole && !(s.preloadTerms && (p.termsOfKeys || p.termsOfDistances)))
     return "expected terms_role = false but where products of scores begin "
            "with what a score program adds for a key or a distance "
            "(preload_terms); got true";

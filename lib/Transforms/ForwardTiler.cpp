@@ -163,7 +163,8 @@ Value ForwardTiler::distancesOf(Value row, ScorePlace place) {
   if (scores.byRoles()) {
     // As columns 0, 1, ... have them of a row as far behind.
     Value last = arith::SubIOp::create(b, loc, behind, constant(1));
-    ScorePlace there{place.batch, place.head, constant(0), count, /*cols=*/8,
+    ScorePlace there{place.batch,        place.head, constant(0), count,
+                     /*cols=*/8,
                      /*transposed=*/true};
     there.row = arith::SubIOp::create(b, loc, last, row);
     return RelayOp::create(b, loc, programAt(there)->rowsOf(scores.start()));

@@ -92,11 +92,14 @@ def OrderLoop : Pass<"fa2gpu-order-loop", "::fa2::KernelOp"> {
 }
 
 def CopyAhead : Pass<"fa2gpu-copy-ahead", "::fa2::KernelOp"> {
-  let summary = "a role that copies and multiplies starts its copies some tiles ahead";
+  let summary = "a role that does more than copy starts its copies, or its reads, some tiles ahead";
   let description = [{
     A role that only copies runs ahead of the others by itself. In the loops of one that also multiplies, copies are those
     of the tile that is as many places further on as the rings have slots beside the one that is read. The loop is cut in
     three: the first copies alone, both, and the last tiles' work alone.
+
+    A role that computes vectors for others of what it reads of memory reads a tile ahead: its loop is rotated, and what it gives does not
+    wait for the next reads.
   }];
   let dependentDialects = ["::fa2::gpu::FA2GPUDialect", "::mlir::scf::SCFDialect", "::mlir::arith::ArithDialect"];
 }
@@ -235,6 +238,8 @@ def ShareBarriers : Pass<"fa2gpu-share-barriers", "::fa2::KernelOp"> {
     tens of cycles even where its phase is over. So a ring of vectors shares the mbarriers of the tile that is copied before, where
     each of its uses lies within one of the tile's: the slot is acquired behind the tile's, waited for behind the tile's and released while the tile's
     use is held. Then the tile's mbarrier counts the bytes of both, and waits and releases of the vector cost nothing.
+    A vector that threads of another role write arrives with a tile too, that its readers wait for first: its warps are counted beside the
+    tile's copy.
 
     And a role that reads a tile only in products with what another role made of it, as backward's producer reads
     keys in those with dS, need not wait for the tile itself, since the other role has: its wait is `implied`. So the producer's
