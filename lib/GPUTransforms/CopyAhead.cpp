@@ -84,7 +84,10 @@ struct CopyAheadPass : public fa2::impl::CopyAheadBase<CopyAheadPass> {
   }
 
   /// Whether nothing is done but to fill slots with what is read of memory.
-  static bool givesWhatItReads(scf::ForOp loop) {
+  /// Its range has a tile always where others' first is peeled (overlap).
+  bool givesWhatItReads(scf::ForOp loop) {
+    if (!getOperation().getSchedule().getOverlap())
+      return false;
     Block &body = *loop.getBody();
     return !body.getOps<ReadOp>().empty() &&
            !body.getOps<LocalStoreOp>().empty() &&

@@ -21,7 +21,7 @@ func.func private @attributes(!fa2gpu.ring<2 x tensor<64x128xbf16, #fa2gpu.share
                               !fa2gpu.tensor_map,
                               !fa2.tile_range, !fa2.view<? x 128 x bf16>, !fa2.view<? x f32>, !fa2.view<4 heads, ? x 128 x bf16>,
                               !fa2.view<? x 64 x f32, order = <<4 x 2>, width = 4>>, !fa2.view<? x ? x bf16>) attributes {
-  family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, shared = #fa2gpu.shared,
+  family = #fa2gpu.mma_sync, groups = #fa2gpu.wgmma, rows = #fa2gpu.lanes, shared = #fa2gpu.shared,
   panels = #fa2gpu.shared<panel = 128>, split = #fa2gpu.shared<parts = 4>, unaligned = #fa2gpu.shared<unaligned = true>, param = #fa2gpu.param<"stride", "q", 1>}
 
 func.func @tiles(%kv: !fa2.view<? x 64 x bf16>, %ov: !fa2.view<? x 64 x bf16>, %row: index,
