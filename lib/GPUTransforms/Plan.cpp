@@ -83,6 +83,17 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
         .wasInterrupted();
   }
 
+  /// Whether a role computes what products begin with.
+  bool givesTerms() {
+    return getOperation()
+        .walk([](ShareOp op) {
+          StringAttr role = roleOf(op);
+          return role && role.getValue() == kTermsRole ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
   /// The roles that the schedule asks for; products learn which is theirs.
   SmallVector<RoleAttr> rolesOf(const Target &target, const Schedule &s) {
     MLIRContext *ctx = &getContext();
@@ -118,12 +129,7 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     // Of the producer's warps one copies; others may see to turns, or compute
     // what products begin with.
     int64_t left = target.producerWarps();
-    auto computes = [&](Operation *op) {
-      auto role = op->getAttrOfType<StringAttr>(kRoleName);
-      return role && role.getValue() == kTermsRole ? WalkResult::interrupt()
-                                                   : WalkResult::advance();
-    };
-    if (getOperation().walk(computes).wasInterrupted()) {
+    if (givesTerms()) {
       roles.push_back(RoleAttr::get(ctx, kTermsRole, 1, registers.producer));
       --left;
     }
@@ -144,7 +150,7 @@ struct PlanPass : public fa2::impl::PlanBase<PlanPass> {
     // the next one's write. Roles need not wait for each other so soon.
     slots[kExchangeRing] = roles ? s.exchangeSlots : 1;
     slots[kPeerRing] = s.exchangeSlots;
-    if (s.termsRole)
+    if (givesTerms())
       slots[kTermsRing] = s.slotsOf(kTermsRing, /*inLoop=*/true);
     if (s.turns == TurnChange::ByRoles)
       slots[kTurnRing] = slots[kAddedRing] = kTurnSlots;

@@ -50,8 +50,13 @@ Schedule fa2::withAsked(const Schedule &standing,
     s.splitScores = false;
   if (s.termsRole && !s.preloadTerms && !asked.termsRole)
     s.termsRole = false;
-  if (s.termsRole && !asked.chained) // no kernel is left in front
-    s.chained = Chain::None;
+  // A role leaves no kernel in front.
+  if (s.termsRole && s.chained != Chain::None) {
+    if (!asked.chained)
+      s.chained = Chain::None;
+    else if (!asked.termsRole)
+      s.termsRole = false;
+  }
   if (s.fromEnd && s.packedHeads > 1 && !asked.fromEnd)
     s.fromEnd = false;
   if (s.directOutput && s.separateOutput)

@@ -88,3 +88,19 @@ fa2.kernel @unaligned(%a: memref<?x?x?xbf16, strided<[?, ?, ?]>>, %n: index)
   %d = fa2.dot %x, %x {transpose_b} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32> over <4 x 1>
   fa2.return
 }
+
+// -----
+
+// A vector of another role lies in shared memory, where broadcasts along columns read it.
+#spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 64, head_dim_v = 64>
+fa2.kernel @relayed(%a: !fa2.view<? x f32>, %b: !fa2.view<? x f32>)
+    attributes {spec = #spec, schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4>,
+                arguments = [#fa2.arg<"a", "in", [] x f32>, #fa2.arg<"b", "out", [] x f32>]} {
+  %c0 = arith.constant 0 : index
+  %x = fa2.load %a[%c0] : !fa2.view<? x f32> -> tensor<64xf32>
+  %y = arith.addf %x, %x : tensor<64xf32>
+  // expected-error @+1 {{expected broadcasts along columns or diagonals alone to take a vector of another role, which lies in shared memory}}
+  %z = fa2.relay %y : tensor<64xf32>
+  fa2.store %z, %b[%c0] : tensor<64xf32>, !fa2.view<? x f32>
+  fa2.return
+}

@@ -383,6 +383,13 @@ struct ConvertFA2ToFA2GPUPass
     });
   }
 
+  static bool isReadWhereItLies(RelayOp relay) {
+    return llvm::all_of(relay.getResult().getUsers(), [](Operation *user) {
+      auto tile = dyn_cast<BroadcastOp>(user);
+      return tile && (tile.getColumns() || tile.getDiagonals());
+    });
+  }
+
   /// Tiles that have no layout yet, carried by loops alone, and transposed
   /// where shared memory can do it.
   static LogicalResult checkInput(KernelOp kernel) {
@@ -393,7 +400,12 @@ struct ConvertFA2ToFA2GPUPass
       auto turned = dyn_cast<TransposeOp>(op);
       auto load = dyn_cast<fa2::LoadOp>(op);
       auto gather = dyn_cast<GatherOp>(op);
-      if (gather && !gather.getVector().getDefiningOp<fa2::LoadOp>())
+      auto relay = dyn_cast<RelayOp>(op);
+      if (relay && type.getRank() == 1 && !isReadWhereItLies(relay))
+        op->emitOpError() << "expected broadcasts along columns or diagonals "
+                             "alone to take a vector of another role, which "
+                             "lies in shared memory";
+      else if (gather && !gather.getVector().getDefiningOp<fa2::LoadOp>())
         op->emitOpError() << "expected the vector to be loaded, so that it "
                              "lies in shared memory";
       else if (load && isUnaligned(load) && !isReadByValue(load))

@@ -267,7 +267,8 @@ def FA2_RelayOp : FA2_Op<"relay", [Pure, SameOperandsAndResultType]> {
   let summary = "the same tile, for another role than the one that computes it";
   let description = [{
     Warpgroups that have programs of their own have registers of their own: the tile goes through shared memory, from
-    which products read it too.
+    which products read it too. A vector is computed by a warp beside the one that copies, for all that multiply; broadcasts along
+    columns and diagonals alone read it, where it lies.
 
     Example: `%there = fa2.relay %ds : tensor<64x64xbf16>`
   }];
