@@ -22,7 +22,8 @@ ForwardProgram::ForwardProgram(AttentionOp op,
     bool fromVector = llvm::any_of(schedules, [](ScheduleAttr schedule) {
       return schedule.getPackedHeads() == 1;
     });
-    byRole = schedules.front().getTermsRole();
+    byRole = schedules.front().getTermsRole() &&
+             terms != NormalProgram::Terms::OfEntries;
     distances = fromVector && terms == NormalProgram::Terms::OfDistances;
     normal->preloadTerms(/*often=*/byRole);
     if (fromVector && terms == NormalProgram::Terms::OfEntries) {

@@ -232,6 +232,10 @@ LogicalResult tileAttention(func::FuncOp func, AttentionOp op) {
                                "program does not add terms of keys, of "
                                "distances, or of entries of a table, and "
                                "nothing else";
+  if (schedules[0].getTermsRole() && !scores.byRoles())
+    return op.emitOpError() << "expected terms_role = false but where products "
+                               "of scores begin with what a score program adds "
+                               "for a key or a distance (preload_terms)";
   if (scores.hasColumns())
     ForwardTiler(func, op, schedules[0], scores).runColumns(name);
   SmallVector<Launched> launched = launchedKernels(op, name, variants);

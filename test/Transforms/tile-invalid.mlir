@@ -188,3 +188,13 @@ func.func @terms_of_no_program(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf
       : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
   return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
 }
+
+// -----
+
+func.func @a_role_for_no_terms(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>) {
+  // expected-error @+1 {{expected terms_role = false but where products of scores begin with what a score program adds for a key or a distance (preload_terms)}}
+  %o, %lse = fa2.attention ins(%q, %k, %v) {schedule = #fa2.schedule<target = "sm_90a", block_q = 64, block_kv = 64, warps = 4, stages = 1, terms_role = true>}
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+  return %o, %lse : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+}
