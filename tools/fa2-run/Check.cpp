@@ -167,12 +167,13 @@ double largestOf(const Head &head, int64_t keys) {
 /// What is left where dropout takes a row's large P may be too small for its
 /// type: in f16 half of a step for each, of a kernel's P, which begin at 2^-7
 /// where it assumes maxima; in bf16 all of what is below 2^-126, where
-/// exponentials are 0.
+/// exponentials are 0. Beside a sink those of all keys may be.
 double underflowOf(const Head &head, const Scratch &scratch, int64_t keys) {
-  if (!head.dropout)
+  if (!head.dropout && head.sink == -kInfinity)
     return 0;
-  double least = head.precision == Precision::F16 ? 0x1p-25 * 0x1p7 : 0x1p-126;
-  double most = least * head.dropout->factor(), lost = 0;
+  bool half = head.dropout && head.precision == Precision::F16;
+  double least = half ? 0x1p-25 * 0x1p7 : 0x1p-126;
+  double most = least * dropoutFactor(head), lost = 0;
   for (int64_t j = 0; j < keys; ++j) {
     float largest = 0;
     for (int64_t d = 0; d < head.headDimV; ++d)
