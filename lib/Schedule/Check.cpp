@@ -456,13 +456,18 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
   if (s.speculateMax > 0 && !s.overlap)
     return formatv("expected speculate_max = 0 without overlap, got {0}",
                    s.speculateMax);
-  if (turnsBlock(s))
+  // What keys or distances have comes through a ring of so many stages.
+  Schedule beside = s;
+  if (p.columnVectors > 0 || (s.preloadTerms && p.termsOfDistances))
+    beside.slotsK = std::min(s.derived().slotsK, s.stages);
+  if (turnsBlock(beside))
     return formatv("expected {0} to be at least 2 with overlap, ping_pong and "
                    "group_limits, whose warpgroups would wait for each other; "
                    "got 1",
-                   s.derived().slotsK > 1 ? "rings.v"
-                   : s.slotsK == 1        ? "rings.k"
-                                          : "stages");
+                   !turnsBlock(s)           ? "stages"
+                   : s.derived().slotsK > 1 ? "rings.v"
+                   : s.slotsK == 1          ? "rings.k"
+                                            : "stages");
   return "";
 }
 
