@@ -183,9 +183,10 @@ void RingFormer::formShare(ShareOp op) {
   Location loc = op.getLoc();
   OpBuilder b(op);
   auto tile = cast<RankedTensorType>(op.getResult().getType());
+  // A role may have a ring of its name in the plan.
   StringAttr role = roleOf(op);
   StringRef name =
-      role && role.getValue() == kTermsRole ? kTermsRing : kExchangeRing;
+      role && plan.slotsOf(role) ? role.getValue() : StringRef(kExchangeRing);
   Value ring = createRing(loc, name, tile, plan.slotsOf(name));
   Value use = arith::ConstantIndexOp::create(b, loc, 0); // until threaded
   Value slot =

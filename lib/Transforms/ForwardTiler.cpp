@@ -113,14 +113,14 @@ void ForwardTiler::createKernel(const Twine &name, GuardAttr when,
 void ForwardTiler::loadColumns(ProgramTiler &program, Value keyBlock, Value row,
                                ScorePlace place) {
   auto vector = RankedTensorType::get({place.cols}, b.getF32Type());
+  std::optional<ProgramTiler> own =
+      scores.byRoles()
+          ? programOfKeys(place.batch, place.head, keyBlock, place.cols)
+          : std::nullopt;
   for (auto [i, v] : llvm::enumerate(scores.columns())) {
     if (program.axesOf(v) != ProgramTiler::Columns)
       continue;
-    Value x = scores.byRoles()
-                  ? RelayOp::create(b, loc,
-                                    columnsOf(v, place.batch, place.head,
-                                              keyBlock, place.cols))
-                        .getResult()
+    Value x = own ? RelayOp::create(b, loc, columnsOf(*own, v)).getResult()
                   : LoadOp::create(b, loc, vector,
                                    columnView(i, place.batch, place.head), row)
                         .getTile();
@@ -128,12 +128,16 @@ void ForwardTiler::loadColumns(ProgramTiler &program, Value keyBlock, Value row,
   }
 }
 
-Value ForwardTiler::columnsOf(Value v, Value batch, Value head, Value keyBlock,
-                              int64_t keys) {
-  auto program =
-      programAt({batch, head, keyBlock, keys, /*cols=*/8, /*transposed=*/true});
-  auto vector = RankedTensorType::get({keys}, b.getF32Type());
-  Value x = program->rowsOf(v);
+std::optional<ProgramTiler> ForwardTiler::programOfKeys(Value batch, Value head,
+                                                        Value keyBlock,
+                                                        int64_t keys) {
+  return programAt(
+      {batch, head, keyBlock, keys, /*cols=*/8, /*transposed=*/true});
+}
+
+Value ForwardTiler::columnsOf(ProgramTiler &ofKeys, Value v) {
+  auto vector = RankedTensorType::get({ofKeys.numRows()}, b.getF32Type());
+  Value x = ofKeys.rowsOf(v);
   return x.getType() == vector
              ? x
              : arith::BitcastOp::create(b, loc, vector, x).getResult();
@@ -377,9 +381,10 @@ void ForwardTiler::runColumns(const Twine &name) {
   Value tile = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
   Value row = arith::MulIOp::create(b, loc, tile, constant(block));
+  auto program = programOfKeys(batch, head, tile, block);
   for (auto [i, v] : llvm::enumerate(scores.columns()))
-    StoreOp::create(b, loc, columnsOf(v, batch, head, tile, block),
-                    columnView(i, batch, head), row);
+    StoreOp::create(b, loc, columnsOf(*program, v), columnView(i, batch, head),
+                    row);
 }
 
 /// Those of keys from place 0 on and one row, the last.

@@ -96,13 +96,16 @@ private:
   mlir::Value distanceRows();
   void loadColumns(ProgramTiler &program, mlir::Value keyBlock, mlir::Value row,
                    ScorePlace place);
-  /// What keys have, a vector of f32: those of block `keyBlock` of `keys` each.
-  mlir::Value columnsOf(mlir::Value v, mlir::Value batch, mlir::Value head,
-                        mlir::Value keyBlock, int64_t keys);
+  /// The program for keys alone: those of block `keyBlock` of `keys` each.
+  std::optional<ProgramTiler> programOfKeys(mlir::Value batch, mlir::Value head,
+                                            mlir::Value keyBlock, int64_t keys);
+  /// What they have, a vector of f32.
+  mlir::Value columnsOf(ProgramTiler &ofKeys, mlir::Value v);
   /// What products begin with, of keys from `row` on; null where they begin
   /// with nothing.
   mlir::Value startOf(ProgramTiler &program, mlir::Value row, ScorePlace place);
 
+  /// The vector that a tile has by distances: loaded, or a role's.
   mlir::Value distancesOf(mlir::Value row, ScorePlace place);
 
   /// One pass over the key tiles: the final (m, l, o).

@@ -57,6 +57,7 @@ public:
   Terms terms();
   /// Of such a program: leaves the score as it is for the result, and the
   /// operation's scale to the softmax. Products of scores begin with `start`.
+  /// `often`: for each tile again, and so times the scale's inverse.
   void preloadTerms(bool often = false);
   /// The terms over the scale; null where they are added to the score.
   mlir::Value start() { return begins; }

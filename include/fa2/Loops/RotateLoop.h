@@ -15,8 +15,8 @@ mlir::FailureOr<mlir::scf::ForOp> rotateLoop(mlir::scf::ForOp loop,
                                              const LoopStages &stages);
 
 /// All that goes one tile behind if the operations `first` do: what becomes of
-/// them, the
-/// uses of rings that only they read, and the releases of what they read.
+/// them, the uses of rings that only they read, and the releases of what they
+/// read.
 /// These get numbers of their own, and slots of what was waited for before are
 /// named again, so that nothing of shared memory is carried around the loop.
 llvm::DenseSet<mlir::Operation *>

@@ -220,6 +220,15 @@ struct StoreElementsLowering : public OpConversionPattern<StoreOp> {
   }
 };
 
+/// Whether a lane is the first of those that share its rows.
+Value leadsRow(Emit &e, const TileLayout &layout) {
+  int64_t others = 0;
+  for (int64_t mask : layout.rowReductionLanes())
+    others |= mask;
+  return e.b.createOrFold<arith::CmpIOp>(e.loc, arith::CmpIPredicate::eq,
+                                         e.bitAnd(e.lane(), others), e.i32(0));
+}
+
 /// A value a row (lse): the first of the lanes that share the row stores it.
 struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -235,13 +244,8 @@ struct StoreRowsLowering : public OpConversionPattern<StoreOp> {
     AccAttr acc = encoding.getAcc();
     TileLayout layout = acc.tileLayout({type.getDimSize(0), 8});
     ViewParts view = ViewParts::from(adaptor.getView());
-    int64_t others = 0;
-    for (int64_t mask : layout.rowReductionLanes())
-      others |= mask;
     inStoringWarps(e, acc, [&] {
-      Value leads = rewriter.createOrFold<arith::CmpIOp>(
-          op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
-          e.i32(0));
+      Value leads = leadsRow(e, layout);
       RowAddresses rows(e, layout, view, adaptor.getRow()[0],
                         op.getView().getType().getHeads());
       for (auto [slot, value] : llvm::enumerate(adaptor.getTile())) {
@@ -280,13 +284,8 @@ struct LocalStoreRowsLowering : public OpConversionPattern<LocalStoreOp> {
       return rewriter.notifyMatchFailure(op, "not a row vector");
     Emit e(rewriter, op.getLoc());
     TileLayout layout = rowLayout(encoding, type);
-    int64_t others = 0;
-    for (int64_t mask : layout.rowReductionLanes())
-      others |= mask;
     inStoringWarps(e, encoding.getAcc(), [&] {
-      Value leads = rewriter.createOrFold<arith::CmpIOp>(
-          op.getLoc(), arith::CmpIPredicate::eq, e.bitAnd(e.lane(), others),
-          e.i32(0));
+      Value leads = leadsRow(e, layout);
       Value lane = laneRow(e, layout);
       Value start = e.add(adaptor.getSlot()[0], e.mul(lane, 4));
       int64_t last = layout.fragment().rows - 1;

@@ -165,11 +165,13 @@ LogicalResult LocalStoreOp::verify() {
   if (value.getRank() == 1) {
     if (shared && isa_and_nonnull<RowAttr>(value.getEncoding()) &&
         slot.getShape() == value.getShape() &&
-        slot.getElementType() == value.getElementType() && !getTransposed())
+        slot.getElementType() == value.getElementType() &&
+        value.getElementType().isF32() && !getTransposed())
       return success();
-    return emitOpError() << "expected a vector of rows, and a slot in shared "
-                            "memory for it, got "
-                         << value << " and " << slot;
+    return emitOpError()
+           << "expected a vector of rows in f32, and a slot in shared "
+              "memory for it, got "
+           << value << " and " << slot;
   }
   int64_t cols = value.getDimSize(1);
   if (getTransposed())
