@@ -37,10 +37,22 @@ ScheduleAttr fewerRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// The same without copies of tiles.
+/// The same without copies of tiles. There is room for an output of its own,
+/// which takes the fewest registers.
 ScheduleAttr byElements(ScheduleAttr schedule) {
   Schedule fields = fewerRows(schedule).getFields();
   fields.slotsReads = 0;
+  if (fields.directOutput) {
+    fields.directOutput = false;
+    fields.separateOutput = true;
+  }
+  return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
+}
+
+/// What schedules have in common that give the same bits with other rows.
+ScheduleAttr withoutRows(ScheduleAttr schedule) {
+  Schedule fields = schedule.getFields();
+  fields.blockQ = fields.warps = 0;
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
@@ -49,7 +61,7 @@ ScheduleAttr byElements(ScheduleAttr schedule) {
 ScheduleAttr unaligned(ScheduleAttr schedule) {
   using fa2::gpu::SharedLayout;
   constexpr int64_t elementBytes = 2;
-  Schedule fields = byElements(schedule).getFields();
+  Schedule fields = fewerRows(schedule).getFields();
   int64_t rows =
       SharedLayout::ofUnaligned(fields.blockQ, fields.blockKV, elementBytes)
           .pitch();
@@ -101,8 +113,9 @@ public:
   /// Beside those that load tiles of what the program reads others: for where
   /// rows begin anywhere, for a table that shared memory does not hold, and for
   /// where nothing can be copied. They are shared by schedules that differ in
-  /// nothing of theirs.
+  /// nothing of theirs, the last by all, whatever rows they have.
   void addOthers() {
+    SmallVector<Other> last;
     for (const Other &other : others) {
       std::string when = both(other.when, "!(" + copied + ")");
       if (ScheduleAttr fewer = unaligned(other.schedule);
@@ -116,9 +129,20 @@ public:
              when + " && " + tiles);
         when += " && !(" + tiles + ")";
       }
-      tile(other.name + "_elements", byElements(other.schedule), Loads::None,
-           when);
+      ScheduleAttr alike = withoutRows(other.alike);
+      auto same = llvm::find_if(
+          last, [&](const Other &l) { return l.alike == alike; });
+      if (same == last.end()) {
+        last.push_back({other.schedule, alike, other.name, when});
+        continue;
+      }
+      same->when = llvm::formatv("({0}) || ({1})", same->when, when);
+      if (other.schedule.getBlockQ() > same->schedule.getBlockQ())
+        same->schedule = other.schedule;
     }
+    for (const Other &other : last)
+      tile(other.name + "_elements", byElements(other.schedule), Loads::None,
+           other.when);
   }
 
 private:

@@ -4,6 +4,8 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 #include <map>
 
 using namespace mlir;
@@ -171,8 +173,7 @@ ExactPlaces::ExactPlaces(Emit &e, MemRefType type, const MemRefParts &sums)
 }
 
 /// What all elements share is added once. Strides are in bytes before they are
-/// multiplied with: an element's address is one multiplication and addition a
-/// dimension.
+/// multiplied with.
 Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
                    ArrayRef<ValueRange> indexParts, ArrayRef<int64_t> clamped,
                    Value words)
@@ -207,6 +208,16 @@ Elements::Elements(Emit &e, Value memref, ValueRange parts, ValueRange indices,
       allInside = e.both(allInside, e.below(single, source.extents[d]));
   }
   base = e.gep(source.base, shared);
+  size_t most = 0;
+  for (auto [i, dim] : llvm::enumerate(own)) {
+    llvm::SmallPtrSet<void *, 32> values;
+    for (Value index : dim.second)
+      values.insert(index.getAsOpaquePointer());
+    if (values.size() > most) {
+      most = values.size();
+      along = i;
+    }
+  }
 }
 
 size_t Elements::firstLike(size_t element) {
@@ -223,16 +234,62 @@ SmallVector<Value> Elements::ownOf(size_t element) const {
 
 Elements::Place Elements::at(size_t element) { return placeOf(ownOf(element)); }
 
-Elements::Place Elements::placeOf(ValueRange ownIndices) {
-  Value inside = allInside, offset;
-  for (auto [dim, index] : llvm::zip_equal(own, ownIndices)) {
-    size_t d = dim.first;
-    Value elements = e.mul(e.toI64(index), source.strides[d]);
-    offset = offset ? e.add(offset, elements) : elements;
-    if (source.extents[d])
-      inside = e.both(inside, e.below(index, source.extents[d]));
+/// A number of rows or columns behind another, where that is how it was made.
+static std::pair<Value, int64_t> behind(Value index) {
+  APInt by;
+  if (auto add = index.getDefiningOp<arith::AddIOp>())
+    if (matchPattern(add.getRhs(), m_ConstantInt(&by)))
+      return {add.getLhs(), by.getSExtValue()};
+  return {index, 0};
+}
+
+Value Elements::addressOf(ValueRange ownIndices) {
+  if (own.empty())
+    return base;
+  auto offsetOf = [&](size_t i) {
+    return e.mul(e.toI64(ownIndices[i]), source.strides[own[i].first]);
+  };
+  std::vector<const void *> others;
+  for (size_t i = 0; i < own.size(); ++i)
+    if (i != along)
+      others.push_back(ownIndices[i].getAsOpaquePointer());
+  // The next is an addition behind the last, so that few are alive at once: of
+  // offsets, which rows share, in the last dimension, else of addresses.
+  bool shared = along + 1 == own.size();
+  auto [root, by] = behind(ownIndices[along]);
+  std::vector<const void *> of = shared ? std::vector<const void *>() : others;
+  of.push_back(root.getAsOpaquePointer());
+  std::map<int64_t, Value> &chain = chains[of];
+  auto here = chain.try_emplace(by).first;
+  Value &place = here->second;
+  if (!place && here != chain.begin()) {
+    auto [from, last] = *std::prev(here);
+    Value further = e.mul(source.strides[own[along].first], by - from);
+    place = shared ? e.add(last, further) : e.gep(last, further);
+  } else if (!place && shared) {
+    place = offsetOf(along);
+  } else if (!place) {
+    place = base;
+    for (size_t i = 0; i < own.size(); ++i)
+      place = e.gep(place, offsetOf(i));
   }
-  return {offset ? e.gep(base, offset) : base, inside, step};
+  if (!shared)
+    return place;
+  Value &row = rows[others];
+  if (!row) {
+    row = base;
+    for (size_t i = 0; i < along; ++i)
+      row = e.gep(row, offsetOf(i));
+  }
+  return e.gep(row, place);
+}
+
+Elements::Place Elements::placeOf(ValueRange ownIndices) {
+  Value inside = allInside;
+  for (auto [dim, index] : llvm::zip_equal(own, ownIndices))
+    if (Value extent = source.extents[dim.first])
+      inside = e.both(inside, e.below(index, extent));
+  return {addressOf(ownIndices), inside, step};
 }
 
 void fa2::gpu::populateReadPatterns(TypeConverter &converter,

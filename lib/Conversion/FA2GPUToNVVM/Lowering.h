@@ -312,6 +312,10 @@ private:
   mlir::Value base, allInside, step;
   llvm::SmallVector<std::pair<size_t, mlir::ValueRange>> own; // dim, its parts
   std::map<std::vector<void *>, size_t> first;
+  size_t along = 0; // of the own indices, the one with the most values
+  std::map<std::vector<const void *>, mlir::Value> rows; // without it
+  std::map<std::vector<const void *>, std::map<int64_t, mlir::Value>> chains;
+  mlir::Value addressOf(mlir::ValueRange ownIndices);
 };
 
 /// One reduction a place, where `adds` (null: always), or those of an exact
