@@ -108,16 +108,26 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
   }
 
   /// Another role wrote the tile: before its slot is released it has been read.
+  /// Behind loops of such stores the role does all else first.
   static LogicalResult finish(TensorStoreOp store, RingWaitOp wait) {
-    for (Operation *op = store->getNextNode(); op; op = op->getNextNode())
-      if (auto release = dyn_cast<RingReleaseOp>(op);
-          release && release.getRing() == wait.getRing()) {
-        OpBuilder b(release);
-        StoreWaitOp::create(b, store.getLoc());
-        return success();
-      }
+    for (Operation *at = store; !isa<RolesOp>(at->getParentOp());
+         at = at->getParentOp())
+      for (Operation *op = at->getNextNode(); op; op = op->getNextNode())
+        if (auto release = dyn_cast<RingReleaseOp>(op);
+            release && release.getRing() == wait.getRing()) {
+          if (at != store)
+            release->moveBefore(release->getBlock(), endOf(release->getBlock()));
+          OpBuilder b(release);
+          StoreWaitOp::create(b, store.getLoc());
+          return success();
+        }
     return store.emitOpError() << "expected fa2gpu.ring.release of its slot "
-                                  "behind it, in the same block";
+                                  "behind it, in its block or one around it";
+  }
+
+  static Block::iterator endOf(Block *block) {
+    return block->mightHaveTerminator() ? Block::iterator(block->getTerminator())
+                                        : block->end();
   }
 
   /// Whether a role stores there more than once.
@@ -133,9 +143,7 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
   static void releaseLast(TensorStoreOp store) {
     auto wait = store.getSlot().getDefiningOp<RingWaitOp>();
     Block *block = store->getBlock();
-    OpBuilder b = block->mightHaveTerminator()
-                      ? OpBuilder::atBlockTerminator(block)
-                      : OpBuilder::atBlockEnd(block);
+    OpBuilder b(block, endOf(block));
     StoreWaitOp::create(b, store.getLoc());
     for (Operation *op = store->getNextNode(); op && wait;
          op = op->getNextNode())

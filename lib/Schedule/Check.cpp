@@ -232,6 +232,9 @@ static std::string gradientRolesError(const Target &t, const Problem &p,
     return wrong;
   if (std::string wrong = twoProgramsError(p, s); !wrong.empty())
     return wrong;
+  if (s.storesHidden && !(p.storesScores && p.masked))
+    return "expected stores_hidden = false but with a mask and a gradient that "
+           "stores tiles of dS, of which it hides some; got true";
   if (std::string wrong = groupLimitsError(p, s); !wrong.empty())
     return wrong;
   for (auto [name, slots] :

@@ -232,6 +232,8 @@ static Footprint backwardFootprint(const Target &t, const Problem &p,
     plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
   if (s.cluster > 1) // the other block's dS
     plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
+  if (s.storesHidden) // zeros, for what a mask hides of dS
+    plan.ring(&Footprint::exchangeBytes, s.exchangeSlots, scores);
   int64_t slotsQ = s.slotsOf("q", /*inLoop=*/true),
           slotsDout = s.slotsOf("dout", /*inLoop=*/true);
   plan.ring(&Footprint::ringBytes, slotsQ, vector);

@@ -99,6 +99,7 @@ private:
         field.member == &Schedule::turnsFinish ||
         field.member == &Schedule::turnsResume ||
         field.member == &Schedule::joinLoops ||
+        field.member == &Schedule::storesHidden ||
         field.member == &Schedule::dqRole ||
         field.member == &Schedule::roleProducts ||
         field.member == &Schedule::polynomialExp2)

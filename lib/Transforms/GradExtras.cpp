@@ -165,7 +165,7 @@ void GradTiler::createSummed(unsigned i) {
 }
 
 /// One block a tile of queries: the tiles of keys that a mask hides from it,
-/// which the kernel of keys stores none of. Rows lie in one piece so.
+/// where the kernel of keys stores none of them. Rows lie in one piece so.
 void GradTiler::createHidden() {
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
   auto tiles = createKernel("_hidden", plainSchedule(), Queries, bq,
@@ -214,4 +214,58 @@ void GradTiler::createHidden() {
       ZeroBoxOp::create(b, loc, dextras[i], begins, ends,
                         program.rowDimension(extra));
     }
+}
+
+/// Zeros for the tiles of queries that see nothing of a block's keys, which the
+/// loop does not visit: one tile of them in shared memory, of which the copy
+/// engine stores as many as there are while the block does other things.
+void GradTiler::storeHidden(Value kvBlock, Value batch, Value firstHead,
+                            Value group, Value queries, Value keys) {
+  SmallVector<unsigned> whole = gradientsThatAre(GradientForm::Whole);
+  if (!schedule.getStoresHidden())
+    return;
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  auto seen = QRangeOp::create(b, loc, kvBlock, /*falling=*/Value(), queries,
+                               keys, bq, bkv, op.getMaskAttr(),
+                               /*nonempty=*/false, /*rotation=*/0);
+  Value first = TileAtOp::create(b, loc, seen, constant(0));
+  SmallVector<std::pair<Value, Value>> hidden{{constant(0), first}};
+  Value row = times(kvBlock, bkv);
+  // Behind the last that see them there are some where a mask has a lower
+  // bound.
+  if (op.getMaskAttr().lower(b, loc, row, queries, keys))
+    hidden.push_back(
+        {arith::AddIOp::create(b, loc, first,
+                               TileCountOp::create(b, loc, seen)),
+         arith::CeilDivUIOp::create(b, loc, queries, constant(bq))});
+  // As dS comes to who stores it: by keys, to be turned.
+  Type element = cast<MemRefType>(dextras[whole.front()].getType())
+                     .getElementType();
+  RankedTensorType turned = tile(bkv, bq, element);
+  Value zeros = TransposeOp::create(
+      b, loc, tile(bq, bkv, element),
+      arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(turned, b.getZeroAttr(element))));
+  auto forEach = [&](Value from, Value to, auto body) {
+    auto loop = scf::ForOp::create(b, loc, from, to, constant(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  };
+  forEach(constant(0), group, [&](Value member) {
+    Value head = arith::AddIOp::create(b, loc, firstHead, member);
+    ProgramTiler program(b, loc, programOf(op), extras,
+                         ScorePlace{batch, head, kvBlock, bq, bkv});
+    SmallVector<Value> views;
+    for (ContributeOp part : program.contributions())
+      for (unsigned i : whole)
+        if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
+            ScoreProgram::FirstExtra + extraOf(i))
+          views.push_back(program.viewOf(part, dextras[i]));
+    for (auto [from, to] : hidden)
+      forEach(from, to, [&](Value i) {
+        for (Value view : views)
+          StoreOp::create(b, loc, zeros, view, times(i, bq), row);
+      });
+  });
 }

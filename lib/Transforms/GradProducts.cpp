@@ -518,6 +518,8 @@ void GradTiler::createKeys(StringRef suffix, StringRef when) {
       b, loc, taken, startsWithFirst(headKV), sequence.getLength(),
       keys.getLength(), schedule.getBlockQ(), cluster * bkv, op.getMaskAttr(),
       /*nonempty=*/true, schedule.getRotateQueries());
+  storeHidden(kvBlock, batch, first, group, sequence.getLength(),
+              keys.getLength());
   // No head has anything to do where no query sees the keys.
   Value some =
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,

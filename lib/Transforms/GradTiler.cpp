@@ -94,7 +94,8 @@ void GradTiler::createAlternative(const Alternative &each) {
     createZeros();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
     createZeroTiles(i);
-  if (op.getMaskAttr() && !gradientsThatAre(GradientForm::Whole).empty())
+  if (op.getMaskAttr() && !gradientsThatAre(GradientForm::Whole).empty() &&
+      !schedule.getStoresHidden())
     createHidden();
   createStatistics();
   if (op.getDsink())

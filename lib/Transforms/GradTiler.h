@@ -73,6 +73,9 @@ private:
   void createZeroTiles(unsigned i);
   void createSummed(unsigned i);
   void createHidden();
+  void storeHidden(mlir::Value kvBlock, mlir::Value batch,
+                   mlir::Value firstHead, mlir::Value group,
+                   mlir::Value queries, mlir::Value keys);
   void createZeros();
   void createRounded();
   void createStatistics();
