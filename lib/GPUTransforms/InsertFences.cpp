@@ -116,7 +116,8 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
         if (auto release = dyn_cast<RingReleaseOp>(op);
             release && release.getRing() == wait.getRing()) {
           if (at != store)
-            release->moveBefore(release->getBlock(), endOf(release->getBlock()));
+            release->moveBefore(release->getBlock(),
+                                endOf(release->getBlock()));
           OpBuilder b(release);
           StoreWaitOp::create(b, store.getLoc());
           return success();
@@ -126,8 +127,9 @@ struct InsertFencesPass : public fa2::impl::InsertFencesBase<InsertFencesPass> {
   }
 
   static Block::iterator endOf(Block *block) {
-    return block->mightHaveTerminator() ? Block::iterator(block->getTerminator())
-                                        : block->end();
+    return block->mightHaveTerminator()
+               ? Block::iterator(block->getTerminator())
+               : block->end();
   }
 
   /// Whether a role stores there more than once.

@@ -239,8 +239,8 @@ void GradTiler::storeHidden(Value kvBlock, Value batch, Value firstHead,
                                TileCountOp::create(b, loc, seen)),
          arith::CeilDivUIOp::create(b, loc, queries, constant(bq))});
   // As dS comes to who stores it: by keys, to be turned.
-  Type element = cast<MemRefType>(dextras[whole.front()].getType())
-                     .getElementType();
+  Type element =
+      cast<MemRefType>(dextras[whole.front()].getType()).getElementType();
   RankedTensorType turned = tile(bkv, bq, element);
   Value zeros = TransposeOp::create(
       b, loc, tile(bq, bkv, element),

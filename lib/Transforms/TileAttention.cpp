@@ -130,8 +130,8 @@ public:
         when += " && !(" + tiles + ")";
       }
       ScheduleAttr alike = withoutRows(other.alike);
-      auto same = llvm::find_if(
-          last, [&](const Other &l) { return l.alike == alike; });
+      auto same =
+          llvm::find_if(last, [&](const Other &l) { return l.alike == alike; });
       if (same == last.end()) {
         last.push_back({other.schedule, alike, other.name, when});
         continue;
