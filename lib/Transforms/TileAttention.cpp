@@ -37,8 +37,9 @@ ScheduleAttr fewerRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// The same without copies of tiles. There is room for an output of its own,
-/// which takes the fewest registers.
+/// The same without copies of tiles. Where those were there is room for an
+/// output of its own, which takes fewer registers than one that goes straight
+/// to memory.
 ScheduleAttr byElements(ScheduleAttr schedule) {
   Schedule fields = fewerRows(schedule).getFields();
   fields.slotsReads = 0;

@@ -51,7 +51,7 @@ struct TileAttentionGradPass
                                      failed(programOf(op).checkReadsScore())))
         return signalPassFailure();
       if (llvm::any_of(schedulesOf(op), [&](ScheduleAttr s) {
-            return failed(checkWhole(op, s));
+            return failed(checkWhole(op, s)) || failed(checkHidden(op, s));
           }))
         return signalPassFailure();
       GradTiler(*func, op).run();
@@ -65,6 +65,18 @@ struct TileAttentionGradPass
       for (VariantAttr variant : variants.getAsRange<VariantAttr>())
         schedules.push_back(variant.getSchedule());
     return schedules;
+  }
+
+  /// Zeros stand in for the tiles that a mask hides of a gradient.
+  static LogicalResult checkHidden(AttentionGradOp op, ScheduleAttr s) {
+    bool stores = llvm::any_of(op.getDextras().getTypes(), [](Type gradient) {
+      return formOfGradient(gradient) == GradientForm::Whole;
+    });
+    if (!s.getStoresHidden() || (op.getMaskAttr() && stores))
+      return success();
+    return op.emitOpError()
+           << "expected stores_hidden = false but with a mask and a gradient "
+              "that stores tiles of dS, of which it hides some; got true";
   }
 
   /// Gradients that are stored, not summed, are tiles of dS on their way to the
