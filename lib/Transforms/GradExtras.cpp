@@ -138,20 +138,25 @@ void GradTiler::createZeroTiles(unsigned i) {
   });
 }
 
+/// Of the head and batch entry that the program is placed at, as they add to
+/// it.
+Value GradTiler::viewOfGradient(ProgramTiler &program, unsigned i) {
+  for (ContributeOp part : program.contributions())
+    if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
+        ScoreProgram::FirstExtra + extraOf(i))
+      return program.viewOf(part, dextras[i]);
+  return Value();
+}
+
 /// The sums of the tiles, rounded, as memory has them: queries by keys.
 void GradTiler::createSummed(unsigned i) {
   Block &body = createKernelOfTiles(i, "").getBody().front();
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  size_t extra = extraOf(i);
   Value qBlock = body.getArgument(0), head = body.getArgument(1),
         batch = body.getArgument(2);
   ProgramTiler program(b, loc, programOf(op), extras,
                        ScorePlace{batch, head, qBlock, bq, bkv});
-  Value to;
-  for (ContributeOp part : program.contributions())
-    if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
-        ScoreProgram::FirstExtra + extra)
-      to = program.viewOf(part, dextras[i]);
+  Value to = viewOfGradient(program, i);
   Type element = cast<MemRefType>(dextras[i].getType()).getElementType();
   Value from = tilesOf(i, batch, head);
   forEachKeyTile([&](Value j) {
@@ -256,12 +261,8 @@ void GradTiler::storeHidden(Value kvBlock, Value batch, Value firstHead,
     Value head = arith::AddIOp::create(b, loc, firstHead, member);
     ProgramTiler program(b, loc, programOf(op), extras,
                          ScorePlace{batch, head, kvBlock, bq, bkv});
-    SmallVector<Value> views;
-    for (ContributeOp part : program.contributions())
-      for (unsigned i : whole)
-        if (cast<BlockArgument>(part.getExtra()).getArgNumber() ==
-            ScoreProgram::FirstExtra + extraOf(i))
-          views.push_back(program.viewOf(part, dextras[i]));
+    SmallVector<Value> views = llvm::map_to_vector(
+        whole, [&](unsigned i) { return viewOfGradient(program, i); });
     for (auto [from, to] : hidden)
       forEach(from, to, [&](Value i) {
         for (Value view : views)

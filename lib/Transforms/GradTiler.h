@@ -71,6 +71,7 @@ private:
   ForEachTileOp createKernelOfTiles(unsigned i, llvm::StringRef suffix);
   template <typename Body> void forEachKeyTile(Body body);
   void createZeroTiles(unsigned i);
+  mlir::Value viewOfGradient(ProgramTiler &program, unsigned i);
   void createSummed(unsigned i);
   void createHidden();
   void storeHidden(mlir::Value kvBlock, mlir::Value batch,

@@ -160,7 +160,9 @@ def draw(seed, number, families):
         words += d.pick(["--bias=key"], ["--bias=head-key"], ["--alibi=head"])
     elif "-terms-" in family:
         words += d.pick(["--bias=key", "--grads=bias"], ["--bias=head-key"], ["--alibi=head", "--bias=query"], ["--bias=full"],
-                        ["--alibi=head", "--grads=slopes"], ["--softcap=20", "--bias=head"])
+                        ["--alibi=head", "--grads=slopes"], ["--softcap=20", "--bias=head"], ["--bias=full", "--grads=bias:whole"])
+        if "--grads=bias:whole" in words and kernel["mask"] != "none":
+            fields["stores_hidden"] = d.pick(0, 1)
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
     beside = Draw(f"{seed}/{number}/beside")
     words += [f"--{name}={value}" for name, value in (("sink", "head"), ("dropout", "argument")) if beside.chance(0.25)]
