@@ -94,8 +94,12 @@ struct GroupLimitsPass : public fa2::impl::GroupLimitsBase<GroupLimitsPass> {
     // The queries may come meanwhile.
     auto waits = loop->getBlock()->getOps<RingWaitOp>();
     for (RingWaitOp wait : llvm::to_vector(waits))
-      if (wait->isBeforeInBlock(loop))
+      if (wait->isBeforeInBlock(loop)) {
         wait->moveBefore(loop);
+        for (Operation *user : wait.getTile().getUsers())
+          if (isa<LocalLoadOp>(user) && user->getBlock() == loop->getBlock())
+            user->moveBefore(loop);
+      }
     b.setInsertionPoint(loop);
     loop.getRangeMutable().assign(
         DropTilesOp::create(b, loc, skipped, upTo, own));

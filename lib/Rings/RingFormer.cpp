@@ -79,9 +79,15 @@ Value RingFormer::createRing(Location loc, StringRef name,
                               b.getStringAttr(name));
 }
 
-/// Whether matmuls alone read a tile, each warpgroup 64 rows of its own.
+/// Whether a tile is read as a left operand alone, by each warpgroup 64 rows of
+/// its own: by matmuls, or into registers for them.
 static bool isReadByRows(Value tile) {
   return llvm::all_of(tile.getUses(), [](OpOperand &use) {
+    if (auto load = dyn_cast<LocalLoadOp>(use.getOwner())) {
+      auto held = dyn_cast<OperandAttr>(
+          cast<RankedTensorType>(load.getResult().getType()).getEncoding());
+      return held && held.getAcc().getGroups()[1] == 1;
+    }
     auto dot = dyn_cast<DotStartOp>(use.getOwner());
     return dot && dot.getA() == use.get() && dot.getB() != use.get() &&
            !dot.getTransposeA() &&

@@ -312,8 +312,17 @@ static std::string rolesError(const Target &t, const Problem &p,
                    t.name(), s.warps, s.blockQ);
   if ((s.partition != Partition::SplitQ || s.qInRegisters))
     return formatv("expected partition = split_q and q_in_registers = false on "
-                   "{0}",
+                   "{0}, where queries_in_registers says how many columns are "
+                   "held",
                    t.name());
+  if (s.queriesInRegisters > p.headDim)
+    return formatv("expected queries_in_registers to be at most the head dim, "
+                   "{0}; got {1}",
+                   p.headDim, s.queriesInRegisters);
+  if (s.queriesInRegisters && s.splitScores)
+    return formatv("expected queries_in_registers = 0 with split_scores, whose "
+                   "second product joins the first; got {0}",
+                   s.queriesInRegisters);
   if (s.loopOrder != LoopOrder::Written && s.loopOrder != LoopOrder::Derived)
     return formatv("expected loop_order = written or derived in forward "
                    "kernels, whose products {0} does not name; got {0}",

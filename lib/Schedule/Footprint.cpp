@@ -352,8 +352,9 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   if (s.overlap)
     f.scoreRegisters += packed;
   f.scoreRegisters += (reads + wide) * packed;
-  if (s.qInRegisters)
-    f.queryRegisters = rows * up(p.headDim, 16) / 2 / kLanes;
+  f.queryRegisters =
+      rows * (s.qInRegisters ? up(p.headDim, 16) : s.queriesInRegisters) / 2 /
+      kLanes;
   // Row maxima and sums (two a fragment of 16 rows, over four lanes), addresses
   // of the copies, fragments of keys and values in flight.
   f.otherRegisters = 3 * (rows / 8) + (t.copyEngine() ? 26 : 32);

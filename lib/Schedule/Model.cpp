@@ -63,7 +63,7 @@ private:
       readers = 1;
     double bytes = 2 * keys * (d() + dv()) * readers;
     if (!s.qInRegisters)
-      bytes += 2 * rows * d() *
+      bytes += 2 * rows * (d() - double(s.queriesInRegisters)) *
                (s.partition == Partition::SplitK ? double(s.warps) : 1);
     double copied = 2 * keys * double(p.headDim + p.headDimV);
     e.shared = (bytes + copied) / rates.sharedBytes;

@@ -181,7 +181,7 @@ private:
       return {Schedule().*field.member};
     if (is(&Schedule::slotsDout) || is(&Schedule::rotateQueries) ||
         is(&Schedule::keysInRegisters) || is(&Schedule::valuesInRegisters) ||
-        is(&Schedule::roleColumns))
+        is(&Schedule::queriesInRegisters) || is(&Schedule::roleColumns))
       return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::keyWarps) || is(&Schedule::dqWarps))
       return {0, 1, 2, 4, 8};

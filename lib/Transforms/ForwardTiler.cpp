@@ -225,7 +225,8 @@ ForTilesOp ForwardTiler::buildLoop(Value qTile, ScorePlace place,
   Value s =
       DotOp::create(b, loc, tile(bq, bkv, b.getF32Type()), qTile, kTile, terms,
                     /*transpose_b=*/true, /*transpose_a=*/false,
-                    splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"));
+                    splitK ? warps(1, n) : warps(n, 1), b.getStringAttr("s"),
+                    schedule.getQueriesInRegisters());
   if (program && !terms)
     s = program->atScores(s);
   s = ApplyMaskOp::create(b, loc, s.getType(), s, qBlock, j, seqlenQ, seqlenK,

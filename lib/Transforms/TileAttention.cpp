@@ -39,10 +39,11 @@ ScheduleAttr fewerRows(ScheduleAttr schedule) {
 
 /// The same without copies of tiles. Where those were there is room for an
 /// output of its own, which takes fewer registers than one that goes straight
-/// to memory.
+/// to memory, and shared memory is the bound no more, for which registers held
+/// queries.
 ScheduleAttr byElements(ScheduleAttr schedule) {
   Schedule fields = fewerRows(schedule).getFields();
-  fields.slotsReads = 0;
+  fields.slotsReads = fields.queriesInRegisters = 0;
   if (fields.directOutput) {
     fields.directOutput = false;
     fields.separateOutput = true;

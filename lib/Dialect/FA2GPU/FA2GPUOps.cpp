@@ -124,6 +124,14 @@ LogicalResult LocalLoadOp::verify() {
 }
 
 LogicalResult TensorCopyOp::verify() {
+  // Rows of several heads are side by side in 64 rows, as a warpgroup's
+  // products have them.
+  RingType ring = getRing().getType();
+  int64_t rows = ring.getTile().getDimSize(0) / ring.getParts();
+  if (getHeads() > 1 && rows != kGroupRows)
+    return emitOpError() << "expected a ring whose parts have " << kGroupRows
+                         << " rows, of " << getHeads() << " heads, got "
+                         << rows;
   return verifyHeads(*this, getMap(), getHeads());
 }
 

@@ -78,6 +78,8 @@ def draw_sm90a(d):
     for name in ("rings.k", "rings.v"):
         if d.chance(0.15):
             fields[name] = d.pick(1, 2, 3, 4)
+    if d.chance(0.3):
+        fields["queries_in_registers"] = d.pick(16, 32, 48, 64, 128)
     return fields
 
 
