@@ -350,6 +350,18 @@ func.func @packed_copy(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: i
 
 // -----
 
+// A box has the rows of each head in one piece: products want them in 64 rows.
+func.func @packed_rows(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: index, %n: index,
+                       %r: !fa2gpu.ring<2 x tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>>,
+                       %slot: tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>) {
+  %m = fa2gpu.tensor_map %k rows 128 {heads = 2 : i64} : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
+  // expected-error @+1 {{expected a ring whose parts have 64 rows, of 2 heads, got 128}}
+  fa2gpu.tensor_copy %m[%row, %row, %row], %slot signal %r[%n] {heads = 2 : i64} : tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>, !fa2gpu.ring<2 x tensor<128x64xbf16, #fa2gpu.shared<panel = 128>>>
+  return
+}
+
+// -----
+
 func.func @packed_store(%k: memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>, %row: index,
                         %slot: tensor<64x64xbf16, #fa2gpu.shared<panel = 128>>) {
   %m = fa2gpu.tensor_map %k rows 64 : memref<?x?x?x64xbf16, strided<[?, ?, ?, 1]>>
