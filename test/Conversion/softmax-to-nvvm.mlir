@@ -300,3 +300,26 @@ fa2.kernel @diagonals(%n: index, %sum: memref<?xf32, strided<[?]>>)
   }
   fa2.return
 }
+
+// -----
+
+// Where an arm reads again, what is computed of its positions is not found equal to what is there already: addresses of
+// elements would be held for it.
+// CHECK-LABEL: gpu.func @again
+// CHECK-NOT: mov.b32
+// CHECK: %[[HERE:.*]] = llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" %{{.*}} : (i32) -> i32
+// CHECK-NEXT: arith.index_cast %[[HERE]] : i32 to index
+// CHECK-NOT: mov.b32
+// CHECK: gpu.return
+#acc = #fa2gpu.acc<#fa2gpu.mma_sync, groups = [1, 1]>
+fa2.kernel @again(%n: index)
+    attributes {spec = #fa2.spec<pass = "forward", dtype = bf16, head_dim = 16, head_dim_v = 16>,
+                schedule = #fa2.schedule<target = "sm_80", block_q = 16, block_kv = 16, warps = 1, stages = 1>,
+                arguments = [#fa2.arg<"n", "in", [] x index>], shared_bytes = 4096 : i64} {
+  fa2.for_each_tile %t, %h, %b in (%n by 16, %n, %n) {
+    %once = fa2.positions %t : tensor<16xindex, #fa2gpu.column<#acc>>
+    %again = fa2.positions %t {fa2gpu.again} : tensor<16xindex, #fa2gpu.column<#acc>>
+    %sum = arith.addi %once, %again : tensor<16xindex, #fa2gpu.column<#acc>>
+  }
+  fa2.return
+}

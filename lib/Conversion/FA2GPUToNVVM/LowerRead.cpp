@@ -32,6 +32,9 @@ struct PositionsLowering : public OpConversionPattern<PositionsOp> {
                         e.toIndex(lane));
     if (op.getLead())
       first = e.sub(first, adaptor.getLead()[0]);
+    // Else addresses of elements would be held for an arm that hardly runs.
+    if (op->hasAttr(kAgainName))
+      first = e.hidden(first);
     SmallVector<Value> out;
     int64_t slots = row ? layout.numRowSlots() : layout.numColSlots();
     for (int64_t slot = 0; slot < slots; ++slot)
