@@ -124,7 +124,10 @@ private:
   /// Behind the start of the product that gives the tile, if that is waited for
   /// behind the addition before.
   Operation *placeOf(AccumulateOp add, Value row) const {
+    // What no product gives is computed of the last one's.
     auto wait = add.getTile().getDefiningOp<DotWaitOp>();
+    for (Operation *op = add; op && !wait; op = op->getPrevNode())
+      wait = dyn_cast<DotWaitOp>(op);
     bool isLast = wait && wait->getBlock() == add->getBlock() &&
                   (!last || last->getBlock() != add->getBlock() ||
                    last->isBeforeInBlock(wait));
@@ -172,16 +175,22 @@ private:
 struct ChangeTurnsPass : public fa2::impl::ChangeTurnsBase<ChangeTurnsPass> {
   void runOnOperation() override {
     TurnChange how = getOperation().getSchedule().getTurns();
-    if (how == TurnChange::AtOnce || how == TurnChange::ByRoles)
-      return;
-    llvm::MapVector<Value, llvm::SetVector<Block *>> sums;
+    llvm::MapVector<Value, std::pair<TurnChange, llvm::SetVector<Block *>>>
+        sums;
     getOperation().walk([&](AccumulateOp add) {
-      if (Value counters = add.getTurns())
-        sums[counters].insert(Turns(counters, how).blockOf(add));
+      Value counters = add.getTurns();
+      // What is stored turned is passed on late, whatever dQ's turns are.
+      TurnChange here = add.getIntoRow() ? TurnChange::Late : how;
+      if (!counters || here == TurnChange::AtOnce ||
+          here == TurnChange::ByRoles)
+        return;
+      auto &[change, blocks] = sums[counters];
+      change = here;
+      blocks.insert(Turns(counters, here).blockOf(add));
     });
-    for (auto &[counters, blocks] : sums)
-      for (Block *block : blocks)
-        Turns(counters, how).change(*block);
+    for (auto &[counters, sum] : sums)
+      for (Block *block : sum.second)
+        Turns(counters, sum.first).change(*block);
   }
 };
 

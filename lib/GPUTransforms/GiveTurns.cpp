@@ -33,6 +33,10 @@ struct Addition {
 /// Those of all roles that add to the tile, in one turn.
 using Additions = llvm::MapVector<StringAttr, Addition>;
 
+/// Whether its turns are looked for by another role: dQ's. Those of what is
+/// stored turned are the batch's entries', few of which wait.
+bool isGiven(AccumulateOp add) { return add.getTurns() && !add.getIntoRow(); }
+
 struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
   void runOnOperation() override {
     KernelOp kernel = getOperation();
@@ -44,7 +48,7 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
     WalkResult result = kernel.walk([&](Operation *op) {
       auto add = dyn_cast<AccumulateOp>(op);
       auto resume = dyn_cast<ResumeOp>(op);
-      if (!(add && add.getTurns()) && !resume)
+      if (!(add && isGiven(add)) && !resume)
         return WalkResult::advance();
       if (resume ? bool(resume.getSharedRow()) : bool(add.getSharedRow())) {
         op->emitOpError() << "expected a turn of its own for each tile, where "
@@ -126,7 +130,7 @@ struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
         auto resume = dyn_cast<ResumeOp>(op);
         if (resume && roleOf(resume) == role)
           resume.setBegins(false);
-        if (!add || !add.getTurns() || roleOf(add) != role)
+        if (!add || !isGiven(add) || roleOf(add) != role)
           continue;
         add.getGivenMutable().assign(given.getTile());
         add.getToldMutable().assign(told.getSlot());

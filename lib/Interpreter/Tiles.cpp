@@ -287,7 +287,12 @@ void interpreter::run(Frame &f, AccumulateOp op) {
   for (Value factor : op.getFactors())
     for (float &x : sum->real)
       x *= f.real(factor);
-  storeTile(f, f.as<View>(op.getInto()), row, *sum, f.part(type));
+  View into = f.as<View>(op.getInto());
+  if (!op.getIntoRow())
+    return storeTile(f, into, row, *sum, f.part(type));
+  into.firstColumn = f.whole(op.getIntoColumn());
+  storeTile(f, into, f.whole(op.getIntoRow()), *transposed(*sum),
+            f.part(type).transposed());
 }
 
 void interpreter::run(Frame &f, ResumeOp op) {

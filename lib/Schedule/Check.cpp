@@ -412,6 +412,15 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "turns_finish, whose blocks come to a tile of queries one "
                    "after the other; got {0}",
                    s.rotateQueries);
+  if (s.sumTurns && !p.batchSums)
+    return formatv("expected sum_turns = 0 without a gradient that is summed "
+                   "over the batch alone, by tiles; got {0}",
+                   s.sumTurns);
+  if (s.sumTurns && (s.order == TileOrder::Descending || s.groupLimits))
+    return formatv("expected sum_turns = 0 with order = descending, whose "
+                   "entries start from the last, or group_limits, where a "
+                   "tile is a part of the warpgroups' own; got {0}",
+                   s.sumTurns);
   // Sums along diagonals go on from tile to tile.
   if (s.rotateQueries && p.sums)
     return formatv("expected rotate_queries = 0 with a score program by which "

@@ -173,6 +173,9 @@ private:
     // few queries.
     if (is(&Schedule::slotsReads) && !problem.tileReads)
       return {0};
+    if (is(&Schedule::sumTurns))
+      return problem.batchSums ? std::vector<int64_t>{0, 4, 8}
+                               : std::vector<int64_t>{0};
     if (problem.backward && (is(&Schedule::slotsK) || is(&Schedule::slotsV)))
       return withTodays(field, std::vector<int64_t>{0});
     if (is(&Schedule::slotsK) || is(&Schedule::slotsV) ||

@@ -24,6 +24,7 @@ constexpr Need kNeeds[] = {
     {"sums", &Problem::sums, nullptr},
     {"row_sums", &Problem::rowSums, nullptr},
     {"key_sums", &Problem::keySums, nullptr},
+    {"batch_sums", &Problem::batchSums, nullptr},
     {"stores_scores", &Problem::storesScores, nullptr},
     {"dropout", &Problem::dropout, nullptr},
     {"column_vectors", nullptr, &Problem::columnVectors},

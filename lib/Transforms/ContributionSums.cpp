@@ -3,6 +3,7 @@
 #include "ContributionSums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace fa2;
@@ -20,7 +21,7 @@ ContributionSums::ContributionSums(OpBuilder &b, Location loc,
     auto argument = dyn_cast<MemRefType>(sum.getType());
     bool isWhole = argument && !argument.getElementType().isF32();
     (isWhole ? whole : parts)
-        .push_back({op, sum, words[number], program.placeOf(op)});
+        .push_back({op, sum, words[number], program.placeOf(op), number});
   }
 }
 
@@ -53,17 +54,14 @@ SmallVector<Value> ContributionSums::slopes() {
 }
 
 SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
-                                         Value row) {
+                                         Value row, ArrayRef<Turn> turns) {
   SmallVector<Value> after;
+  // A turn is of all that a tile adds to a view.
+  llvm::MapVector<size_t, Value> tiles;
   for (auto [part, value] : llvm::zip_equal(parts, values)) {
     if (part.isView()) {
-      AccumulateOp::create(b, loc, value, part.sum, row, /*turn=*/Value(),
-                           /*turns=*/Value(), /*shared_row=*/Value(),
-                           /*first=*/Value(), /*last=*/Value(),
-                           /*seen=*/Value(), /*opens=*/Value(),
-                           /*closes=*/Value(), /*into=*/Value(),
-                           /*factors=*/ValueRange(), /*given=*/Value(),
-                           /*told=*/Value());
+      Value &tile = tiles[part.gradient];
+      tile = tile ? Value(arith::AddFOp::create(b, loc, tile, value)) : value;
       continue;
     }
     if (!part.stays()) {
@@ -72,6 +70,20 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
     }
     Value sums = before[after.size()];
     after.push_back(AddRowsOp::create(b, loc, sums.getType(), value, sums));
+  }
+  for (auto [gradient, tile] : tiles) {
+    Value view = llvm::find_if(parts, [&, of = gradient](const Part &part) {
+                   return part.gradient == of;
+                 })->sum;
+    const Turn &turn = turns[gradient];
+    bool any = bool(turn.counters);
+    AccumulateOp::create(b, loc, tile, view, row, turn.number, turn.counters,
+                         turn.row, turn.first, turn.last, /*seen=*/Value(),
+                         turn.opens, turn.closes, turn.into, turn.intoRow,
+                         turn.intoColumn, /*factors=*/ValueRange(),
+                         /*given=*/Value(), /*told=*/Value(), /*begins=*/any,
+                         /*ends=*/any, /*later=*/false, /*resumed=*/false,
+                         turn.anyOrder);
   }
   return after;
 }

@@ -12,6 +12,15 @@ namespace fa2 {
 /// other tiles are added one by one, summed over what their places lack.
 class ContributionSums {
 public:
+  /// A block's turn to add a tile to a sum that blocks of several batch entries
+  /// share, and where the last one stores it, rounded.
+  struct Turn {
+    mlir::Value counters; // null: tiles are added in any order, to zeros
+    mlir::Value number, row, first, last, opens, closes, into, intoRow,
+        intoColumn;
+    bool anyOrder = false; // between the first and the last
+  };
+
   /// `sums` are the kernel's arguments, one for each of the extras `grads`, or
   /// views with an order, to which tiles are added as they are; `words` where
   /// exact sums are kept for them (null: none).
@@ -27,9 +36,10 @@ public:
   /// In it, after `atScores`: the slopes of all parts, as tiles.
   llvm::SmallVector<mlir::Value> slopes();
   /// In it: the sums with a tile's parts. `row` is where the tile has its place
-  /// in views.
+  /// in views; `turns` are of the gradients, in their order.
   llvm::SmallVector<mlir::Value> add(mlir::ValueRange before,
-                                     mlir::ValueRange values, mlir::Value row);
+                                     mlir::ValueRange values, mlir::Value row,
+                                     llvm::ArrayRef<Turn> turns);
   /// After it.
   void finish(mlir::ValueRange totals);
 
@@ -39,6 +49,7 @@ private:
     mlir::Value sum; // the argument, or the view
     mlir::Value words;
     ProgramTiler::Axes place;
+    size_t gradient;
     bool stays() const { return !(place & ProgramTiler::Columns); }
     bool isView() const { return mlir::isa<ViewType>(sum.getType()); }
   };

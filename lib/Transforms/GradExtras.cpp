@@ -71,16 +71,6 @@ SmallVector<unsigned> GradTiler::gradientsThatAre(GradientForm form) {
   return found;
 }
 
-bool GradTiler::isSummedOver(unsigned i, ScoreProgram::Argument coordinate) {
-  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
-  size_t extra = extraOf(i);
-  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
-    if (!ShapedType::isDynamic(extent) &&
-        programOf(op).coordinateOf(extra, unsigned(dim)) == coordinate)
-      return true;
-  return false;
-}
-
 Value GradTiler::tilesOf(unsigned i, Value batch, Value head) {
   if (isSummedOver(i, ScoreProgram::Batch))
     batch = constant(0);
@@ -169,56 +159,142 @@ void GradTiler::createSummed(unsigned i) {
   });
 }
 
-/// One block a tile of queries: the tiles of keys that a mask hides from it,
-/// where the kernel of keys stores none of them. Rows lie in one piece so.
-void GradTiler::createHidden() {
+GradTiler::ColumnRanges GradTiler::hiddenColumns(Value qBlock, Value sq,
+                                                 Value sk) {
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  auto tiles = createKernel("_hidden", plainSchedule(), Queries, bq,
-                            TileOrder::Ascending);
-  Block &body = tiles.getBody().front();
-  Value qBlock = body.getArgument(0), head = body.getArgument(1),
-        batch = body.getArgument(2);
-  Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
-        sk = SequenceOp::create(b, loc, k, batch).getLength();
   // Tiles of keys count rows past the end as those that see them.
   auto range =
       KVRangeOp::create(b, loc, qBlock, /*falling=*/false, sq, sk, Value(), bq,
                         bkv, op.getMaskAttr(), /*nonempty=*/false,
                         /*past_end=*/false, /*whole_rows=*/true);
-  auto inside = [&](Value x, Value length) -> Value {
-    return arith::MinSIOp::create(b, loc, x, length);
-  };
-  auto next = [&](Value x, int64_t by) -> Value {
-    return arith::AddIOp::create(b, loc, x, constant(by));
+  auto columnOf = [&](Value tile) -> Value {
+    return arith::MinSIOp::create(b, loc, times(tile, bkv), sk);
   };
   Value first = TileAtOp::create(b, loc, range, constant(0));
   Value end =
       arith::AddIOp::create(b, loc, first, TileCountOp::create(b, loc, range));
-  SmallVector<std::pair<Value, Value>> columns{
-      {inside(times(end, bkv), sk), sk}};
+  ColumnRanges columns{{columnOf(end), sk}};
   // Before the first that they see there are some where a mask has a lower
   // bound.
-  if (op.getMaskAttr().lower(b, loc, times(qBlock, bq), sq, sk))
-    columns.push_back({constant(0), inside(times(first, bkv), sk)});
-  Value row = times(qBlock, bq), lastRow = inside(next(row, bq), sq);
+  if (op.getMaskAttr() &&
+      op.getMaskAttr().lower(b, loc, times(qBlock, bq), sq, sk))
+    columns.push_back({constant(0), columnOf(first)});
+  return columns;
+}
+
+void GradTiler::zeroColumns(unsigned i, Value batch, Value head, Value qBlock,
+                            Value sq, const ColumnRanges &columns) {
+  int64_t bq = schedule.getBlockQ();
+  auto next = [&](Value x, int64_t by) -> Value {
+    return arith::AddIOp::create(b, loc, x, constant(by));
+  };
   ScoreProgram program = programOf(op);
-  for (unsigned i : gradientsThatAre(GradientForm::Whole))
-    for (auto [from, to] : columns) {
-      std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
-          {ScoreProgram::Batch, {batch, next(batch, 1)}},
-          {ScoreProgram::Head, {head, next(head, 1)}},
-          {ScoreProgram::Row, {row, lastRow}},
-          {ScoreProgram::Column, {from, to}}};
-      size_t extra = extraOf(i);
-      SmallVector<Value> begins, ends;
-      for (unsigned dim = 0; dim < bounds.size(); ++dim) {
-        auto [begin, end] = bounds[program.coordinateOf(extra, dim)];
-        begins.push_back(begin);
-        ends.push_back(end);
-      }
-      ZeroBoxOp::create(b, loc, dextras[i], begins, ends,
-                        program.rowDimension(extra));
+  size_t extra = extraOf(i);
+  Value row = times(qBlock, bq),
+        lastRow = arith::MinSIOp::create(b, loc, next(row, bq), sq);
+  for (auto [from, to] : columns) {
+    std::map<ScoreProgram::Argument, std::pair<Value, Value>> bounds{
+        {ScoreProgram::Batch, {batch, next(batch, 1)}},
+        {ScoreProgram::Head, {head, next(head, 1)}},
+        {ScoreProgram::Row, {row, lastRow}},
+        {ScoreProgram::Column, {from, to}}};
+    SmallVector<Value> begins, ends;
+    for (unsigned dim = 0; dim < bounds.size(); ++dim) {
+      auto [begin, end] = bounds[program.coordinateOf(extra, dim)];
+      begins.push_back(begin);
+      ends.push_back(end);
     }
+    ZeroBoxOp::create(b, loc, dextras[i], begins, ends,
+                      program.rowDimension(extra));
+  }
+}
+
+/// One block a tile of queries: the tiles of keys that a mask hides from it,
+/// where the kernel of keys stores none of them. Rows lie in one piece so.
+void GradTiler::createHidden() {
+  auto tiles = createKernel("_hidden", plainSchedule(), Queries,
+                            schedule.getBlockQ(), TileOrder::Ascending);
+  Block &body = tiles.getBody().front();
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
+        sk = SequenceOp::create(b, loc, k, batch).getLength();
+  ColumnRanges columns = hiddenColumns(qBlock, sq, sk);
+  for (unsigned i : gradientsThatAre(GradientForm::Whole))
+    zeroColumns(i, batch, head, qBlock, sq, columns);
+}
+
+/// What a sum that blocks add to in turns wants before: counters of zeros, and
+/// zeros of the gradient where nobody adds, which without entries is anywhere.
+void GradTiler::createTurns(unsigned i) {
+  Block &body = createKernelOfTiles(i, "_turns").getBody().front();
+  Value qBlock = body.getArgument(0), head = body.getArgument(1),
+        batch = body.getArgument(2);
+  Value counters = turnsOfTiles(i, batch, head);
+  auto none = DenseElementsAttr::get(
+      RankedTensorType::get({schedule.getWarps()}, b.getI32Type()), int32_t(0));
+  forEachKeyTile([&](Value j) {
+    StoreOp::create(b, loc, arith::ConstantOp::create(b, loc, none), counters,
+                    rowOfTiles(j, qBlock));
+  });
+  Value sq = SequenceOp::create(b, loc, q, batch).getLength(),
+        sk = SequenceOp::create(b, loc, k, batch).getLength();
+  ColumnRanges columns = hiddenColumns(qBlock, sq, sk);
+  Value &from = columns.front().first;
+  Value isEmpty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                        memref::DimOp::create(b, loc, q, 0),
+                                        constant(0));
+  from = arith::SelectOp::create(b, loc, isEmpty, constant(0), from);
+  zeroColumns(i, batch, head, qBlock, sq, columns);
+}
+
+Value GradTiler::turnsOfTiles(unsigned i, Value batch, Value head) {
+  SmallVector<unsigned> tiled = gradientsThatAre(GradientForm::Tiles);
+  return wholeView(tileTurns[llvm::find(tiled, i) - tiled.begin()],
+                   isSummedOver(i, ScoreProgram::Batch) ? constant(0) : batch,
+                   isSummedOver(i, ScoreProgram::Head) ? constant(0) : head);
+}
+
+/// What holds for all tiles of a block.
+ContributionSums::Turn GradTiler::turnOfSum(unsigned i, ProgramTiler &program,
+                                            Value batch, Value head) {
+  if (!llvm::is_contained(gradientsThatAre(GradientForm::Tiles), i) ||
+      !addsInTurns(i))
+    return {};
+  ContributionSums::Turn turn;
+  turn.counters = turnsOfTiles(i, batch, head);
+  turn.into = viewOfGradient(program, i);
+  turn.into.getDefiningOp<ViewOp>().getBatchMutable().assign(constant(0));
+  Value last = arith::SubIOp::create(
+      b, loc, memref::DimOp::create(b, loc, q, 0), constant(1));
+  auto isEntry = [&](Value entry) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, batch,
+                                 entry);
+  };
+  turn.opens = isEntry(constant(0));
+  turn.closes = isEntry(last);
+  turn.number = batch;
+  turn.anyOrder = !sumsInOrder(schedule.getDq());
+  if (turn.anyOrder)
+    turn.number = arith::SelectOp::create(
+        b, loc, turn.closes, last,
+        arith::MinUIOp::create(b, loc, batch, constant(1)));
+  return turn;
+}
+
+/// What depends on the tile: several of a block's share a turn, in whose order
+/// it goes through them.
+void GradTiler::placeTurn(ContributionSums::Turn &turn, Value kvBlock,
+                          Value qBlock, QRangeOp range) {
+  if (!turn.counters)
+    return;
+  int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
+  int64_t tiles = tilesOfTurn();
+  Value place = arith::RemUIOp::create(b, loc, qBlock, constant(tiles));
+  turn.row = rowOfTiles(kvBlock, arith::SubIOp::create(b, loc, qBlock, place));
+  std::tie(turn.first, turn.last) = endsOfTurn(place, tiles, qBlock, range);
+  turn.intoRow = times(qBlock, bq);
+  turn.intoColumn = times(kvBlock, bkv);
 }
 
 /// Zeros for the tiles of queries that see nothing of a block's keys, which the

@@ -190,6 +190,12 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   // last one behind it.
   turn.row = times(shared, rows);
   Value place = arith::RemUIOp::create(b, loc, qBlock, count);
+  std::tie(turn.first, turn.last) = endsOfTurn(place, tiles, qBlock, range);
+  return turn;
+}
+
+std::pair<Value, Value> GradTiler::endsOfTurn(Value place, int64_t tiles,
+                                              Value qBlock, QRangeOp range) {
   auto isEither = [&](Value x, Value y, Value z, Value w) -> Value {
     auto equal = arith::CmpIPredicate::eq;
     return arith::OrIOp::create(b, loc,
@@ -198,20 +204,21 @@ GradTiler::Turn GradTiler::turnOf(Value qBlock, Value kvBlock, QRangeOp range) {
   };
   Value begin = TileAtOp::create(b, loc, range, constant(0));
   Value all = TileCountOp::create(b, loc, range);
-  if (fallWhere) {
-    Value end = TileAtOp::create(b, loc, range, minus(all, constant(1)));
+  if (Value fallWhere = range.getFalling()) {
+    Value end = TileAtOp::create(
+        b, loc, range, arith::SubIOp::create(b, loc, all, constant(1)));
     // In the order in which the loop comes to them.
-    place = arith::XOrIOp::create(b, loc, place,
-                                  choose(constant(tiles - 1), constant(0)));
-    turn.first = isEither(place, constant(0), qBlock, begin);
-    turn.last = isEither(place, constant(tiles - 1), qBlock, end);
-    return turn;
+    place = arith::XOrIOp::create(
+        b, loc, place,
+        arith::SelectOp::create(b, loc, fallWhere, constant(tiles - 1),
+                                constant(0)));
+    Value first = isEither(place, constant(0), qBlock, begin);
+    return {first, isEither(place, constant(tiles - 1), qBlock, end)};
   }
   Value end = arith::AddIOp::create(b, loc, begin, all);
   Value next = arith::AddIOp::create(b, loc, qBlock, constant(1));
-  turn.first = isEither(place, constant(0), qBlock, begin);
-  turn.last = isEither(place, constant(tiles - 1), next, end);
-  return turn;
+  Value first = isEither(place, constant(0), qBlock, begin);
+  return {first, isEither(place, constant(tiles - 1), next, end)};
 }
 
 KVRangeOp GradTiler::addersTo(Value qBlock, bool falling, Value seqlenQ,
@@ -302,6 +309,7 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
       AccumulateOp::create(
           b, loc, product, sumView, at, turn.number, sum.turns, turn.row,
           turn.first, turn.last, /*seen=*/Value(), opens, closes, into,
+          /*into_row=*/Value(), /*into_column=*/Value(),
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
           /*given=*/Value(), /*told=*/Value(), turns && part == 0,
           turns && part + 1 == sum.pieces.size(),
@@ -356,6 +364,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
 
   std::optional<ContributionSums> contributions;
   SmallVector<Value> begin(sums), wholes;
+  SmallVector<ContributionSums::Turn> turnsOfTiles; // of each gradient
   if (program) {
     SmallVector<Value> places(dextras);
     for (unsigned i : gradientsThatAre(GradientForm::Tiles))
@@ -365,6 +374,8 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
                           exactWords);
     llvm::append_range(begin, contributions->zeros());
     wholes = contributions->wholes();
+    for (unsigned i = 0; i < places.size(); ++i)
+      turnsOfTiles.push_back(turnOfSum(i, *program, batch, head));
   }
   auto loop = ForTilesOp::create(b, loc, range, begin);
   OpBuilder::InsertionGuard guard(b);
@@ -443,8 +454,10 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
       terms.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
     }
     Value at = tileSums.empty() ? Value() : rowOfTiles(kvBlock, i);
+    for (ContributionSums::Turn &turn : turnsOfTiles)
+      placeTurn(turn, kvBlock, i, range);
     next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
-                              terms, at);
+                              terms, at, turnsOfTiles);
   }
   if (together)
     addDv();

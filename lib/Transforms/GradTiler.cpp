@@ -93,7 +93,7 @@ void GradTiler::createAlternative(const Alternative &each) {
   if (!gradientsThatAre(GradientForm::Sum).empty())
     createZeros();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
-    createZeroTiles(i);
+    addsInTurns(i) ? createTurns(i) : createZeroTiles(i);
   if (op.getMaskAttr() && !gradientsThatAre(GradientForm::Whole).empty() &&
       !schedule.getStoresHidden())
     createHidden();
@@ -110,7 +110,8 @@ void GradTiler::createAlternative(const Alternative &each) {
   else if (!schedule.getTurnsFinish())
     createScaledSum();
   for (unsigned i : gradientsThatAre(GradientForm::Tiles))
-    createSummed(i);
+    if (!addsInTurns(i))
+      createSummed(i);
   if (!exactSums().empty())
     createRounded();
 }
@@ -194,11 +195,16 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
     std::string tiles =
         llvm::formatv("ceildiv(seqlen_k, {0}) * ceildiv(seqlen_q, {1}) * {0}",
                       schedule.getBlockKv(), schedule.getBlockQ());
-    size_t extra = extraOf(i);
-    add("d" + programOf(op).extraName(extra) + "_sum", "workspace",
+    std::string name = "d" + programOf(op).extraName(extraOf(i));
+    StringRef batches = isSummedOver(i, ScoreProgram::Batch) ? "1" : "batch",
+              heads = isSummedOver(i, ScoreProgram::Head) ? "1" : "heads";
+    add(name + "_sum", "workspace",
         RankedTensorType::get({any, any, any, schedule.getBlockQ()}, f32),
-        {isSummedOver(i, ScoreProgram::Batch) ? "1" : "batch", tiles,
-         isSummedOver(i, ScoreProgram::Head) ? "1" : "heads"});
+        {batches, tiles, heads});
+    if (addsInTurns(i))
+      add(name + "_turns", "workspace",
+          RankedTensorType::get({any, any, any}, b.getI32Type()),
+          {batches, heads, tiles});
   }
   double c = 1.0 / std::sqrt(double(headDim));
   if (op.getScale()) {
@@ -257,8 +263,11 @@ ForEachTileOp GradTiler::createKernel(StringRef suffix, ScheduleAttr s,
   if (op.getDsink())
     sinkSums = arg(next++);
   tileSums.clear();
-  for (size_t i = 0; i < gradientsThatAre(GradientForm::Tiles).size(); ++i)
+  tileTurns.clear();
+  for (unsigned i : gradientsThatAre(GradientForm::Tiles)) {
     tileSums.push_back(arg(next++));
+    tileTurns.push_back(addsInTurns(i) ? arg(next++) : Value());
+  }
   scale = op.getScale() ? arg(next++)
                         : Value(arith::ConstantOp::create(
                               b, loc, b.getF32FloatAttr(float(c))));

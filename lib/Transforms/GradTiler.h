@@ -2,6 +2,7 @@
 #ifndef FA2_LIB_TRANSFORMS_GRADTILER_H
 #define FA2_LIB_TRANSFORMS_GRADTILER_H
 
+#include "ContributionSums.h"
 #include "Dropout.h"
 #include "NormalProgram.h"
 #include "ProgramTiler.h"
@@ -63,16 +64,41 @@ private:
   /// Whose gradient i is.
   size_t extraOf(unsigned i) { return size_t((*op.getGrads())[i]); }
   /// Whether gradient i is summed over a coordinate of the scores.
-  bool isSummedOver(unsigned i, ScoreProgram::Argument coordinate);
+  bool isSummedOver(unsigned i, ScoreProgram::Argument coordinate) {
+    return fa2::isSummedOver(op, i, coordinate);
+  }
   /// Of such a gradient's sum the tiles of a batch entry and head, and the row
   /// of the tile of these keys and queries.
   mlir::Value tilesOf(unsigned i, mlir::Value batch, mlir::Value head);
   mlir::Value rowOfTiles(mlir::Value kvBlock, mlir::Value qBlock);
+  /// Whether blocks take turns at such a sum, so that the first one stores its
+  /// tile and the last rounds the sum: the entries of the batch, in their order.
+  bool addsInTurns(unsigned i) {
+    return tilesOfTurn() > 0 && isSummedOver(i, ScoreProgram::Batch) &&
+           !isSummedOver(i, ScoreProgram::Head);
+  }
+  /// So many tiles of queries share a turn.
+  int64_t tilesOfTurn() {
+    if (int64_t tiles = schedule.getSumTurns())
+      return tiles;
+    return sumsInOrder(schedule.getDq()) ? 4 : 0;
+  }
+  ContributionSums::Turn turnOfSum(unsigned i, ProgramTiler &program,
+                                   mlir::Value batch, mlir::Value head);
+  void placeTurn(ContributionSums::Turn &turn, mlir::Value kvBlock,
+                 mlir::Value qBlock, QRangeOp range);
   ForEachTileOp createKernelOfTiles(unsigned i, llvm::StringRef suffix);
   template <typename Body> void forEachKeyTile(Body body);
   void createZeroTiles(unsigned i);
+  void createTurns(unsigned i);
+  mlir::Value turnsOfTiles(unsigned i, mlir::Value batch, mlir::Value head);
   mlir::Value viewOfGradient(ProgramTiler &program, unsigned i);
   void createSummed(unsigned i);
+  /// From and to which columns nobody stores scores of a tile of queries.
+  using ColumnRanges = llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>;
+  ColumnRanges hiddenColumns(mlir::Value qBlock, mlir::Value sq, mlir::Value sk);
+  void zeroColumns(unsigned i, mlir::Value batch, mlir::Value head,
+                   mlir::Value qBlock, mlir::Value sq, const ColumnRanges &columns);
   void createHidden();
   void storeHidden(mlir::Value kvBlock, mlir::Value batch,
                    mlir::Value firstHead, mlir::Value group,
@@ -110,6 +136,12 @@ private:
     mlir::Value row, first, last;
   };
   Turn turnOf(mlir::Value qBlock, mlir::Value kvBlock, QRangeOp range);
+  /// Whether a tile is the first, and the last, of a block's that share a turn
+  /// with it, of whose tiles it has number `place`: as the loop comes to them.
+  std::pair<mlir::Value, mlir::Value> endsOfTurn(mlir::Value place,
+                                                 int64_t tiles,
+                                                 mlir::Value qBlock,
+                                                 QRangeOp range);
 
   /// The tiles of keys that add to a tile of queries that is there.
   KVRangeOp addersTo(mlir::Value qBlock, bool falling, mlir::Value seqlenQ,
@@ -373,7 +405,8 @@ private:
   mlir::Block *entry = nullptr;
   mlir::Value q, k, v, out, lse, dout, dlse, dq, dk, dv, scale, negLse,
       negDelta, dqSum, turns, sinkSums, sink, dsink;
-  llvm::SmallVector<mlir::Value> tileSums; // of GradientForm::Tiles, in order
+  // Of GradientForm::Tiles, in order, and whose turn it is to add to them.
+  llvm::SmallVector<mlir::Value> tileSums, tileTurns;
   // The tile of keys that a block takes, or takes together with another: then
   // its number, and of the other's keys the panels of each piece of dQ.
   mlir::Value taken, rank;

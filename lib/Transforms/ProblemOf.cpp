@@ -65,9 +65,13 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
   problem.distanceReads = program.readsByDistance();
   problem.distance = program.usesDistance();
   problem.slope = !(program.onlyAdds() && program.addsToScore());
-  for (Type gradient : op.getDextras().getTypes())
-    (formOfGradient(gradient) == GradientForm::Whole ? problem.storesScores
-                                                     : problem.sums) = true;
+  for (auto [i, type] : llvm::enumerate(op.getDextras().getTypes())) {
+    GradientForm form = formOfGradient(type);
+    (form == GradientForm::Whole ? problem.storesScores : problem.sums) = true;
+    problem.batchSums |= form == GradientForm::Tiles &&
+                         isSummedOver(op, i, ScoreProgram::Batch) &&
+                         !isSummedOver(op, i, ScoreProgram::Head);
+  }
   if (problem.sums)
     op->walk([&](ContributeOp part) {
       for (Value index : part.getIndices()) {

@@ -405,3 +405,14 @@ ProgramAttr ScoreProgram::describe() const {
   }
   return ProgramAttr::get(ctx, reads, steps, numbers.lookup(result()));
 }
+
+bool fa2::isSummedOver(AttentionGradOp op, size_t i,
+                       ScoreProgram::Argument coordinate) {
+  auto type = cast<RankedTensorType>(op.getDextras()[i].getType());
+  size_t extra = size_t((*op.getGrads())[i]);
+  for (auto [dim, extent] : llvm::enumerate(type.getShape()))
+    if (!ShapedType::isDynamic(extent) &&
+        programOf(op).coordinateOf(extra, unsigned(dim)) == coordinate)
+      return true;
+  return false;
+}

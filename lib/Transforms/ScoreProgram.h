@@ -126,6 +126,10 @@ inline ScoreProgram programOf(AttentionOp op) {
 inline ScoreProgram programOf(AttentionGradOp op) {
   return {op, op.getScore(), op.getExtras(), op.getExtraNamesAttr()};
 }
+/// Whether gradient i of what the program reads is summed over a coordinate of
+/// the scores, where its extent is 1 whatever the operand's is.
+bool isSummedOver(AttentionGradOp op, size_t i,
+                  ScoreProgram::Argument coordinate);
 
 } // namespace fa2
 

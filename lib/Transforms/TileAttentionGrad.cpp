@@ -82,7 +82,7 @@ struct TileAttentionGradPass
   /// Gradients that are stored, not summed, are tiles of dS on their way to the
   /// product with the keys.
   static LogicalResult checkWhole(AttentionGradOp op, ScheduleAttr s) {
-    for (auto [i, gradient] : llvm::zip(
+    for (auto [number, i, gradient] : llvm::enumerate(
              op.getGrads().value_or(ArrayRef<int64_t>()), op.getDextras())) {
       GradientForm form = formOfGradient(gradient.getType());
       if (form == GradientForm::Sum)
@@ -91,7 +91,7 @@ struct TileAttentionGradPass
       std::string name = program.extraName(size_t(i));
       if (form == GradientForm::Tiles) {
         auto type = cast<RankedTensorType>(gradient.getType());
-        if (failed(checkTiles(op, s, size_t(i), type)))
+        if (failed(checkTiles(op, s, number, type)))
           return failure();
         continue;
       }
@@ -142,8 +142,9 @@ struct TileAttentionGradPass
 
   /// Gradients that are summed over batch entries or heads in tiles of dS.
   static LogicalResult checkTiles(AttentionGradOp op, ScheduleAttr s,
-                                  size_t extra, RankedTensorType type) {
+                                  size_t number, RankedTensorType type) {
     ScoreProgram program = programOf(op);
+    size_t extra = size_t((*op.getGrads())[number]);
     std::string name = program.extraName(extra);
     bool isWhole = program.isWhole(extra);
     for (auto [dim, extent] : llvm::enumerate(type.getShape()))
@@ -165,10 +166,10 @@ struct TileAttentionGradPass
              << "expected a gradient of " << name
              << " that is not summed by tiles, because the score program's "
                 "derivative by it is 0 everywhere";
-    if (sumsInOrder(s.getDq()))
+    if (sumsInOrder(s.getDq()) && isSummedOver(op, number, ScoreProgram::Head))
       return op.emitOpError()
              << "expected a gradient of " << name
-             << " that is not summed, because dq = "
+             << " that is not summed over heads, because dq = "
              << stringifyGradQ(s.getDq())
              << " gives the same bits in each run; the sum may be taken over a "
                 "gradient that is whole";

@@ -48,6 +48,7 @@ struct Part {
   bool holds(int64_t row, int64_t col) const {
     return row >= rowBegin && row < rowEnd && col >= colBegin && col < colEnd;
   }
+  Part transposed() const { return {colBegin, colEnd, rowBegin, rowEnd}; }
 };
 
 /// Which of for_each_tile's tiles is being computed, and of a cluster of blocks

@@ -31,6 +31,8 @@ struct Problem {
   bool rowSums = false;
   /// Whether some are a key's.
   bool keySums = false;
+  /// Whether some are summed over the batch alone, by tiles of dS.
+  bool batchSums = false;
   /// Whether it stores tiles of dS as such a gradient.
   bool storesScores = false;
   /// Whether probabilities are dropped: their numbers take registers.

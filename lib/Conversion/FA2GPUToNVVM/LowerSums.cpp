@@ -380,11 +380,15 @@ struct AccumulateLowering : public OpConversionPattern<AccumulateOp> {
                             element.getIntOrFloatBitWidth() / 8, to.base);
     auto type = cast<RankedTensorType>(op.getTile().getType());
     ValueRange values = adaptor.getTile();
-    storeElements(inside, type.clone(element),
-                  op.getResumed()
-                      ? sum.scaled(values, factors, element)
-                      : sum.rounded(opens, values, factors, element),
-                  into, to, adaptor.getRow()[0]);
+    SmallVector<Value> pairs =
+        op.getResumed() ? sum.scaled(values, factors, element)
+                        : sum.rounded(opens, values, factors, element);
+    if (op.getIntoRow())
+      storeTurned(inside, type.clone(element), pairs, to,
+                  adaptor.getIntoRow()[0], adaptor.getIntoColumn()[0]);
+    else
+      storeElements(inside, type.clone(element), pairs, into, to,
+                    adaptor.getRow()[0]);
   }
 };
 

@@ -258,6 +258,12 @@ void storeElements(Emit &e, mlir::RankedTensorType type,
                    mlir::ValueRange packed, ViewType viewType, ViewParts view,
                    mlir::Value row);
 
+/// Stores its transpose, of which each warp has 16 columns, from a row and a
+/// column on: movmatrix turns eight by eight elements in a warp's registers, so
+/// that four lanes have eight columns of a row again.
+void storeTurned(Emit &e, mlir::RankedTensorType type, mlir::ValueRange packed,
+                 ViewParts view, mlir::Value row, mlir::Value column);
+
 /// How the lanes of a block hold a tile in registers.
 TileLayout layoutOf(mlir::Value tile);
 

@@ -150,13 +150,20 @@ LogicalResult AccumulateOp::verify() {
   if (getResumed() && !getCloses())
     return emitOpError() << "expected a sum that closes where it was resumed "
                             "(1)";
-  if (getInto() &&
-      failed(verifyTileOfView(
-          *this,
-          RankedTensorType::get(tile.getShape(),
-                                getInto().getType().getElementType()),
-          getInto().getType())))
-    return failure();
+  if (bool(getIntoRow()) != bool(getIntoColumn()) ||
+      (getIntoRow() && !getInto()))
+    return emitOpError() << "expected a row and a column of what it goes into, "
+                            "turned (1)";
+  if (getInto()) {
+    ViewType into = getInto().getType();
+    SmallVector<int64_t> shape(tile.getShape());
+    if (getIntoRow())
+      std::swap(shape[0], shape[1]);
+    if (failed(verifyColumn(*this, into, getIntoColumn())) ||
+        failed(verifyTileOfView(
+            *this, RankedTensorType::get(shape, into.getElementType()), into)))
+      return failure();
+  }
   if (getTurns() && failed(verifyTurns(*this, getTurns().getType())))
     return failure();
   return verifyTileOfView(*this, tile, getView().getType());

@@ -217,7 +217,8 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     `given`, of a ring, says that it has come; a third passes the turn on when it has the tile `told`, of another ring, which says that all has been added.
     A sum that nobody zeroes before and nobody reads behind has `opens` and `closes`, which hold for the first and for the last of the blocks
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
-    with the `factors`, one after the other, rounded, and stored at the row of `into`. With `resumed` the tile has the sum already where it
+    with the `factors`, one after the other, rounded, and stored at the row of `into`, or its transpose where `turned` says, but for
+    what lies behind the rows and columns of `into`. With `resumed` the tile has the sum already where it
     closes (`fa2.resume`), and the turn has come.
     As many blocks as a turn says must come, and a block may wait only for such as start before it
     (1): the turns' view has i32, a vector of them; without it there is neither `begins` nor `ends`, nor a shared row; what is
@@ -234,12 +235,13 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
     Optional<Index>:$shared_row, Optional<I1>:$first, Optional<I1>:$last, Optional<I32>:$seen,
-    Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into, Variadic<F32>:$factors,
+    Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into,
+    Optional<Index>:$into_row, Optional<Index>:$into_column, Variadic<F32>:$factors,
     Optional<AnyRankedTensor>:$given, Optional<AnyRankedTensor>:$told,
     UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
-    (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`times` $factors^)? `:` type($into) `)`)?
+    (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`turned` `[` $into_row^ `,` $into_column `]`)? (`times` $factors^)? `:` type($into) `)`)?
     (`given` `(` $given^ `to` $told `:` type($given) `,` type($told) `)`)? attr-dict `:` type($tile) `,` type($view) }];
   let hasVerifier = 1;
 }
