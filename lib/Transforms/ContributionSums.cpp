@@ -77,13 +77,12 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
                  })->sum;
     const Turn &turn = turns[gradient];
     bool any = bool(turn.counters);
-    AccumulateOp::create(b, loc, tile, view, row, turn.number, turn.counters,
-                         turn.row, turn.first, turn.last, /*seen=*/Value(),
-                         turn.opens, turn.closes, turn.into, turn.intoRow,
-                         turn.intoColumn, /*factors=*/ValueRange(),
-                         /*given=*/Value(), /*told=*/Value(), /*begins=*/any,
-                         /*ends=*/any, /*later=*/false, /*resumed=*/false,
-                         turn.anyOrder);
+    AccumulateOp::create(
+        b, loc, tile, view, row, turn.number, turn.counters, turn.row,
+        turn.first, turn.last, /*seen=*/Value(), turn.opens, turn.closes,
+        turn.into, turn.intoRow, turn.intoColumn, /*factors=*/ValueRange(),
+        /*given=*/Value(), /*told=*/Value(), /*begins=*/any,
+        /*ends=*/any, /*later=*/false, /*resumed=*/false, turn.anyOrder);
   }
   return after;
 }

@@ -241,9 +241,9 @@ void GradTiler::createTurns(unsigned i) {
         sk = SequenceOp::create(b, loc, k, batch).getLength();
   ColumnRanges columns = hiddenColumns(qBlock, sq, sk);
   Value &from = columns.front().first;
-  Value isEmpty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                                        memref::DimOp::create(b, loc, q, 0),
-                                        constant(0));
+  Value isEmpty =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                            memref::DimOp::create(b, loc, q, 0), constant(0));
   from = arith::SelectOp::create(b, loc, isEmpty, constant(0), from);
   zeroColumns(i, batch, head, qBlock, sq, columns);
 }

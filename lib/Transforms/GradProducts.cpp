@@ -208,10 +208,10 @@ std::pair<Value, Value> GradTiler::endsOfTurn(Value place, int64_t tiles,
     Value end = TileAtOp::create(
         b, loc, range, arith::SubIOp::create(b, loc, all, constant(1)));
     // In the order in which the loop comes to them.
-    place = arith::XOrIOp::create(
-        b, loc, place,
-        arith::SelectOp::create(b, loc, fallWhere, constant(tiles - 1),
-                                constant(0)));
+    place = arith::XOrIOp::create(b, loc, place,
+                                  arith::SelectOp::create(b, loc, fallWhere,
+                                                          constant(tiles - 1),
+                                                          constant(0)));
     Value first = isEither(place, constant(0), qBlock, begin);
     return {first, isEither(place, constant(tiles - 1), qBlock, end)};
   }

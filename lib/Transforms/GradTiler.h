@@ -72,7 +72,8 @@ private:
   mlir::Value tilesOf(unsigned i, mlir::Value batch, mlir::Value head);
   mlir::Value rowOfTiles(mlir::Value kvBlock, mlir::Value qBlock);
   /// Whether blocks take turns at such a sum, so that the first one stores its
-  /// tile and the last rounds the sum: the entries of the batch, in their order.
+  /// tile and the last rounds the sum: the entries of the batch, in their
+  /// order.
   bool addsInTurns(unsigned i) {
     return tilesOfTurn() > 0 && isSummedOver(i, ScoreProgram::Batch) &&
            !isSummedOver(i, ScoreProgram::Head);
@@ -96,9 +97,11 @@ private:
   void createSummed(unsigned i);
   /// From and to which columns nobody stores scores of a tile of queries.
   using ColumnRanges = llvm::SmallVector<std::pair<mlir::Value, mlir::Value>>;
-  ColumnRanges hiddenColumns(mlir::Value qBlock, mlir::Value sq, mlir::Value sk);
+  ColumnRanges hiddenColumns(mlir::Value qBlock, mlir::Value sq,
+                             mlir::Value sk);
   void zeroColumns(unsigned i, mlir::Value batch, mlir::Value head,
-                   mlir::Value qBlock, mlir::Value sq, const ColumnRanges &columns);
+                   mlir::Value qBlock, mlir::Value sq,
+                   const ColumnRanges &columns);
   void createHidden();
   void storeHidden(mlir::Value kvBlock, mlir::Value batch,
                    mlir::Value firstHead, mlir::Value group,

@@ -97,9 +97,9 @@ class Plan:
 
     def _grads(self, operands, wanted, q, k):
         """Names of the operands whose gradients are wanted; with WHOLE those of 16 bits that have a value for each of the scores [batch, heads,
-        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32. Those that entries or heads share are too where the order
-        of sums is to be fixed, or where there are no more than two of them, and summed afterwards; else behind their names stands what the
-        kernels sum them over."""
+        seqlen_q, seqlen_k]: they are stored as they are computed, not summed in f32. Those that entries or heads share are too where there are
+        no more than two of them, or where the order of sums over heads is to be fixed, and summed afterwards; else behind their names stands
+        what the kernels sum them over."""
         scores = self._scores(q, k)
 
         def forms(value):
@@ -110,8 +110,8 @@ class Plan:
             if any(shape[dim] != scores[dim] for dim in (0, 1) if dim not in shared):
                 return []
             few = math.prod(scores[dim] for dim in shared) <= 2
-            over = [] if self.deterministic or not shared else ["".join(OVER[dim] for dim in shared)]
-            return ([WHOLE] if self.deterministic or few else []) + over
+            over = ["".join(OVER[dim] for dim in shared)] if shared and not (self.deterministic and 1 in shared) else []
+            return [WHOLE] + over if few else over + ([WHOLE] if self.deterministic else [])
 
         def named(name, value):
             return next((name + form for form in forms(value) if name + form not in self._refused), name)

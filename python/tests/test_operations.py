@@ -100,7 +100,7 @@ class OfAnH100(test_torch.Case):
 
     def test_gradients_of_biases(self):
         """A bias with a value for each score has its gradient stored in its own type; so has one that entries or heads share, summed over them in
-        tiles, or, of two of them or in one order, stored for each and summed afterwards. Others have it summed in float32. In both orders of
+        tiles, or, of two of them or over heads in one order, stored for each and summed afterwards. Others have it summed in float32. In both orders of
         dimensions, under a mask, where a row's keys are no multiple of 8, and where the program does more than add."""
         for layout, causal, sk, b, d, shape, cap, fixed, form in (
             ("bhsd", False, 40, 2, 64, (2, 4), None, False, ":whole"), ("bshd", True, 43, 2, 64, (2, 4), None, False, ":whole"),
@@ -109,6 +109,7 @@ class OfAnH100(test_torch.Case):
             ("bshd", True, 43, 2, 64, (1, 1), 3.0, False, ":batch:heads"), ("bhsd", False, 40, 1, 64, (1, 1), None, False, ":heads"),
             ("bhsd", False, 40, 2, 64, (1, 4), 3.0, False, ":batch"), ("bhsd", False, 40, 3, 192, (1, 4), None, False, ""),
             ("bshd", True, 43, 2, 64, (2, 4), None, True, ":whole"), ("bhsd", False, 40, 2, 64, (1, 4), None, True, ":whole"),
+            ("bshd", True, 43, 3, 64, (1, 4), None, True, ":batch"), ("bhsd", False, 40, 2, 64, (1, 4), 3.0, True, ":batch"),
             ("bshd", True, 43, 2, 64, (2, 1), None, True, ":whole"), ("bhsd", False, 43, 2, 64, (1, 1), None, True, ":whole"),
         ):
             with self.subTest(layout=layout, causal=causal, sk=sk, batch=b, d=d, shape=shape, cap=cap, deterministic=fixed):

@@ -156,13 +156,21 @@ def draw(seed, number, families):
     if d.chance(0.15):
         kernel["head-dim-v"] = d.pick(24, 64, 128, 192)
     words = [f"--{name}={value}" for name, value in kernel.items()]
+    entries = 1
     if family.endswith("-backward"):
         words.append("--pass=backward")
     if family.endswith("-terms"):
-        words += d.pick(["--bias=key"], ["--bias=head-key"], ["--alibi=head"])
+        words += d.pick(["--bias=key"], ["--bias=head-key"], ["--alibi=head"], ["--bias=full"])
+        if "--bias=full" in words:
+            fields["rings.reads"] = d.pick(0, 1, 2)
+            fields["queries_in_registers"] = d.pick(0, 16, 32, 64)
     elif "-terms-" in family:
         words += d.pick(["--bias=key", "--grads=bias"], ["--bias=head-key"], ["--alibi=head", "--bias=query"], ["--bias=full"],
-                        ["--alibi=head", "--grads=slopes"], ["--softcap=20", "--bias=head"], ["--bias=full", "--grads=bias:whole"])
+                        ["--alibi=head", "--grads=slopes"], ["--softcap=20", "--bias=head"], ["--bias=full", "--grads=bias:whole"],
+                        ["--bias=full", "--grads=bias:batch"])
+        if "--grads=bias:batch" in words:
+            fields["sum_turns"] = d.pick(0, 4, 8)
+            entries = d.pick(1, 2, 3)
         if "--grads=bias:whole" in words and kernel["mask"] != "none":
             fields["stores_hidden"] = d.pick(0, 1)
     words.append("--schedule=" + ",".join(f"{name}={value}" for name, value in fields.items()))
@@ -173,7 +181,7 @@ def draw(seed, number, families):
     heads_kv = d.pick(1, 1, 2) if packed == 1 or kernel["head-dim"] < 128 else 1
     heads = heads_kv * packed * (d.pick(1, 1, 2) if packed == 1 else 1)
     run = ["--sign"] if d.chance(0.5) else ["--random-scale", d.pick("1", "6", "60")]
-    return words, run + ["--batch", "1", "--heads", str(heads), "--heads-kv", str(heads_kv), "--seqlen-q", str(q),
+    return words, run + ["--batch", str(entries), "--heads", str(heads), "--heads-kv", str(heads_kv), "--seqlen-q", str(q),
                          "--seqlen-k", str(k), "--seed", str(int(d.source.random() * 1e6))]
 
 
