@@ -174,19 +174,17 @@ private:
 
 struct ChangeTurnsPass : public fa2::impl::ChangeTurnsBase<ChangeTurnsPass> {
   void runOnOperation() override {
-    TurnChange how = getOperation().getSchedule().getTurns();
+    ScheduleAttr schedule = getOperation().getSchedule();
     llvm::MapVector<Value, std::pair<TurnChange, llvm::SetVector<Block *>>>
         sums;
     getOperation().walk([&](AccumulateOp add) {
       Value counters = add.getTurns();
-      // What is stored turned is passed on late, whatever dQ's turns are.
-      TurnChange here = add.getIntoRow() ? TurnChange::Late : how;
-      if (!counters || here == TurnChange::AtOnce ||
-          here == TurnChange::ByRoles)
+      TurnChange how = add.changeIn(schedule);
+      if (!counters || how == TurnChange::AtOnce || how == TurnChange::ByRoles)
         return;
       auto &[change, blocks] = sums[counters];
-      change = here;
-      blocks.insert(Turns(counters, here).blockOf(add));
+      change = how;
+      blocks.insert(Turns(counters, how).blockOf(add));
     });
     for (auto &[counters, sum] : sums)
       for (Block *block : sum.second)

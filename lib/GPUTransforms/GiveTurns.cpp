@@ -33,9 +33,11 @@ struct Addition {
 /// Those of all roles that add to the tile, in one turn.
 using Additions = llvm::MapVector<StringAttr, Addition>;
 
-/// Whether its turns are looked for by another role: dQ's. Those of what is
-/// stored turned are the batch's entries', few of which wait.
-bool isGiven(AccumulateOp add) { return add.getTurns() && !add.getIntoRow(); }
+/// Whether its turns are looked for by another role.
+bool isGiven(AccumulateOp add) {
+  ScheduleAttr schedule = add->getParentOfType<KernelOp>().getSchedule();
+  return add.getTurns() && add.changeIn(schedule) == TurnChange::ByRoles;
+}
 
 struct GiveTurnsPass : public fa2::impl::GiveTurnsBase<GiveTurnsPass> {
   void runOnOperation() override {

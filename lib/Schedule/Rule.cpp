@@ -16,7 +16,8 @@ using llvm::formatv;
 bool fa2::isWhole(const Target &t, const Schedule &s) {
   if (t.asynchronousMatmul() && s.partition == Partition::Keys) {
     int64_t rows = 16 * s.derived().dqWarps;
-    return s.blockKV == 16 * s.derived().keyWarps &&
+    int64_t along = s.derived().keyWarps;
+    return s.warps % along == 0 && s.blockKV == 16 * along &&
            (s.dqByProducer ? s.blockQ % rows == 0 : s.blockQ == rows);
   }
   if (t.asynchronousMatmul())

@@ -82,7 +82,9 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
         turn.first, turn.last, /*seen=*/Value(), turn.opens, turn.closes,
         turn.into, turn.intoRow, turn.intoColumn, /*factors=*/ValueRange(),
         /*given=*/Value(), /*told=*/Value(), /*begins=*/any,
-        /*ends=*/any, /*later=*/false, /*resumed=*/false, turn.anyOrder);
+        /*ends=*/any, /*later=*/false, /*resumed=*/false, turn.anyOrder,
+        any ? TurnChangeAttr::get(b.getContext(), TurnChange::Late)
+            : TurnChangeAttr());
   }
   return after;
 }

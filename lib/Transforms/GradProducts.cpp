@@ -313,7 +313,8 @@ void GradTiler::addGradQ(Value ds, Value kTile, QRangeOp range, Value kvBlock,
           into ? gradFactors(/*scaled=*/true) : SmallVector<Value>(),
           /*given=*/Value(), /*told=*/Value(), turns && part == 0,
           turns && part + 1 == sum.pieces.size(),
-          /*later=*/false, /*resumed=*/bool(begin), inAnyOrder);
+          /*later=*/false, /*resumed=*/bool(begin), inAnyOrder,
+          TurnChangeAttr());
     }
 }
 

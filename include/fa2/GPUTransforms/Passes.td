@@ -208,8 +208,8 @@ def ChangeTurns : Pass<"fa2gpu-change-turns", "::fa2::KernelOp"> {
   let summary = "a turn at a sum is passed on behind the next tile's product";
   let description = [{
     A block that adds to a sum in its turn (`fa2.accumulate`) has a fence behind its last addition, which waits until all of
-    them are in memory, and a look at the counter before its first, whose answer takes as long. With `turns = late` the fence stands between
-    the start of the product that is added next and its wait, as `fa2gpu.change_turn`, and with `late_seen` the look does too: the tensor
+    them are in memory, and a look at the counter before its first, whose answer takes as long. With `turns = late`, or `change` of
+    an addition, the fence stands between the start of the product that is added next, or that what is added is computed of, and its wait, as `fa2gpu.change_turn`, and with `late_seen` the look does too: the tensor
     cores multiply meanwhile. Which turn is past is carried from tile to tile, and through loops; behind the last of them it is passed on at once.
     The next block comes to its turn a product later. What additions alone need (whose turn it is, which tile is the first of one) is computed
     behind the start of the product too, where nobody waits for it.

@@ -373,40 +373,49 @@ void fa2::gpu::storeTurned(Emit &e, RankedTensorType type, ValueRange packed,
       pairs[size_t(layout.rowSlot(r))].push_back(r);
     Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1),
           rowOfLane = e.shr(e.lane(), llvm::Log2_64(kLanesOfRow));
-    // The warp's rows are columns here, eight of each slot: a lane's chunk.
-    Value slot = e.bitAnd(lane, int64_t(slots) - 1);
-    Value at = e.add(
-        column, e.toIndex(e.add(warpRow(e, layout), e.mul(slot, kColumns))));
-    Value isColumn = e.less(at, view.columns);
-    Value start = e.gep(view.base, e.mul(e.toI64(at), 2));
     Value rowBytes = e.mul(view.rowStride, 2);
-    // Eight of its columns are rows here, of so many times eight at once.
-    size_t blocks = kLanesOfRow / slots;
-    Value block = e.shr(lane, llvm::Log2_64(slots));
+    // A lane's chunk is of one of so many slots, whose rows are columns here,
+    // and of one of so many times eight columns, which are rows.
+    size_t together = std::min(slots, size_t(kLanesOfRow)),
+           blocks = kLanesOfRow / together;
+    Value block = e.shr(lane, llvm::Log2_64(together));
     Value first =
         e.add(row, e.toIndex(e.add(e.add(warpCol(e, layout), rowOfLane),
                                    e.mul(block, kColumns))));
     size_t count = pairs.front().size();
-    for (size_t i = 0; i < count; i += blocks) {
-      SmallVector<Value> four;
-      for (size_t k = i; k < i + blocks; ++k)
-        for (const SmallVector<int64_t> &ofSlot : pairs)
-          four.push_back(e.instruction(
-              e.b.getI32Type(), "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;",
-              "=r,r", packed[size_t(ofSlot[std::min(k, count - 1)] / 2)]));
-      four = exchange(e, lane, four);
-      Value own = e.add(first, layout.at(0, 0, pairs.front()[i]).col);
-      Value there = e.both(isColumn, e.less(own, view.length));
-      if (size_t left = count - i; left < blocks)
-        there = e.both(there, e.less(block, e.i32(int64_t(left))));
-      Value operands[] = {e.gep(start, e.mul(e.toI64(own), rowBytes)),
-                          four[0],
-                          four[1],
-                          four[2],
-                          four[3],
-                          there};
-      e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
-            operands);
+    for (size_t slot = 0; slot < slots; slot += together) {
+      auto rowOf = [&](size_t i) {
+        return rowOfSlot(layout, int64_t(slot + i));
+      };
+      Value own = e.i32(rowOf(0));
+      for (size_t bit = 1; bit < together; bit *= 2)
+        own = e.add(own, e.mul(e.bitAnd(e.shr(lane, llvm::Log2_64(bit)), 1),
+                               rowOf(bit) - rowOf(0)));
+      Value at = e.add(column, e.toIndex(e.add(warpRow(e, layout), own)));
+      Value isColumn = e.less(at, view.columns);
+      Value start = e.gep(view.base, e.mul(e.toI64(at), 2));
+      for (size_t i = 0; i < count; i += blocks) {
+        SmallVector<Value> four;
+        for (size_t k = i; k < i + blocks; ++k)
+          for (size_t s = slot; s < slot + together; ++s)
+            four.push_back(e.instruction(
+                e.b.getI32Type(),
+                "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r",
+                packed[size_t(pairs[s][std::min(k, count - 1)] / 2)]));
+        four = exchange(e, lane, four);
+        Value to = e.add(first, layout.at(0, 0, pairs[slot][i]).col);
+        Value there = e.both(isColumn, e.less(to, view.length));
+        if (size_t left = count - i; left < blocks)
+          there = e.both(there, e.less(block, e.i32(int64_t(left))));
+        Value operands[] = {e.gep(start, e.mul(e.toI64(to), rowBytes)),
+                            four[0],
+                            four[1],
+                            four[2],
+                            four[3],
+                            there};
+        e.ptx("@$5 st.global.v4.b32 [$0], {$1, $2, $3, $4};", "l,r,r,r,r,b",
+              operands);
+      }
     }
   });
 }

@@ -129,8 +129,10 @@ LogicalResult AccumulateOp::verify() {
   if (failed(verifySum(*this, tile, getView().getType())))
     return failure();
   if (bool(getTurn()) != bool(getTurns()) ||
-      (!getTurn() && (getBegins() || getEnds() || getSharedRow())))
-    return emitOpError() << "expected a turn where it begins or ends (1)";
+      (!getTurn() &&
+       (getBegins() || getEnds() || getSharedRow() || getChange())))
+    return emitOpError() << "expected a turn where it begins, ends or changes "
+                            "(1)";
   if ((getSeen() && !getBegins()) || (getLater() && !getEnds()))
     return emitOpError() << "expected what is seen where it begins, and later "
                             "where it ends (1)";

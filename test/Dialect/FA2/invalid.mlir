@@ -520,7 +520,7 @@ func.func @no_order(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32>, %row: 
 // -----
 
 func.func @no_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index) {
-  // expected-error @+1 {{expected a turn where it begins or ends (1)}}
+  // expected-error @+1 {{expected a turn where it begins, ends or changes (1)}}
   fa2.accumulate %t, %sum[%row] {begins} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   return
 }
@@ -533,7 +533,7 @@ func.func @no_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = 
 // -----
 
 func.func @shared_turn_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %first: i1) {
-  // expected-error @+1 {{expected a turn where it begins or ends (1)}}
+  // expected-error @+1 {{expected a turn where it begins, ends or changes (1)}}
   fa2.accumulate %t, %sum[%row] at(%row from %first to %first) : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
   return
 }
@@ -567,6 +567,14 @@ func.func @opens_without_turn(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f3
 func.func @into_other_columns(%t: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %turns: !fa2.view<? x i32>, %to: !fa2.view<? x 32 x bf16>, %is: i1) {
   // expected-error @+1 {{expected a tile of the view's 32 columns, got 'tensor<64x64xbf16>'}}
   fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) opens(%is) closes(%is) into(%to : !fa2.view<? x 32 x bf16>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>
+  return
+}
+
+// -----
+
+func.func @turned_into_columns(%t: tensor<128x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<8 x 1>>>, %row: index, %turns: !fa2.view<? x i32>, %to: !fa2.view<? x 128 x bf16>, %is: i1) {
+  // expected-error @+1 {{expected no column because the view is '!fa2.view<? x 128 x bf16>'}}
+  fa2.accumulate %t, %sum[%row] turn(%row of %turns : !fa2.view<? x i32>) opens(%is) closes(%is) into(%to turned [%row, %row] : !fa2.view<? x 128 x bf16>) {begins, ends} : tensor<128x64xf32>, !fa2.view<? x 64 x f32, order = <<8 x 1>>>
   return
 }
 

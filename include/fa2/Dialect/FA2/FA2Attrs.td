@@ -62,6 +62,10 @@ def FA2_TurnChange : I32EnumAttr<"TurnChange", "when a block passes on its turn 
   let genSpecializedAttr = 0;
 }
 
+def FA2_TurnChangeAttr : EnumAttr<FA2_Dialect, FA2_TurnChange, "turn_change"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def FA2_LoopOrder : I32EnumAttr<"LoopOrder", "in which order a loop's products start", [
     I32EnumAttrCase<"Written", 0, "written">,
     I32EnumAttrCase<"ScoresFirst", 1, "scores_first">,

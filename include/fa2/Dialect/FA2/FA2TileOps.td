@@ -215,6 +215,7 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     them that it adds to, and passes on where `last` does. With `seen`, what the counters were a while ago, it waits only if that is
     not the turn yet; with `later`, `fa2gpu.change_turn` passes the turn on. With `given` it does neither: another role waits for the turn, and the tile
     `given`, of a ring, says that it has come; a third passes the turn on when it has the tile `told`, of another ring, which says that all has been added.
+    Which of these it is to be, the schedule's `turns` says, or `change`, for a sum that is not the schedule's.
     A sum that nobody zeroes before and nobody reads behind has `opens` and `closes`, which hold for the first and for the last of the blocks
     that add to the tile: where it opens, the tile is stored; where it closes, the sum is not written, but what it would be is multiplied
     with the `factors`, one after the other, rounded, and stored at the row of `into`, or its transpose where `turned` says, but for
@@ -230,7 +231,8 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) at(%shared from %first to %last) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) seen(%seen) {begins, ends, later} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
     `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) given(%come to %added : tensor<1xi32>, tensor<1xi32>) {begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
-    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`
+    `fa2.accumulate %dq, %sum[%row] turn(%turn of %turns : !fa2.view<? x i32>) opens(%opens) closes(%closes) into(%to times %scale : !fa2.view<? x 64 x bf16>) {at_least, begins, ends} : tensor<64x64xf32>, !fa2.view<? x 64 x f32, order = <<4 x 1>>>`,
+    `fa2.accumulate %ds, %sum[%row] turn(%entry of %turns : !fa2.view<? x i32>) opens(%first) closes(%last) into(%to turned [%query, %key] : !fa2.view<? x ? x bf16>) {begins, change = #fa2.turn_change<late>, ends} : tensor<128x64xf32>, !fa2.view<? x 64 x f32, order = <<8 x 1>, width = 4>>`.
   }];
   let arguments = (ins AnyRankedTensor:$tile, Arg<FA2_ViewType, "", [MemRead, MemWrite]>:$view, Index:$row,
     Optional<Index>:$turn, Arg<Optional<FA2_ViewType>, "", [MemRead, MemWrite]>:$turns,
@@ -238,11 +240,18 @@ def FA2_AccumulateOp : FA2_Op<"accumulate", [MemoryEffects<[MemRead, MemWrite]>,
     Optional<I1>:$opens, Optional<I1>:$closes, Arg<Optional<FA2_ViewType>, "", [MemWrite]>:$into,
     Optional<Index>:$into_row, Optional<Index>:$into_column, Variadic<F32>:$factors,
     Optional<AnyRankedTensor>:$given, Optional<AnyRankedTensor>:$told,
-    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least);
+    UnitAttr:$begins, UnitAttr:$ends, UnitAttr:$later, UnitAttr:$resumed, UnitAttr:$at_least,
+    OptionalAttr<FA2_TurnChangeAttr>:$change);
   let assemblyFormat = [{ $tile `,` $view `[` $row `]` (`turn` `(` $turn^ `of` $turns `:` type($turns) `)`)?
     (`at` `(` $shared_row^ `from` $first `to` $last `)`)? (`seen` `(` $seen^ `)`)?
     (`opens` `(` $opens^ `)` `closes` `(` $closes `)` `into` `(` $into (`turned` `[` $into_row^ `,` $into_column `]`)? (`times` $factors^)? `:` type($into) `)`)?
     (`given` `(` $given^ `to` $told `:` type($given) `,` type($told) `)`)? attr-dict `:` type($tile) `,` type($view) }];
+  let extraClassDeclaration = [{
+    /// When its turn is passed on, in a kernel of this schedule.
+    ::fa2::TurnChange changeIn(::fa2::ScheduleAttr schedule) {
+      return getChange().value_or(schedule.getTurns());
+    }
+  }];
   let hasVerifier = 1;
 }
 
