@@ -373,15 +373,10 @@ void fa2::gpu::storeTurned(Emit &e, RankedTensorType type, ValueRange packed,
       pairs[size_t(layout.rowSlot(r))].push_back(r);
     Value lane = e.bitAnd(e.lane(), kLanesOfRow - 1),
           rowOfLane = e.shr(e.lane(), llvm::Log2_64(kLanesOfRow));
-    Value rowBytes = e.mul(view.rowStride, 2);
     // A lane's chunk is of one of so many slots, whose rows are columns here,
     // and of one of so many times eight columns, which are rows.
     size_t together = std::min(slots, size_t(kLanesOfRow)),
            blocks = kLanesOfRow / together;
-    Value block = e.shr(lane, llvm::Log2_64(together));
-    Value first =
-        e.add(row, e.toIndex(e.add(e.add(warpCol(e, layout), rowOfLane),
-                                   e.mul(block, kColumns))));
     size_t count = pairs.front().size();
     for (size_t slot = 0; slot < slots; slot += together) {
       auto rowOf = [&](size_t i) {
@@ -394,6 +389,11 @@ void fa2::gpu::storeTurned(Emit &e, RankedTensorType type, ValueRange packed,
       Value at = e.add(column, e.toIndex(e.add(warpRow(e, layout), own)));
       Value isColumn = e.less(at, view.columns);
       Value start = e.gep(view.base, e.mul(e.toI64(at), 2));
+      Value rowBytes = e.mul(view.rowStride, 2);
+      Value block = e.shr(lane, llvm::Log2_64(together));
+      Value first =
+          e.add(row, e.toIndex(e.add(e.add(warpCol(e, layout), rowOfLane),
+                                     e.mul(block, kColumns))));
       for (size_t i = 0; i < count; i += blocks) {
         SmallVector<Value> four;
         for (size_t k = i; k < i + blocks; ++k)
