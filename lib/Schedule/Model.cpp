@@ -66,8 +66,15 @@ private:
       bytes += 2 * rows * (d() - double(s.queriesInRegisters)) *
                (s.partition == Partition::SplitK ? double(s.warps) : 1);
     double copied = 2 * keys * double(p.headDim + p.headDimV);
-    e.shared = (bytes + copied) / rates.sharedBytes;
+    copied += readBytes(rows * keys);
+    e.shared = (bytes + copied + readBytes(rows * keys)) / rates.sharedBytes;
     e.global = copied / rates.globalBytes;
+  }
+
+  /// Bytes of the tiles that a program reads of so many scores, which come to
+  /// shared memory and go from there to the threads.
+  double readBytes(double scores) const {
+    return s.slotsReads ? 2 * scores * double(p.tileReads + p.wideReads) : 0;
   }
 
   /// What warpgroups' matmuls read besides: keys and values that are left
@@ -115,7 +122,8 @@ private:
         bytes += 2 * scores * (1 + 2 * sharing);
     }
     double copied = 2 * rows * double(p.headDim + p.headDimV);
-    e.shared = (bytes + copied) / rates.sharedBytes;
+    copied += readBytes(scores);
+    e.shared = (bytes + copied + readBytes(scores)) / rates.sharedBytes;
     double sum =
         s.dq == GradQ::Recompute
             ? 0

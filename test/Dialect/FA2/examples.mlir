@@ -122,6 +122,12 @@ func.func @gradients(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: t
   return %dq, %dk, %dv : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
 }
 
+func.func @sum_over_batch(%ds: tensor<128x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<8 x 1>, width = 4>>, %row: index, %entry: index, %turns: !fa2.view<? x i32>,
+                          %first: i1, %last: i1, %to: !fa2.view<? x ? x bf16>, %query: index, %key: index) {
+  fa2.accumulate %ds, %sum[%row] turn(%entry of %turns : !fa2.view<? x i32>) opens(%first) closes(%last) into(%to turned [%query, %key] : !fa2.view<? x ? x bf16>) {begins, change = #fa2.turn_change<late>, ends} : tensor<128x64xf32>, !fa2.view<? x 64 x f32, order = <<8 x 1>, width = 4>>
+  return
+}
+
 func.func @backward(%dq: tensor<64x64xf32>, %sum: !fa2.view<? x 64 x f32, order = <<4 x 1>>>, %row: index, %s: tensor<64x128xf32>,
                     %n: tensor<128xf32>, %c: f32, %x: tensor<128x64xf32>, %turn: index, %turns: !fa2.view<? x i32>, %shared: index, %first: i1, %last: i1, %seen: i32,
                     %opens: i1, %closes: i1, %to: !fa2.view<? x 64 x bf16>, %scale: f32, %come: tensor<1xi32>, %added: tensor<1xi32>) {
