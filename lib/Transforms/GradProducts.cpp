@@ -365,7 +365,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
 
   std::optional<ContributionSums> contributions;
   SmallVector<Value> begin(sums), wholes;
-  SmallVector<ContributionSums::Turn> turnsOfTiles; // of each gradient
+  SmallVector<ContributionSums::Turn> sumTurns; // of each gradient
   if (program) {
     SmallVector<Value> places(dextras);
     for (unsigned i : gradientsThatAre(GradientForm::Tiles))
@@ -376,7 +376,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
     llvm::append_range(begin, contributions->zeros());
     wholes = contributions->wholes();
     for (unsigned i = 0; i < places.size(); ++i)
-      turnsOfTiles.push_back(turnOfSum(i, *program, batch, head));
+      sumTurns.push_back(turnOfSum(i, *program, batch, head));
   }
   auto loop = ForTilesOp::create(b, loc, range, begin);
   OpBuilder::InsertionGuard guard(b);
@@ -455,10 +455,10 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
       terms.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
     }
     Value at = tileSums.empty() ? Value() : rowOfTiles(kvBlock, i);
-    for (ContributionSums::Turn &turn : turnsOfTiles)
+    for (ContributionSums::Turn &turn : sumTurns)
       placeTurn(turn, kvBlock, i, range);
     next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
-                              terms, at, turnsOfTiles);
+                              terms, at, sumTurns);
   }
   if (together)
     addDv();
