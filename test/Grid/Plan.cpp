@@ -111,11 +111,23 @@ std::vector<Configuration> configurationsOf(const Kernel &kernel,
   if (kernel.order == "shortest_then_longest")
     for (int64_t i = 0; i < 12; ++i) {
       Configuration c = draw(kernel, seed, 3 * i);
-      c.batch = 1;
+      c.batch = kernel.extras.empty() ? 1 : 3;
       c.headsKv = i % 3 == 0 ? 5 : 4;
       c.heads = c.headsKv * (1 + i % 2);
       c.seqlenK = residues + 11 * i;
       c.seqlenQ = c.seqlenK + 17 * (i % 4) + (i % 2) * 2 * kernel.blockQ;
+      list.push_back(c);
+    }
+  // Of what entries share, some add between the first and the last, over more
+  // tiles of queries than share a turn, beginning with any of these; and there
+  // may be no entry at all.
+  if (!kernel.extras.empty() && kernel.pass == "backward")
+    for (int64_t i = 0; i < 6; ++i) {
+      Configuration c = draw(kernel, seed, 5 * i);
+      c.batch = i == 0 ? 0 : 3;
+      c.heads = c.headsKv = 1;
+      c.seqlenK = 2 * residues + 3 * i;
+      c.seqlenQ = c.seqlenK + kernel.blockQ * i + 11;
       list.push_back(c);
     }
   // Wide scores over several whole tiles that the masks show: the maximum rises

@@ -165,7 +165,7 @@ void runKernel(const Settings &settings, const KernelEntry &entry,
           failure = unlike(kernel, c, *first, tensors);
         // A launch without blocks has no profile.
         if (devices[d].find("profile") != std::string::npos &&
-            result.launchFailure.empty() && c.batch && c.seqlenQ)
+            result.launchFailure.empty() && !result.kernels.empty())
           addExecuted(programs[d].get(), all, executed);
         if (d == 0 && result.launchFailure.empty())
           first = std::move(tensors);
