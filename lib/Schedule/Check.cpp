@@ -416,11 +416,14 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
     return formatv("expected sum_turns = 0 without a gradient that is summed "
                    "over the batch alone, by tiles; got {0}",
                    s.sumTurns);
-  if (s.sumTurns && (s.order == TileOrder::Descending || s.groupLimits))
-    return formatv("expected sum_turns = 0 with order = descending, whose "
-                   "entries start from the last, or group_limits, where a "
-                   "tile is a part of the warpgroups' own; got {0}",
-                   s.sumTurns);
+  // Limits of groups are refused beside all such sums.
+  if (p.batchSums && (s.sumTurns || sumsInOrder(s.dq)) &&
+      s.order == TileOrder::Descending)
+    return formatv("expected order = ascending or another in place of {0}, "
+                   "which starts with the last of the batch's entries, where "
+                   "these add in turns (sum_turns = {1}, dq = {2})",
+                   stringifyTileOrder(s.order), s.sumTurns,
+                   stringifyGradQ(s.dq));
   // Sums along diagonals go on from tile to tile.
   if (s.rotateQueries && p.sums)
     return formatv("expected rotate_queries = 0 with a score program by which "

@@ -258,7 +258,7 @@ void storeElements(Emit &e, mlir::RankedTensorType type,
                    mlir::ValueRange packed, ViewType viewType, ViewParts view,
                    mlir::Value row);
 
-/// Stores its transpose, of which each warp has 16 columns, from a row and a
+/// Stores its transpose, of which each warp has columns, from a row and a
 /// column on: movmatrix turns eight by eight elements in a warp's registers, so
 /// that four lanes have eight columns of a row again.
 void storeTurned(Emit &e, mlir::RankedTensorType type, mlir::ValueRange packed,
