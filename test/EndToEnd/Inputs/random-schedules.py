@@ -4,7 +4,7 @@
     random-schedules.py FOLDER --seed 1 --count 200 --ptxas 20
 
 Draws fields of the schedule for sm_90a and sm_80, of sm_90a's backward (--families sm_90a-backward), or of its forward with score programs that
-add what they have of keys or distances (sm_90a-terms), or of their backward (sm_90a-terms-backward), over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
+add what they have of keys or distances, or read a bias of each score (sm_90a-terms), or of their backward (sm_90a-terms-backward), over head dims, dtypes and masks, sinks and dropout at times. A schedule that is refused must be refused by
 name: "expected ..." or a budget, in one line. One that is accepted runs on the simulator, on lengths that give warpgroups
 different numbers of tiles and blocks several of them; the simulator reports deadlocks, races and what fa2-run finds wrong. The
 first --ptxas accepted ones of sm_90a must assemble with neither C75xx (wgmma in series) nor an error such as C7602; of those
