@@ -25,6 +25,8 @@ int64_t fa2::blocksPerMultiprocessor(const Target &t, const Footprint &f) {
 
 static constexpr int64_t kElementBytes = 2, kFloatBytes = 4;
 static constexpr int64_t kLanes = fa2::gpu::kWarpLanes;
+/// Registers that hold what a program reads of a tile until it is added.
+static constexpr int64_t kReadAhead = 16;
 
 static int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
@@ -351,7 +353,8 @@ Footprint fa2::footprint(const Target &t, const Problem &p, const Schedule &s) {
   int64_t packed = f.scoreRegisters / 2;
   if (s.overlap)
     f.scoreRegisters += packed;
-  f.scoreRegisters += (reads + wide) * packed;
+  // What a program reads of a tile is added piece by piece as it is loaded.
+  f.scoreRegisters += (reads + wide) * std::min(packed, kReadAhead);
   f.queryRegisters =
       rows * (s.qInRegisters ? up(p.headDim, 16) : s.queriesInRegisters) / 2 /
       kLanes;

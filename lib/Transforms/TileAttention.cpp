@@ -37,12 +37,25 @@ ScheduleAttr fewerRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
+/// With half of the keys where a thread has so many scores and outputs that no
+/// registers are left for addresses: these are not the schedule's bits.
+ScheduleAttr fewerKeys(ScheduleAttr schedule, int64_t headDimV) {
+  constexpr int64_t manyKeys = 128, manyOutputs = 128;
+  Schedule fields = schedule.getFields();
+  if (fields.blockKV >= manyKeys && headDimV >= manyOutputs) {
+    fields.blockKV /= 2;
+    fields.stages *= 2;
+    fields.slotsReads *= 2;
+  }
+  return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
+}
+
 /// The same without copies of tiles. Where those were there is room for an
 /// output of its own, which takes fewer registers than one that goes straight
 /// to memory, and shared memory is the bound no more, for which registers held
 /// queries.
-ScheduleAttr byElements(ScheduleAttr schedule) {
-  Schedule fields = fewerRows(schedule).getFields();
+ScheduleAttr byElements(ScheduleAttr schedule, int64_t headDimV) {
+  Schedule fields = fewerKeys(fewerRows(schedule), headDimV).getFields();
   fields.slotsReads = fields.queriesInRegisters = 0;
   if (fields.directOutput) {
     fields.directOutput = false;
@@ -58,20 +71,20 @@ ScheduleAttr withoutRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// The same bits with tiles whose rows begin anywhere, as many in a ring as lie
-/// in the place of the schedule's: maybe none.
-ScheduleAttr unaligned(ScheduleAttr schedule) {
+/// The same with tiles whose rows begin anywhere, as many in a ring as lie in
+/// the place of the schedule's: maybe none.
+ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
   using fa2::gpu::SharedLayout;
   constexpr int64_t elementBytes = 2;
-  Schedule fields = fewerRows(schedule).getFields();
+  Schedule fields = fewerKeys(fewerRows(schedule), headDimV).getFields();
   int64_t rows =
       SharedLayout::ofUnaligned(fields.blockQ, fields.blockKV, elementBytes)
           .pitch();
   int64_t boxes =
       SharedLayout(schedule.getBlockQ(), schedule.getBlockKv(), elementBytes)
           .pitch();
-  fields.slotsReads = std::min(schedule.getSlotsReads(),
-                               schedule.getSlotsReads() * boxes / rows);
+  fields.slotsReads =
+      std::min(fields.slotsReads, schedule.getSlotsReads() * boxes / rows);
   // Before a turn is passed a slot is waited for that is released behind it.
   fields.pingPong &= fields.slotsReads > 1;
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
@@ -81,7 +94,8 @@ ScheduleAttr unaligned(ScheduleAttr schedule) {
 class Kernels {
 public:
   Kernels(func::FuncOp func, AttentionOp op, ForwardProgram &scores)
-      : func(func), op(op), scores(scores) {
+      : func(func), op(op), scores(scores),
+        headDimV(op.getV().getType().getDimSize(3)) {
     if (!scores)
       return;
     tiles = copied = scores->program().loadsTiles();
@@ -100,7 +114,7 @@ public:
       return tile(name, schedule, Loads::None, when, parts);
     tile(name, schedule, Loads::Aligned, both(when, copied), /*parts=*/{},
          scores.hasEntries());
-    Schedule fields = byElements(schedule).getFields();
+    Schedule fields = byElements(schedule, headDimV).getFields();
     fields.querySlots = 1;
     auto alike =
         ScheduleAttr::get(op.getContext(), schedule.getTarget(), fields);
@@ -120,7 +134,7 @@ public:
     SmallVector<Other> last;
     for (const Other &other : others) {
       std::string when = both(other.when, "!(" + copied + ")");
-      if (ScheduleAttr fewer = unaligned(other.schedule);
+      if (ScheduleAttr fewer = unaligned(other.schedule, headDimV);
           there != copied && fewer.getSlotsReads() > 0) {
         tile(other.name + "_unaligned", fewer, Loads::Unaligned,
              when + " && " + there, /*parts=*/{}, scores.hasEntries());
@@ -143,7 +157,7 @@ public:
         same->schedule = other.schedule;
     }
     for (const Other &other : last)
-      tile(other.name + "_elements", byElements(other.schedule), Loads::None,
+      tile(other.name + "_elements", byElements(other.schedule, headDimV), Loads::None,
            other.when);
   }
 
@@ -178,6 +192,7 @@ private:
   func::FuncOp func;
   AttentionOp op;
   ForwardProgram &scores;
+  int64_t headDimV;
   // Where tiles are aligned, and a table fits besides; and where it does and
   // tiles may be unaligned.
   std::string tiles, copied, there;
