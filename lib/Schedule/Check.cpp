@@ -417,8 +417,7 @@ static std::string togetherError(const Problem &p, const Schedule &s) {
                    "over the batch alone, by tiles; got {0}",
                    s.sumTurns);
   // Limits of groups are refused beside all such sums.
-  if (p.batchSums && (s.sumTurns || sumsInOrder(s.dq)) &&
-      s.order == TileOrder::Descending)
+  if (p.batchSums && s.tilesOfSumTurn() > 0 && s.order == TileOrder::Descending)
     return formatv("expected order = ascending or another in place of {0}, "
                    "which starts with the last of the batch's entries, where "
                    "these add in turns (sum_turns = {1}, dq = {2})",

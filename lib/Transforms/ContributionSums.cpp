@@ -54,7 +54,7 @@ SmallVector<Value> ContributionSums::slopes() {
 }
 
 SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
-                                         Value row, ArrayRef<Turn> turns) {
+                                         Value row, ArrayRef<SumTurn> turns) {
   SmallVector<Value> after;
   // A turn is of all that a tile adds to a view.
   llvm::MapVector<size_t, Value> tiles;
@@ -75,7 +75,7 @@ SmallVector<Value> ContributionSums::add(ValueRange before, ValueRange values,
     Value view = llvm::find_if(parts, [&, of = gradient](const Part &part) {
                    return part.gradient == of;
                  })->sum;
-    const Turn &turn = turns[gradient];
+    const SumTurn &turn = turns[gradient];
     bool any = bool(turn.counters);
     AccumulateOp::create(
         b, loc, tile, view, row, turn.number, turn.counters, turn.row,

@@ -14,7 +14,7 @@ class ContributionSums {
 public:
   /// A block's turn to add a tile to a sum that blocks of several batch entries
   /// share, and where the last one stores it, rounded.
-  struct Turn {
+  struct SumTurn {
     mlir::Value counters; // null: tiles are added in any order, to zeros
     mlir::Value number, row, first, last, opens, closes, into, intoRow,
         intoColumn;
@@ -39,7 +39,7 @@ public:
   /// in views; `turns` are of the gradients, in their order.
   llvm::SmallVector<mlir::Value> add(mlir::ValueRange before,
                                      mlir::ValueRange values, mlir::Value row,
-                                     llvm::ArrayRef<Turn> turns);
+                                     llvm::ArrayRef<SumTurn> turns);
   /// After it.
   void finish(mlir::ValueRange totals);
 

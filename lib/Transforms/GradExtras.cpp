@@ -256,12 +256,13 @@ Value GradTiler::turnsOfTiles(unsigned i, Value batch, Value head) {
 }
 
 /// What holds for all tiles of a block.
-ContributionSums::Turn GradTiler::turnOfSum(unsigned i, ProgramTiler &program,
-                                            Value batch, Value head) {
+ContributionSums::SumTurn GradTiler::turnOfSum(unsigned i,
+                                               ProgramTiler &program,
+                                               Value batch, Value head) {
   if (!llvm::is_contained(gradientsThatAre(GradientForm::Tiles), i) ||
       !addsInTurns(i))
     return {};
-  ContributionSums::Turn turn;
+  ContributionSums::SumTurn turn;
   turn.counters = turnsOfTiles(i, batch, head);
   turn.into = viewOfGradient(program, i);
   turn.into.getDefiningOp<ViewOp>().getBatchMutable().assign(constant(0));
@@ -284,12 +285,12 @@ ContributionSums::Turn GradTiler::turnOfSum(unsigned i, ProgramTiler &program,
 
 /// What depends on the tile: several of a block's share a turn, in whose order
 /// it goes through them.
-void GradTiler::placeTurn(ContributionSums::Turn &turn, Value kvBlock,
+void GradTiler::placeTurn(ContributionSums::SumTurn &turn, Value kvBlock,
                           Value qBlock, QRangeOp range) {
   if (!turn.counters)
     return;
   int64_t bq = schedule.getBlockQ(), bkv = schedule.getBlockKv();
-  int64_t tiles = tilesOfTurn();
+  int64_t tiles = schedule.getFields().tilesOfSumTurn();
   Value place = arith::RemUIOp::create(b, loc, qBlock, constant(tiles));
   turn.row = rowOfTiles(kvBlock, arith::SubIOp::create(b, loc, qBlock, place));
   std::tie(turn.first, turn.last) = endsOfTurn(place, tiles, qBlock, range);

@@ -365,7 +365,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
 
   std::optional<ContributionSums> contributions;
   SmallVector<Value> begin(sums), wholes;
-  SmallVector<ContributionSums::Turn> sumTurns; // of each gradient
+  SmallVector<ContributionSums::SumTurn> sumTurns; // of each gradient
   if (program) {
     SmallVector<Value> places(dextras);
     for (unsigned i : gradientsThatAre(GradientForm::Tiles))
@@ -455,7 +455,7 @@ SmallVector<Value> GradTiler::addHead(Value kTile, Value vTile, QRangeOp range,
       terms.push_back(dropout ? scaledBy(all, dropout->factor()) : all);
     }
     Value at = tileSums.empty() ? Value() : rowOfTiles(kvBlock, i);
-    for (ContributionSums::Turn &turn : sumTurns)
+    for (ContributionSums::SumTurn &turn : sumTurns)
       placeTurn(turn, kvBlock, i, range);
     next = contributions->add(loop.getRegionIterArgs().drop_front(sums.size()),
                               terms, at, sumTurns);

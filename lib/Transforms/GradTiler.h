@@ -75,18 +75,12 @@ private:
   /// tile and the last rounds the sum: the entries of the batch, in their
   /// order.
   bool addsInTurns(unsigned i) {
-    return tilesOfTurn() > 0 && isSummedOver(i, ScoreProgram::Batch) &&
-           !isSummedOver(i, ScoreProgram::Head);
+    return schedule.getFields().tilesOfSumTurn() > 0 &&
+           isSummedOverBatchAlone(op, i);
   }
-  /// So many tiles of queries share a turn.
-  int64_t tilesOfTurn() {
-    if (int64_t tiles = schedule.getSumTurns())
-      return tiles;
-    return sumsInOrder(schedule.getDq()) ? 4 : 0;
-  }
-  ContributionSums::Turn turnOfSum(unsigned i, ProgramTiler &program,
-                                   mlir::Value batch, mlir::Value head);
-  void placeTurn(ContributionSums::Turn &turn, mlir::Value kvBlock,
+  ContributionSums::SumTurn turnOfSum(unsigned i, ProgramTiler &program,
+                                      mlir::Value batch, mlir::Value head);
+  void placeTurn(ContributionSums::SumTurn &turn, mlir::Value kvBlock,
                  mlir::Value qBlock, QRangeOp range);
   ForEachTileOp createKernelOfTiles(unsigned i, llvm::StringRef suffix);
   template <typename Body> void forEachKeyTile(Body body);

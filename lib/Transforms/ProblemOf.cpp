@@ -68,9 +68,8 @@ FailureOr<Problem> fa2::problemOf(AttentionGradOp op) {
   for (auto [i, type] : llvm::enumerate(op.getDextras().getTypes())) {
     GradientForm form = formOfGradient(type);
     (form == GradientForm::Whole ? problem.storesScores : problem.sums) = true;
-    problem.batchSums |= form == GradientForm::Tiles &&
-                         isSummedOver(op, i, ScoreProgram::Batch) &&
-                         !isSummedOver(op, i, ScoreProgram::Head);
+    problem.batchSums |=
+        form == GradientForm::Tiles && isSummedOverBatchAlone(op, i);
   }
   if (problem.sums)
     op->walk([&](ContributeOp part) {

@@ -416,3 +416,8 @@ bool fa2::isSummedOver(AttentionGradOp op, size_t i,
       return true;
   return false;
 }
+
+bool fa2::isSummedOverBatchAlone(AttentionGradOp op, size_t i) {
+  return isSummedOver(op, i, ScoreProgram::Batch) &&
+         !isSummedOver(op, i, ScoreProgram::Head);
+}

@@ -130,6 +130,9 @@ inline ScoreProgram programOf(AttentionGradOp op) {
 /// the scores, where its extent is 1 whatever the operand's is.
 bool isSummedOver(AttentionGradOp op, size_t i,
                   ScoreProgram::Argument coordinate);
+/// Whether it is summed over the batch and not over heads: its entries can add
+/// in turns.
+bool isSummedOverBatchAlone(AttentionGradOp op, size_t i);
 
 } // namespace fa2
 

@@ -57,6 +57,9 @@ ScheduleAttr fewerKeys(ScheduleAttr schedule, int64_t headDimV) {
 ScheduleAttr byElements(ScheduleAttr schedule, int64_t headDimV) {
   Schedule fields = fewerKeys(fewerRows(schedule), headDimV).getFields();
   fields.slotsReads = fields.queriesInRegisters = 0;
+  // Nor for the arm that reads elements again, beside so many outputs.
+  if (constexpr int64_t mostOutputs = 192; headDimV > mostOutputs)
+    fields.speculateMax = 0;
   if (fields.directOutput) {
     fields.directOutput = false;
     fields.separateOutput = true;
@@ -87,6 +90,14 @@ ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
       std::min(fields.slotsReads, schedule.getSlotsReads() * boxes / rows);
   // Before a turn is passed a slot is waited for that is released behind it.
   fields.pingPong &= fields.slotsReads > 1;
+  // Beside so many outputs, registers for addresses are of those that hold
+  // queries, and a guess of the maximum costs more than it saves.
+  if (constexpr int64_t manyOutputs = 128, mostQueries = 64;
+      headDimV > manyOutputs) {
+    fields.queriesInRegisters =
+        std::min(fields.queriesInRegisters, mostQueries);
+    fields.speculateMax = 0;
+  }
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
@@ -157,8 +168,8 @@ public:
         same->schedule = other.schedule;
     }
     for (const Other &other : last)
-      tile(other.name + "_elements", byElements(other.schedule, headDimV), Loads::None,
-           other.when);
+      tile(other.name + "_elements", byElements(other.schedule, headDimV),
+           Loads::None, other.when);
   }
 
 private:

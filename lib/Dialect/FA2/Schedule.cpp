@@ -30,6 +30,10 @@ Schedule Schedule::derived() const {
   return s;
 }
 
+int64_t Schedule::tilesOfSumTurn() const {
+  return sumTurns ? sumTurns : sumsInOrder(dq) ? 4 : 0;
+}
+
 int64_t Schedule::slotsOf(StringRef tensor, bool inLoop) const {
   // What stays is forward's queries, and backward's keys and values.
   if (!inLoop && partition != Partition::Keys)

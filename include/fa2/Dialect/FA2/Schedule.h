@@ -44,6 +44,10 @@ struct Schedule {
   bool takesTurns() const {
     return dq == GradQ::Ordered || (turnsFinish && dq != GradQ::Recompute);
   }
+  /// How many tiles of queries share a turn at a gradient's sum over the batch:
+  /// what sum_turns says, or 4 where dQ is summed in an order (0: entries add
+  /// in any order).
+  int64_t tilesOfSumTurn() const;
   /// Slots of the rings of keys and values where nobody says how many: where
   /// they stay while queries go by, as in backward, one.
   int64_t slotsOfKeys() const {
