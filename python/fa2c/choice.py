@@ -49,14 +49,17 @@ class Choice:
     def __init__(self, text: str, properties: Mapping[str, int]):
         main, *variants = text.splitlines()
         split = [line.split(": ", 1) for line in variants]
-        self.schedules: List[str] = [fields for _, fields in split] + [main]
+        # Rows behind some have a kernel of their own, beside the main schedule's: a launch runs both.
+        self.schedules: List[str] = [
+            f"{main}\n{line}" if fields.startswith("after ") else fields for line, (_, fields) in zip(variants, split)
+        ] + [main]
         self._guards = [_guard(guard) for guard, _ in split]
         self._device = {f"device_{name}": value for name, value in properties.items() if isinstance(value, int)}
         self._kept: Dict[Tuple, int] = {}
         self._lock = threading.Lock()
 
     def of(self, lengths: Lengths) -> str:
-        """The fields of the schedule that is for a launch."""
+        """The fields of the schedule that is for a launch, and in a second line those for the rows behind its own, if others are."""
         index = self._kept.get(lengths)
         if index is None:
             index = self._choose(lengths)

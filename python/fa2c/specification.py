@@ -36,7 +36,7 @@ class Specification:
     beside: Tuple[str, ...] = ()  # names of BESIDE, in its order
     backward: bool = False
     deterministic: bool = False
-    schedule: Optional[str] = None  # all fields of it; by default the compiler chooses, and variants too
+    schedule: Optional[str] = None  # all fields of it, and a line for rows behind its own; by default the compiler chooses, and variants
     grads: Tuple[str, ...] = ()  # operands that have gradients too
     grad_lse: bool = False  # and lse has one
 
@@ -62,7 +62,8 @@ class Specification:
             keys.update(dtype=self.dtype, head_dim=self.head_dim, head_dim_v=self.head_dim_v, mask=self.mask)
             keys.update({name: BESIDE[name].key for name in self.beside})
         if self.schedule is not None:
-            keys.update(variants="none", schedule=f"'{self.schedule}'")
+            schedule, *behind = self.schedule.splitlines()
+            keys.update(variants=f"'{behind[0]}'" if behind else "none", schedule=f"'{schedule}'")
         elif self.deterministic:
             keys["dq"] = "deterministic"
         if self.grads:

@@ -14,6 +14,7 @@ from fa2c.kernels import Kernels, schedules_of
 from fa2c.specification import Specification
 
 CAUSAL = Specification("bf16", 64, 64, "causal")
+FULL = Specification("bf16", 128, 128)
 MEMORY = ctypes.create_string_buffer(64)
 
 
@@ -49,6 +50,18 @@ class TheChoice(unittest.TestCase):
             self.assertEqual(choice.of(n), expected, f"{n}: {name}")
             taken.add(expected)
         self.assertGreater(len(taken), 2)
+
+    def test_rows_behind_a_schedules_own_have_a_kernel_beside_it(self):
+        kernels = Kernels()
+        whole = kernels.program(None, FULL)
+        counts = set()
+        for lengths in ((1, 8192, 8192, 16, 16), (2, 2048, 4096, 32, 8), (1, 100, 100, 4, 4)):
+            n = Lengths(*lengths)
+            taken = kernels.program_for(n, None, FULL, False)
+            expected = whole.runs(**tensors(FULL, n))
+            self.assertEqual(len(taken.runs(**tensors(FULL, n))), len(expected), n)
+            counts.add(len(expected))
+        self.assertEqual(counts, {1, 2})
 
     def test_no_more_is_compiled_than_is_launched(self):
         kernels, compiled = Kernels(), []
