@@ -48,6 +48,61 @@ func.func @dense(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
 
 // -----
 
+// Where a thread has 128 keys' scores and 128 outputs, those that want registers for addresses have half of the keys, and
+// twice the slots as far as they fit; above head dim 128 they do not guess the maximum where rows begin anywhere.
+
+// CHECK-DAG: #[[WIDE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 128, warps = 8, stages = 2, queries_in_registers = 128, overlap = true, direct_output = true, speculate_max = 60, rings.reads = 2>
+// CHECK-DAG: #[[HALF:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 4, queries_in_registers = 128, overlap = true, direct_output = true, speculate_max = 60, rings.reads = 3>
+// CHECK-DAG: #[[SINGLE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 4, overlap = true, separate_output = true, speculate_max = 60>
+// CHECK-LABEL: fa2.kernel @wide
+// CHECK-SAME: schedule = #[[WIDE]], spec
+// CHECK-LABEL: fa2.kernel @wide_unaligned
+// CHECK-SAME: schedule = #[[HALF]], spec
+// CHECK-LABEL: fa2.kernel @wide_elements
+// CHECK-SAME: schedule = #[[SINGLE]], spec
+func.func @wide(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>, %bias: tensor<?x?x?x?xbf16>)
+    -> (tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%bias : tensor<?x?x?x?xbf16>)
+      {extra_names = ["bias"], schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 128, warps = 8, stages = 2, queries_in_registers = 128, overlap = true, direct_output = true, speculate_max = 60, rings.reads = 2>}
+      : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16> -> tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %t: tensor<?x?x?x?xbf16>):
+        %x = tensor.extract %t[%b, %h, %i, %j] : tensor<?x?x?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x128xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
+// CHECK-DAG: #[[LARGE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, queries_in_registers = 192, speculate_max = 60, rings.reads = 2>
+// CHECK-DAG: #[[ANYWHERE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, queries_in_registers = 64, rings.reads = 1>
+// CHECK-DAG: #[[ONE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, speculate_max = 60>
+// CHECK-LABEL: fa2.kernel @large
+// CHECK-SAME: schedule = #[[LARGE]], spec
+// CHECK-LABEL: fa2.kernel @large_unaligned
+// CHECK-SAME: schedule = #[[ANYWHERE]], spec
+// CHECK-LABEL: fa2.kernel @large_elements
+// CHECK-SAME: schedule = #[[ONE]], spec
+func.func @large(%q: tensor<?x?x?x192xbf16>, %k: tensor<?x?x?x192xbf16>, %v: tensor<?x?x?x192xbf16>, %bias: tensor<?x?x?x?xbf16>)
+    -> (tensor<?x?x?x192xbf16>, tensor<?x?x?xf32>) {
+  %o, %lse = fa2.attention ins(%q, %k, %v) extras(%bias : tensor<?x?x?x?xbf16>)
+      {extra_names = ["bias"], schedule = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, queries_in_registers = 192, speculate_max = 60, rings.reads = 2>}
+      : tensor<?x?x?x192xbf16>, tensor<?x?x?x192xbf16>, tensor<?x?x?x192xbf16> -> tensor<?x?x?x192xbf16>, tensor<?x?x?xf32>
+      score {
+      ^bb0(%s: f32, %b: index, %h: index, %i: index, %j: index, %t: tensor<?x?x?x?xbf16>):
+        %x = tensor.extract %t[%b, %h, %i, %j] : tensor<?x?x?x?xbf16>
+        %y = arith.extf %x : bf16 to f32
+        %r = arith.addf %s, %y : f32
+        fa2.yield %r : f32
+      }
+  return %o, %lse : tensor<?x?x?x192xbf16>, tensor<?x?x?xf32>
+}
+
+// -----
+
 // Rows may come first, and there may be less than four dimensions. What is computed is brought into its extent. Rows and
 // columns in each other's places, or at an index of their own, are no such tile. Of 32 bits, four elements are 16 bytes.
 
