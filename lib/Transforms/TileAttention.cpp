@@ -37,16 +37,19 @@ ScheduleAttr fewerRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
-/// With half of the keys where a thread has so many scores and outputs that no
-/// registers are left for addresses: these are not the schedule's bits.
-ScheduleAttr fewerKeys(ScheduleAttr schedule, int64_t headDimV) {
-  constexpr int64_t manyKeys = 128, manyOutputs = 128;
+/// What leaves registers for addresses where a thread has many outputs: half of
+/// the keys, where those are many too, and above 128 no guess of the maximum,
+/// which there costs more than it saves. Neither gives the schedule's bits.
+ScheduleAttr forAddresses(ScheduleAttr schedule, int64_t headDimV) {
+  constexpr int64_t manyKeys = 128, manyOutputs = 128, fragment = 16;
   Schedule fields = schedule.getFields();
   if (fields.blockKV >= manyKeys && headDimV >= manyOutputs) {
-    fields.blockKV /= 2;
+    fields.blockKV = fields.blockKV / 2 / fragment * fragment;
     fields.stages *= 2;
     fields.slotsReads *= 2;
   }
+  if (headDimV > manyOutputs)
+    fields.speculateMax = 0;
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
@@ -55,11 +58,8 @@ ScheduleAttr fewerKeys(ScheduleAttr schedule, int64_t headDimV) {
 /// to memory, and shared memory is the bound no more, for which registers held
 /// queries.
 ScheduleAttr byElements(ScheduleAttr schedule, int64_t headDimV) {
-  Schedule fields = fewerKeys(fewerRows(schedule), headDimV).getFields();
+  Schedule fields = forAddresses(fewerRows(schedule), headDimV).getFields();
   fields.slotsReads = fields.queriesInRegisters = 0;
-  // Nor for the arm that reads elements again, beside so many outputs.
-  if (constexpr int64_t mostOutputs = 192; headDimV > mostOutputs)
-    fields.speculateMax = 0;
   if (fields.directOutput) {
     fields.directOutput = false;
     fields.separateOutput = true;
@@ -79,7 +79,7 @@ ScheduleAttr withoutRows(ScheduleAttr schedule) {
 ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
   using fa2::gpu::SharedLayout;
   constexpr int64_t elementBytes = 2;
-  Schedule fields = fewerKeys(fewerRows(schedule), headDimV).getFields();
+  Schedule fields = forAddresses(fewerRows(schedule), headDimV).getFields();
   int64_t rows =
       SharedLayout::ofUnaligned(fields.blockQ, fields.blockKV, elementBytes)
           .pitch();
@@ -90,14 +90,11 @@ ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
       std::min(fields.slotsReads, schedule.getSlotsReads() * boxes / rows);
   // Before a turn is passed a slot is waited for that is released behind it.
   fields.pingPong &= fields.slotsReads > 1;
-  // Beside so many outputs, registers for addresses are of those that hold
-  // queries, and a guess of the maximum costs more than it saves.
+  // Addresses take the place of some of the queries beside so many outputs.
   if (constexpr int64_t manyOutputs = 128, mostQueries = 64;
-      headDimV > manyOutputs) {
+      headDimV > manyOutputs)
     fields.queriesInRegisters =
         std::min(fields.queriesInRegisters, mostQueries);
-    fields.speculateMax = 0;
-  }
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 

@@ -49,7 +49,7 @@ func.func @dense(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
 // -----
 
 // Where a thread has 128 keys' scores and 128 outputs, those that want registers for addresses have half of the keys, and
-// twice the slots as far as they fit; above head dim 128 they do not guess the maximum where rows begin anywhere.
+// twice the slots as far as they fit; above head dim 128 they do not guess the maximum.
 
 // CHECK-DAG: #[[WIDE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 128, warps = 8, stages = 2, queries_in_registers = 128, overlap = true, direct_output = true, speculate_max = 60, rings.reads = 2>
 // CHECK-DAG: #[[HALF:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 4, queries_in_registers = 128, overlap = true, direct_output = true, speculate_max = 60, rings.reads = 3>
@@ -79,7 +79,7 @@ func.func @wide(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tens
 
 // CHECK-DAG: #[[LARGE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, queries_in_registers = 192, speculate_max = 60, rings.reads = 2>
 // CHECK-DAG: #[[ANYWHERE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, queries_in_registers = 64, rings.reads = 1>
-// CHECK-DAG: #[[ONE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2, speculate_max = 60>
+// CHECK-DAG: #[[ONE:.*]] = #fa2.schedule<target = "sm_90a", block_q = 128, block_kv = 64, warps = 8, stages = 2>
 // CHECK-LABEL: fa2.kernel @large
 // CHECK-SAME: schedule = #[[LARGE]], spec
 // CHECK-LABEL: fa2.kernel @large_unaligned
