@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "ForwardTiler.h"
+#include "fa2/Schedule/Footprint.h"
+#include "fa2/Target/Target.h"
 #include "fa2/Transforms/Passes.h"
+#include "fa2/Transforms/ProblemOf.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -74,25 +77,43 @@ ScheduleAttr withoutRows(ScheduleAttr schedule) {
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
 }
 
+/// For so many tiles of so many bytes of each read a block has room beside what
+/// it has without them.
+int64_t slotsWithRoom(const Target &target, const Problem &problem,
+                      Schedule fields, int64_t bytes) {
+  constexpr int64_t align = 1024;
+  fields.slotsReads = 0;
+  int64_t room = target.limits().sharedBytesPerBlock - align -
+                 footprint(target, problem, fields).sharedBytes;
+  return std::max<int64_t>(
+      room / (problem.tileReads * llvm::alignTo(bytes, align)), 0);
+}
+
 /// The same with tiles whose rows begin anywhere, as many in a ring as lie in
-/// the place of the schedule's: maybe none.
-ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
+/// the place of the schedule's, or as the block of fewer rows has room for:
+/// maybe none.
+ScheduleAttr unaligned(const Problem &problem, ScheduleAttr schedule) {
   using fa2::gpu::SharedLayout;
   constexpr int64_t elementBytes = 2;
-  Schedule fields = forAddresses(fewerRows(schedule), headDimV).getFields();
+  Schedule fields =
+      forAddresses(fewerRows(schedule), problem.headDimV).getFields();
   int64_t rows =
       SharedLayout::ofUnaligned(fields.blockQ, fields.blockKV, elementBytes)
           .pitch();
   int64_t boxes =
       SharedLayout(schedule.getBlockQ(), schedule.getBlockKv(), elementBytes)
           .pitch();
-  fields.slotsReads =
-      std::min(fields.slotsReads, schedule.getSlotsReads() * boxes / rows);
+  int64_t slots = schedule.getSlotsReads() * boxes / rows;
+  std::string error;
+  if (const Target *target = lookupTarget(schedule.getTarget(), error);
+      target && problem.tileReads > 0 && problem.wideReads == 0)
+    slots = std::max(slots, slotsWithRoom(*target, problem, fields, rows));
+  fields.slotsReads = std::min(fields.slotsReads, slots);
   // Before a turn is passed a slot is waited for that is released behind it.
   fields.pingPong &= fields.slotsReads > 1;
   // Addresses take the place of some of the queries beside so many outputs.
   if (constexpr int64_t manyOutputs = 128, mostQueries = 64;
-      headDimV > manyOutputs)
+      problem.headDimV > manyOutputs)
     fields.queriesInRegisters =
         std::min(fields.queriesInRegisters, mostQueries);
   return ScheduleAttr::get(schedule.getContext(), schedule.getTarget(), fields);
@@ -101,9 +122,9 @@ ScheduleAttr unaligned(ScheduleAttr schedule, int64_t headDimV) {
 /// Writes the kernels of one operation.
 class Kernels {
 public:
-  Kernels(func::FuncOp func, AttentionOp op, ForwardProgram &scores)
-      : func(func), op(op), scores(scores),
-        headDimV(op.getV().getType().getDimSize(3)) {
+  Kernels(func::FuncOp func, AttentionOp op, const Problem &problem,
+          ForwardProgram &scores)
+      : func(func), op(op), problem(problem), scores(scores) {
     if (!scores)
       return;
     tiles = copied = scores->program().loadsTiles();
@@ -122,7 +143,7 @@ public:
       return tile(name, schedule, Loads::None, when, parts);
     tile(name, schedule, Loads::Aligned, both(when, copied), /*parts=*/{},
          scores.hasEntries());
-    Schedule fields = byElements(schedule, headDimV).getFields();
+    Schedule fields = byElements(schedule, problem.headDimV).getFields();
     fields.querySlots = 1;
     auto alike =
         ScheduleAttr::get(op.getContext(), schedule.getTarget(), fields);
@@ -142,7 +163,7 @@ public:
     SmallVector<Other> last;
     for (const Other &other : others) {
       std::string when = both(other.when, "!(" + copied + ")");
-      if (ScheduleAttr fewer = unaligned(other.schedule, headDimV);
+      if (ScheduleAttr fewer = unaligned(problem, other.schedule);
           there != copied && fewer.getSlotsReads() > 0) {
         tile(other.name + "_unaligned", fewer, Loads::Unaligned,
              when + " && " + there, /*parts=*/{}, scores.hasEntries());
@@ -165,8 +186,9 @@ public:
         same->schedule = other.schedule;
     }
     for (const Other &other : last)
-      tile(other.name + "_elements", byElements(other.schedule, headDimV),
-           Loads::None, other.when);
+      tile(other.name + "_elements",
+           byElements(other.schedule, problem.headDimV), Loads::None,
+           other.when);
   }
 
 private:
@@ -199,8 +221,8 @@ private:
 
   func::FuncOp func;
   AttentionOp op;
+  const Problem &problem;
   ForwardProgram &scores;
-  int64_t headDimV;
   // Where tiles are aligned, and a table fits besides; and where it does and
   // tiles may be unaligned.
   std::string tiles, copied, there;
@@ -295,7 +317,10 @@ LogicalResult tileAttention(func::FuncOp func, AttentionOp op) {
     ForwardTiler(func, op, schedules[0], scores)
         .runEntries(
             name, whenVectors(op.getContext(), launched, scores.entriesFit()));
-  Kernels kernels(func, op, scores);
+  FailureOr<Problem> problem = problemOf(op);
+  if (failed(problem))
+    return failure();
+  Kernels kernels(func, op, *problem, scores);
   for (const Launched &each : launched)
     kernels.add(each.schedule, each.name, each.when, each.parts);
   kernels.addOthers();
