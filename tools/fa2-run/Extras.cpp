@@ -289,9 +289,19 @@ void Extra::store() {
     last += size_t(std::max<int64_t>(0, values.shape[d] - 1) * strides[d]);
     count *= size_t(values.shape[d]);
   }
+  // Of a beginning the last element lies behind all others: no stride of an
+  // outer dimension is smaller then.
+  size_t lastDrawn = last;
+  if (drawn < count) {
+    lastDrawn = 0;
+    for (size_t d = strides.size(), i = drawn - 1; d-- > 0;) {
+      lastDrawn += i % size_t(values.shape[d]) * size_t(strides[d]);
+      i /= size_t(values.shape[d]);
+    }
+  }
   base = kGuardBytes + misaligned;
   span = (last + 1) * elementBytes(rule.dtype);
-  size_t held = drawn < count ? drawn * elementBytes(rule.dtype) : span;
+  held = (lastDrawn + 1) * elementBytes(rule.dtype);
   storage.assign(base + held + kGuardBytes, 0xff);
   forEachElement([&](double value, uint8_t *at, bool repeated) {
     if (!repeated)
@@ -314,7 +324,6 @@ void Extra::upload(fa2rtDevice *device) {
                             static_cast<std::byte *>(buffer.data()) + to,
                             storage.data() + from, bytes));
   };
-  size_t held = storage.size() - base - kGuardBytes;
   for (size_t at = held; at < span; at += held)
     copy(base + at, base, std::min(held, span - at));
   copy(0, 0, held < span ? base + held : storage.size());

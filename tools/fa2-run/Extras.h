@@ -41,6 +41,9 @@ public:
   size_t bytes() const {
     return storage.empty() ? 0 : std::max(storage.size(), base + span);
   }
+  /// Bytes of the elements' beginning that the host has: of a large tensor the
+  /// device gets them again and again.
+  size_t heldBytes() const { return held; }
   void upload(fa2rtDevice *device);
   bool changedOnDevice() const;
   /// Takes the elements that the device holds, or the host's memory where there
@@ -69,7 +72,8 @@ private:
   std::vector<int64_t> strides; // of values.shape, in elements
   std::vector<uint8_t> storage;
   size_t base = 0, misaligned = 0;
-  size_t span = 0; // bytes of the elements; `storage` may hold their beginning
+  size_t span = 0; // bytes of the elements
+  size_t held = 0; // of them those in `storage`: maybe their beginning alone
   fa2rtDevice *owner = nullptr;
   Buffer buffer;
 };
