@@ -81,7 +81,7 @@ ScheduleAttr withoutRows(ScheduleAttr schedule) {
 /// it has without them.
 int64_t slotsWithRoom(const Target &target, const Problem &problem,
                       Schedule fields, int64_t bytes) {
-  constexpr int64_t align = 1024;
+  constexpr int64_t align = fa2::gpu::SharedLayout::kAlignment;
   fields.slotsReads = 0;
   int64_t room = target.limits().sharedBytesPerBlock - align -
                  footprint(target, problem, fields).sharedBytes;
